@@ -1,0 +1,2 @@
+//! wirecap
+fn main() {}

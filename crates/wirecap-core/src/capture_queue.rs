@@ -1,0 +1,222 @@
+//! The capture queue: hand-overs on their way from one capture thread to one worker.
+//!
+//! ```text
+//!              tail (producer writes)          head (consumer writes)
+//!                │                               │
+//!   ┌───┬───┬───┬▼──┬───┬───┬───┬───┬───┬───┬───┬▼──┬───┐
+//!   │ W │ W │ W │   │   │   │   │   │   │   │   │ W │ W │   W = (range word, first packet number)
+//!   └───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┘
+//!            filled: [head, tail), modulo the capacity
+//! ```
+//!
+//! Single producer, single consumer, lock-free, no allocation after the start. The words are atomics,
+//! so there is nothing unsafe about it; ordering comes from `tail` (release by the producer, acquire
+//! by the consumer: the entries and the slots of the cells are visible) and `head` (release by the
+//! consumer, acquire by the producer: an entry is not overwritten before it was read).
+//!
+//! Rule: a hand-over with a lead takes two entries that become visible together.
+
+use crate::{
+    chunk::Handover,
+    sync::{Arc, AtomicU64, Ordering, Padded},
+};
+
+#[derive(Debug)]
+struct Entry {
+    /// Producer writes, relaxed: published by `tail`.
+    range: AtomicU64,
+    /// Producer writes, relaxed: published by `tail`.
+    first_number: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    entries: Box<[Entry]>,
+    /// Producer writes (release), consumer reads (acquire). Counts entries, never wraps in practice.
+    tail: Padded<AtomicU64>,
+    /// Consumer writes (release), producer reads (acquire).
+    head: Padded<AtomicU64>,
+    /// Producer writes: cells ever pushed.
+    pushed_cells: Padded<AtomicU64>,
+    /// Consumer writes: cells ever popped.
+    popped_cells: Padded<AtomicU64>,
+}
+
+impl Shared {
+    fn backlog_cells(&self) -> u64 {
+        // Popped first: a pop in between can then only make the result too large, never negative.
+        let popped = self.popped_cells.0.load(Ordering::Acquire);
+        self.pushed_cells.0.load(Ordering::Acquire).saturating_sub(popped)
+    }
+}
+
+/// The capture thread's end.
+#[derive(Debug)]
+pub struct CaptureProducer {
+    shared: Arc<Shared>,
+    tail: u64,
+    cached_head: u64,
+    pushed_cells: u64,
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct CaptureConsumer {
+    shared: Arc<Shared>,
+    head: u64,
+    cached_tail: u64,
+    popped_cells: u64,
+}
+
+/// A capture queue with room for at least `capacity` hand-overs.
+///
+/// ```
+/// let (producer, consumer) = wirecap_core::capture_queue(500);
+/// assert!(producer.is_empty());
+/// # drop(consumer);
+/// ```
+pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
+    let entries = (0..capacity.max(2).next_power_of_two())
+        .map(|_| Entry { range: AtomicU64::new(0), first_number: AtomicU64::new(0) })
+        .collect();
+    let shared = Arc::new(Shared {
+        entries,
+        tail: Padded(AtomicU64::new(0)),
+        head: Padded(AtomicU64::new(0)),
+        pushed_cells: Padded(AtomicU64::new(0)),
+        popped_cells: Padded(AtomicU64::new(0)),
+    });
+    let producer = CaptureProducer { shared: Arc::clone(&shared), tail: 0, cached_head: 0, pushed_cells: 0 };
+    (producer, CaptureConsumer { shared, head: 0, cached_tail: 0, popped_cells: 0 })
+}
+
+impl CaptureProducer {
+    /// Puts a hand-over at the end of the queue.
+    ///
+    /// # Errors
+    /// Gives the hand-over back when there is no room.
+    pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
+        let needed = 1 + u64::from(handover.lead.is_some());
+        let capacity = self.shared.entries.len() as u64;
+        if self.tail + needed - self.cached_head > capacity {
+            // Pairs with the release store in `CaptureConsumer::pop`.
+            self.cached_head = self.shared.head.0.load(Ordering::Acquire);
+            if self.tail + needed - self.cached_head > capacity {
+                return Err(handover);
+            }
+        }
+        let cells = handover.cells();
+        let (lead, range, first_number) = handover.into_words();
+        if let Some(lead) = lead {
+            self.write(lead, first_number);
+        }
+        self.write(range, first_number);
+        self.pushed_cells += u64::from(cells);
+        self.shared.pushed_cells.0.store(self.pushed_cells, Ordering::Release);
+        // Pairs with the acquire load in `CaptureConsumer::pop`.
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+        Ok(())
+    }
+
+    fn write(&mut self, range: u64, first_number: u64) {
+        let entry = &self.shared.entries[self.tail as usize & (self.shared.entries.len() - 1)];
+        entry.range.store(range, Ordering::Relaxed);
+        entry.first_number.store(first_number, Ordering::Relaxed);
+        self.tail += 1;
+    }
+
+    /// Whether the worker has taken everything.
+    pub fn is_empty(&self) -> bool {
+        self.shared.head.0.load(Ordering::Acquire) == self.tail
+    }
+
+    /// Cells waiting in this queue.
+    pub fn backlog_cells(&self) -> u64 {
+        self.shared.backlog_cells()
+    }
+}
+
+impl CaptureConsumer {
+    /// Takes the oldest hand-over.
+    pub fn pop(&mut self) -> Option<Handover> {
+        if self.head == self.cached_tail {
+            // Pairs with the release store in `CaptureProducer::push`.
+            self.cached_tail = self.shared.tail.0.load(Ordering::Acquire);
+            if self.head == self.cached_tail {
+                return None;
+            }
+        }
+        let (mut range, first_number) = self.read();
+        let lead = Handover::continues(range).then(|| {
+            let lead = range;
+            range = self.read().0;
+            lead
+        });
+        let handover = Handover::from_words(lead, range, first_number);
+        // Pairs with the acquire load in `CaptureProducer::push`.
+        self.shared.head.0.store(self.head, Ordering::Release);
+        self.popped_cells += u64::from(handover.cells());
+        self.shared.popped_cells.0.store(self.popped_cells, Ordering::Release);
+        Some(handover)
+    }
+
+    fn read(&mut self) -> (u64, u64) {
+        let entry = &self.shared.entries[self.head as usize & (self.shared.entries.len() - 1)];
+        self.head += 1;
+        (entry.range.load(Ordering::Relaxed), entry.first_number.load(Ordering::Relaxed))
+    }
+
+    /// Cells waiting in this queue.
+    pub fn backlog_cells(&self) -> u64 {
+        self.shared.backlog_cells()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::chunk::{ChunkId, ChunkRange, PoolId};
+
+    fn handover(chunk_id: u32, lead: bool) -> Handover {
+        let chunk = |chunk_id| ChunkId { pool: PoolId { nic_id: 0, ring_id: 3 }, chunk_id };
+        Handover {
+            lead: lead.then(|| ChunkRange::new(chunk(chunk_id + 1000), 60, 4)),
+            range: ChunkRange::new(chunk(chunk_id), 1, 2),
+            first_number: u64::from(chunk_id) * 10,
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_and_a_full_queue_gives_the_token_back() {
+        for capacity in 1..10 {
+            let (mut producer, mut consumer) = capture_queue(capacity);
+            let (mut next_in, mut next_out) = (0, 0);
+            for round in 0..100 {
+                while producer.push(handover(next_in, (next_in + round) % 3 == 0)).is_ok() {
+                    next_in += 1;
+                }
+                assert!(next_in - next_out >= capacity as u32 / 2);
+                for _ in 0..=round % 4 {
+                    let Some(got) = consumer.pop() else { break };
+                    assert_eq!(got.range, handover(next_out, false).range);
+                    assert_eq!(got.first_number, u64::from(next_out) * 10);
+                    next_out += 1;
+                }
+            }
+            let waiting: u64 = std::iter::from_fn(|| consumer.pop()).map(|got| u64::from(got.cells())).sum();
+            assert_eq!(next_out == next_in, waiting == 0);
+            assert!(producer.is_empty());
+            assert_eq!(producer.backlog_cells(), 0);
+        }
+    }
+
+    #[test]
+    fn the_backlog_counts_cells_of_lead_and_range() {
+        let (mut producer, mut consumer) = capture_queue(8);
+        producer.push(handover(1, true)).unwrap();
+        producer.push(handover(2, false)).unwrap();
+        assert_eq!(consumer.backlog_cells(), 8);
+        let first = consumer.pop().unwrap();
+        assert_eq!((first.lead.unwrap().count(), consumer.backlog_cells()), (4, 2));
+    }
+}

@@ -1,0 +1,186 @@
+//! Names of chunks, and the tokens that stand for filled cells.
+//!
+//! A [`ChunkRange`] is the right to read some cells of one chunk. It is move-only: handing it over
+//! consumes it, a hand-over that fails gives it back, and using it twice does not compile. What
+//! crosses a queue is its one-word form:
+//!
+//! ```text
+//!   63          62    57     47        29      15         0
+//!   ┌──────────┬────────┬──────────┬──────────┬───────┬───────┐
+//!   │ continues│ nic_id │ ring_id  │ chunk_id │ first │ count │
+//!   └──────────┴────────┴──────────┴──────────┴───────┴───────┘
+//!      1 bit     6 bits   10 bits     18 bits  14 bits 15 bits
+//! ```
+
+use crate::geometry::{MAX_CELLS_PER_CHUNK, MAX_CHUNKS_PER_POOL};
+
+const COUNT_BITS: u32 = 15;
+const FIRST_BITS: u32 = 14;
+const CHUNK_BITS: u32 = 18;
+const RING_BITS: u32 = 10;
+const NIC_BITS: u32 = 6;
+const FIRST_SHIFT: u32 = COUNT_BITS;
+const CHUNK_SHIFT: u32 = FIRST_SHIFT + FIRST_BITS;
+const RING_SHIFT: u32 = CHUNK_SHIFT + CHUNK_BITS;
+const NIC_SHIFT: u32 = RING_SHIFT + RING_BITS;
+const CONTINUES: u64 = 1 << 63;
+
+const _: () = assert!(NIC_SHIFT + NIC_BITS == 63);
+const _: () = assert!(MAX_CELLS_PER_CHUNK == 1 << FIRST_BITS);
+const _: () = assert!(MAX_CHUNKS_PER_POOL == 1 << CHUNK_BITS);
+
+/// Ports an engine can have.
+pub const MAX_NICS: u16 = 1 << NIC_BITS;
+/// Receive queues a port can have.
+pub const MAX_RINGS: u16 = 1 << RING_BITS;
+
+/// The pool of one receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PoolId {
+    /// Which port of the engine, counted from 0 in the order they were opened.
+    pub nic_id: u16,
+    /// Which receive queue of that port, as the NIC numbers them.
+    pub ring_id: u16,
+}
+
+/// The name of a chunk, unique in an engine (section 3.2.1 of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkId {
+    /// The pool it belongs to and always returns to.
+    pub pool: PoolId,
+    /// Which chunk of that pool, from 0.
+    pub chunk_id: u32,
+}
+
+/// Where a chunk is (section 3.2.1 of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkState {
+    /// With the pool, ready to be attached.
+    Free,
+    /// Its cells are with the kernel, or some of them still are.
+    Attached,
+    /// All its cells were filled; some are still with user space.
+    Captured,
+}
+
+/// The right to read the filled cells `first .. first + count` of a chunk, and the duty to recycle
+/// them.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "cells that are not recycled are lost to their pool"]
+pub struct ChunkRange {
+    chunk: ChunkId,
+    first: u32,
+    count: u32,
+}
+
+impl ChunkRange {
+    pub(crate) fn new(chunk: ChunkId, first: u32, count: u32) -> Self {
+        debug_assert!(count > 0 && first + count <= MAX_CELLS_PER_CHUNK);
+        Self { chunk, first, count }
+    }
+
+    /// Rebuilds a range from what another party said, for instance one that shares the recycle
+    /// queue through memory. Nothing about it is trusted: the pool validates it when it comes home.
+    pub fn from_untrusted_word(word: u64) -> Self {
+        let bits = |shift: u32, width: u32| (word >> shift) as u32 & ((1 << width) - 1);
+        let pool = PoolId {
+            nic_id: bits(NIC_SHIFT, NIC_BITS) as u16,
+            ring_id: bits(RING_SHIFT, RING_BITS) as u16,
+        };
+        Self {
+            chunk: ChunkId { pool, chunk_id: bits(CHUNK_SHIFT, CHUNK_BITS) },
+            first: bits(FIRST_SHIFT, FIRST_BITS),
+            count: bits(0, COUNT_BITS),
+        }
+    }
+
+    /// The one-word form, see the picture above. Consumes the token.
+    pub fn into_word(self) -> u64 {
+        u64::from(self.chunk.pool.nic_id) << NIC_SHIFT
+            | u64::from(self.chunk.pool.ring_id) << RING_SHIFT
+            | u64::from(self.chunk.chunk_id) << CHUNK_SHIFT
+            | u64::from(self.first) << FIRST_SHIFT
+            | u64::from(self.count)
+    }
+
+    /// The chunk the cells belong to.
+    pub fn chunk(&self) -> ChunkId {
+        self.chunk
+    }
+
+    /// First cell, counted within the chunk.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Number of cells, at least 1 unless the range came from an untrusted word.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// What is handed to a worker at once: filled cells that make up whole packets, in order.
+///
+/// A packet of several cells may begin at the end of one chunk and end at the start of the next;
+/// then `lead` holds its beginning. A packet never lies in two hand-overs.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "cells that are not recycled are lost to their pool"]
+pub struct Handover {
+    /// The beginning of the first packet, when that lies in the chunk before.
+    pub lead: Option<ChunkRange>,
+    /// The cells.
+    pub range: ChunkRange,
+    /// Number of the first packet: how many packets its receive queue had captured before it.
+    pub first_number: u64,
+}
+
+impl Handover {
+    /// Cells of both ranges.
+    pub fn cells(&self) -> u32 {
+        self.range.count + self.lead.as_ref().map_or(0, ChunkRange::count)
+    }
+
+    /// The pool all its cells belong to.
+    pub fn pool(&self) -> PoolId {
+        self.range.chunk.pool
+    }
+
+    /// Splits the token into the words that cross a queue; the lead's word says that it continues.
+    pub(crate) fn into_words(self) -> (Option<u64>, u64, u64) {
+        (self.lead.map(|lead| lead.into_word() | CONTINUES), self.range.into_word(), self.first_number)
+    }
+
+    /// Whether a word is that of a lead, so that the rest of the hand-over is in the next entry.
+    pub(crate) fn continues(word: u64) -> bool {
+        word & CONTINUES != 0
+    }
+
+    pub(crate) fn from_words(lead: Option<u64>, range: u64, first_number: u64) -> Self {
+        Self {
+            lead: lead.map(ChunkRange::from_untrusted_word),
+            range: ChunkRange::from_untrusted_word(range),
+            first_number,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_range_survives_the_word(nic_id in 0..MAX_NICS, ring_id in 0..MAX_RINGS,
+                                     chunk_id in 0..MAX_CHUNKS_PER_POOL,
+                                     first in 0..MAX_CELLS_PER_CHUNK, count in 1..=MAX_CELLS_PER_CHUNK) {
+            prop_assume!(first + count <= MAX_CELLS_PER_CHUNK);
+            let chunk = ChunkId { pool: PoolId { nic_id, ring_id }, chunk_id };
+            let word = ChunkRange::new(chunk, first, count).into_word();
+            prop_assert!(!Handover::continues(word));
+            prop_assert_eq!(ChunkRange::from_untrusted_word(word), ChunkRange::new(chunk, first, count));
+            prop_assert_eq!(ChunkRange::from_untrusted_word(word | CONTINUES),
+                            ChunkRange::new(chunk, first, count));
+        }
+    }
+}

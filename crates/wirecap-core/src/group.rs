@@ -1,0 +1,144 @@
+//! Buddy groups: who gets a chunk when a worker is behind.
+//!
+//! ```text
+//!   push: a capture thread has a chunk for worker `home`        pull: worker `thief` is idle
+//!     backlog(home) over T? ── no ──► home                        which buddies are over T?
+//!            │ yes                                                  └──► the one furthest over
+//!            └──► the least busy of the others, if less busy
+//! ```
+//!
+//! Rule: a chunk never leaves its buddy group, so that traffic of an application stays with that
+//! application (section 3.2.1 of the paper). The functions are pure: backlogs come in, a worker
+//! comes out.
+
+use crate::geometry::Mode;
+
+/// How busy a worker is, at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Cells that wait for the worker.
+    pub backlog_cells: u64,
+    /// Cells of the pools of its receive queues: what T is a percentage of. 0 for a worker without
+    /// a receive queue of its own.
+    pub capacity_cells: u64,
+    /// Whether the worker is gone, so that nobody but its buddies will empty its queues.
+    pub gone: bool,
+}
+
+impl Load {
+    /// Whether the backlog exceeds `threshold_percent` of the capacity. A worker that is gone is
+    /// over every threshold as soon as it has a backlog.
+    pub fn is_over(&self, threshold_percent: u8) -> bool {
+        if self.gone {
+            return self.backlog_cells > 0;
+        }
+        self.backlog_cells * 100 > self.capacity_cells * u64::from(threshold_percent)
+    }
+
+    fn share(&self) -> f64 {
+        self.backlog_cells as f64 / self.capacity_cells.max(1) as f64
+    }
+}
+
+/// The workers of one application, which may help each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuddyGroup {
+    members: Vec<usize>,
+    mode: Mode,
+}
+
+impl BuddyGroup {
+    /// A group of workers, given by their numbers.
+    pub fn new(members: Vec<usize>, mode: Mode) -> Self {
+        Self { members, mode }
+    }
+
+    /// The workers of the group.
+    pub fn members(&self) -> &[usize] {
+        &self.members
+    }
+
+    /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
+    /// unless its backlog is over T and a buddy has a smaller one.
+    pub fn destination(&self, home: usize, load: impl Fn(usize) -> Load) -> usize {
+        let Mode::Advanced { threshold_percent } = self.mode else { return home };
+        let home_load = load(home);
+        if !home_load.gone && !home_load.is_over(threshold_percent) {
+            return home;
+        }
+        let others = self.members.iter().copied().filter(|&member| member != home);
+        others
+            .map(|member| (load(member), member))
+            .filter(|(buddy, _)| {
+                !buddy.gone && (home_load.gone || buddy.backlog_cells < home_load.backlog_cells)
+            })
+            .min_by_key(|(buddy, _)| buddy.backlog_cells)
+            .map_or(home, |(_, member)| member)
+    }
+
+    /// Whom an idle worker helps: the buddy that is over T, and furthest in relation to its pools.
+    /// `None` in basic mode and when nobody is over.
+    pub fn buddy_in_need(&self, idle: usize, load: impl Fn(usize) -> Load) -> Option<usize> {
+        let Mode::Advanced { threshold_percent } = self.mode else { return None };
+        let others = self.members.iter().copied().filter(|&member| member != idle);
+        others
+            .map(|member| (load(member), member))
+            .filter(|(buddy, _)| buddy.is_over(threshold_percent))
+            .max_by(|(a, _), (b, _)| a.share().total_cmp(&b.share()))
+            .map(|(_, member)| member)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn group(threshold_percent: u8) -> BuddyGroup {
+        BuddyGroup::new(vec![0, 1, 2], Mode::Advanced { threshold_percent })
+    }
+
+    fn loads(backlogs: [u64; 3]) -> impl Fn(usize) -> Load {
+        move |worker| Load { backlog_cells: backlogs[worker], capacity_cells: 1000, gone: false }
+    }
+
+    #[test]
+    fn a_chunk_stays_home_up_to_the_threshold_and_goes_to_the_least_busy_buddy_over_it() {
+        assert_eq!(group(60).destination(0, loads([600, 0, 0])), 0);
+        assert_eq!(group(60).destination(0, loads([601, 40, 30])), 2);
+        assert_eq!(group(60).destination(0, loads([601, 900, 700])), 0, "nobody is less busy");
+        assert_eq!(group(0).destination(0, loads([1, 0, 0])), 1);
+        assert_eq!(group(100).destination(0, loads([1000, 0, 0])), 0);
+    }
+
+    #[test]
+    fn basic_mode_never_offloads() {
+        let basic = BuddyGroup::new(vec![0, 1, 2], Mode::Basic);
+        assert_eq!(basic.destination(0, loads([1000, 0, 0])), 0);
+        assert_eq!(basic.buddy_in_need(1, loads([1000, 0, 0])), None);
+    }
+
+    #[test]
+    fn a_chunk_does_not_leave_its_group() {
+        let pair = BuddyGroup::new(vec![0, 1], Mode::Advanced { threshold_percent: 10 });
+        assert_eq!(pair.destination(0, loads([900, 500, 0])), 1);
+        assert_eq!(pair.buddy_in_need(1, loads([0, 0, 1000])), None);
+    }
+
+    #[test]
+    fn an_idle_worker_helps_the_buddy_in_greatest_need() {
+        assert_eq!(group(60).buddy_in_need(2, loads([601, 700, 0])), Some(1));
+        assert_eq!(group(60).buddy_in_need(2, loads([600, 600, 0])), None);
+        assert_eq!(group(60).buddy_in_need(1, loads([0, 1000, 0])), None, "not itself");
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_gets_nothing_and_is_helped_with_what_it_left() {
+        let loads = |worker: usize| Load {
+            backlog_cells: [5, 100, 90][worker],
+            capacity_cells: 1000,
+            gone: worker == 0,
+        };
+        assert_eq!(group(60).destination(0, loads), 2);
+        assert_eq!(group(60).buddy_in_need(1, loads), Some(0));
+    }
+}

@@ -1,0 +1,50 @@
+//! The engine of wirecap, without I/O.
+//!
+//! Plain state machines that take events and the time and return decisions. There is no socket, no
+//! thread, no clock and no `unsafe` in this crate, so that the runtime and a simulator can drive the
+//! same code.
+//!
+//! ```text
+//!                 attach                      fill                     hand_over
+//!   free chunks ──────────► attached chunks ────────► filled cells ──────────────► ChunkRange ──┐
+//!        ▲                                                                                      │
+//!        │ last cell home                                      CaptureQueue (one per worker) ◄──┤ push
+//!        │                                                              │                       │
+//!      Pool ◄── recycle ◄── RecycleQueue (one per pool) ◄── worker ◄────┴───────────────────────┘ pull
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what M, R, T and the cell size may be | [`geometry`] |
+//! | names of chunks and the token that stands for filled cells | [`chunk`] |
+//! | the three states of a chunk and its way home | [`pool`] |
+//! | what is known of each filled cell | [`slots`] |
+//! | the work-queue pair | [`capture_queue`], [`recycle_queue`] |
+//! | who gets a chunk when a worker is behind | [`group`] |
+//! | where every packet went | [`account`] |
+//!
+//! The words are those of the paper: Wu and DeMar, *WireCAP: a Novel Packet Capture Engine for
+//! Commodity NICs in High-speed Networks*, IMC 2014.
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod capture_queue;
+pub mod chunk;
+pub mod geometry;
+pub mod group;
+pub mod pool;
+pub mod recycle_queue;
+pub mod slots;
+mod sync;
+
+pub use account::{Lost, QueueAccount};
+pub use capture_queue::{CaptureConsumer, CaptureProducer, capture_queue};
+pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
+pub use geometry::{Geometry, GeometryError, Mode};
+pub use group::BuddyGroup;
+pub use pool::{Pool, PoolLevels, Refused};
+pub use recycle_queue::RecycleQueue;
+pub use slots::{Descriptor, SlotTable};
+
+#[cfg(all(test, loom))]
+mod loom_tests;

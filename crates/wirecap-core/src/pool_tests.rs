@@ -1,0 +1,259 @@
+//! Tests of the pool, the last one against a model that tracks every cell.
+
+use super::*;
+use proptest::prelude::*;
+
+const ID: PoolId = PoolId { nic_id: 1, ring_id: 2 };
+const BASE: u64 = 1 << 20;
+
+fn pool(cells: u32, chunks: u32) -> Pool {
+    Pool::new(ID, Geometry::new(cells, chunks, 2048).unwrap(), BASE)
+}
+
+/// A kernel that fills the cells it was given, in order, with head room like AF_XDP's.
+#[derive(Default)]
+struct Kernel {
+    fill_ring: VecDeque<u64>,
+}
+
+impl Kernel {
+    fn attach(&mut self, pool: &mut Pool, room: u32) -> u32 {
+        pool.attach(room, |address| self.fill_ring.push_back(address))
+    }
+
+    fn receive(&mut self, pool: &mut Pool, more: bool) {
+        let address = self.fill_ring.pop_front().expect("a cell") + 256;
+        assert!(pool.fill(Descriptor { address, len: 60, more, timestamp_ns: 7 }));
+    }
+}
+
+#[test]
+fn a_chunk_passes_through_its_three_states() {
+    let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
+    assert_eq!(pool.state(0), ChunkState::Free);
+    assert_eq!(kernel.attach(&mut pool, 7), 4, "only whole chunks are attached");
+    assert_eq!(pool.state(0), ChunkState::Attached);
+    for _ in 0..4 {
+        kernel.receive(&mut pool, false);
+    }
+    assert!(pool.is_full());
+    let handover = pool.hand_over().unwrap();
+    assert_eq!((handover.range.first(), handover.range.count()), (0, 4));
+    assert_eq!(pool.state(0), ChunkState::Captured);
+    pool.recycle(handover.range).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Free);
+}
+
+#[test]
+fn a_partly_filled_chunk_is_handed_over_as_a_range_and_goes_home_with_its_last_cell() {
+    let (mut pool, mut kernel) = (pool(4, 1), Kernel::default());
+    kernel.attach(&mut pool, 4);
+    kernel.receive(&mut pool, false);
+    let first = pool.hand_over().unwrap();
+    assert!(pool.hand_over().is_none());
+    kernel.receive(&mut pool, false);
+    kernel.receive(&mut pool, false);
+    kernel.receive(&mut pool, false);
+    let second = pool.hand_over().unwrap();
+    assert_eq!((second.range.first(), second.range.count(), second.first_number), (1, 3, 1));
+    pool.recycle(second.range).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Captured);
+    assert_eq!(kernel.attach(&mut pool, 4), 0);
+    pool.recycle(first.range).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Free);
+    assert_eq!(kernel.attach(&mut pool, 4), 4);
+}
+
+#[test]
+fn cells_that_come_back_before_the_chunk_is_full_do_not_free_it() {
+    let (mut pool, mut kernel) = (pool(2, 1), Kernel::default());
+    kernel.attach(&mut pool, 2);
+    kernel.receive(&mut pool, false);
+    let first = pool.hand_over().unwrap();
+    pool.recycle(first.range).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Attached);
+    kernel.receive(&mut pool, false);
+    let second = pool.hand_over().unwrap();
+    pool.recycle(second.range).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Free);
+}
+
+#[test]
+fn a_packet_in_two_chunks_is_handed_over_whole() {
+    let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
+    kernel.attach(&mut pool, 8);
+    kernel.receive(&mut pool, false);
+    kernel.receive(&mut pool, true);
+    kernel.receive(&mut pool, true);
+    kernel.receive(&mut pool, true);
+    let first = pool.hand_over().unwrap();
+    assert_eq!(first.cells(), 1);
+    assert!(pool.hand_over().is_none(), "a packet that is not whole stays");
+    kernel.receive(&mut pool, false);
+    let second = pool.hand_over().unwrap();
+    assert_eq!((second.cells(), second.range.chunk().chunk_id, second.first_number), (4, 1, 1));
+    let lead = second.lead.unwrap();
+    assert_eq!((lead.chunk().chunk_id, lead.first(), lead.count()), (0, 1, 3));
+    pool.recycle(first.range).unwrap();
+    pool.recycle(lead).unwrap();
+    assert_eq!(pool.state(0), ChunkState::Free);
+    assert_eq!(pool.captured_packets(), 2);
+}
+
+#[test]
+fn recycling_is_strictly_validated() {
+    let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
+    kernel.attach(&mut pool, 8);
+    for _ in 0..3 {
+        kernel.receive(&mut pool, false);
+    }
+    let word = pool.hand_over().unwrap().range.into_word();
+    let again = || ChunkRange::from_untrusted_word(word);
+    let chunk = |pool, chunk_id| ChunkId { pool, chunk_id };
+    let other = PoolId { nic_id: 1, ring_id: 3 };
+    let levels = pool.levels();
+    let refused = [
+        (ChunkRange::new(chunk(other, 0), 0, 1), Refused::WrongPool { given: chunk(other, 0), pool: ID }),
+        (ChunkRange::new(chunk(ID, 9), 0, 1), Refused::OutOfBounds(ID, 9, 0, 1)),
+        (ChunkRange::new(chunk(ID, 0), 2, 3), Refused::OutOfBounds(ID, 0, 2, 5)),
+        (ChunkRange::from_untrusted_word(word & !0x7fff), Refused::OutOfBounds(ID, 0, 0, 0)),
+        (ChunkRange::new(chunk(ID, 0), 2, 2), Refused::NotCaptured(chunk(ID, 0), 2, 4)),
+        (ChunkRange::new(chunk(ID, 1), 0, 1), Refused::NotCaptured(chunk(ID, 1), 0, 1)),
+    ];
+    for (range, why) in refused {
+        assert_eq!(pool.recycle(range), Err(why));
+        assert_eq!(pool.levels(), levels, "a refusal changes nothing");
+    }
+    pool.recycle(again()).unwrap();
+    assert_eq!(pool.recycle(again()), Err(Refused::NotCaptured(chunk(ID, 0), 0, 3)));
+    assert_eq!(pool.refused(), 7);
+}
+
+#[test]
+fn a_descriptor_that_is_not_ours_is_counted_and_left_alone() {
+    let (mut pool, mut kernel) = (pool(4, 1), Kernel::default());
+    kernel.attach(&mut pool, 4);
+    for address in [0, BASE - 1, BASE + 4 * 2048, u64::MAX] {
+        assert!(!pool.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
+    }
+    assert_eq!((pool.foreign(), pool.captured_packets()), (4, 0));
+}
+
+#[test]
+fn bit_ranges_at_all_small_sizes() {
+    for first in 0..130 {
+        for count in 1..130u32 {
+            let mut words = vec![0u64; 5];
+            set_bits(&mut words, first, count);
+            let ones: u32 = words.iter().map(|word| word.count_ones()).sum();
+            assert_eq!(ones, count);
+            assert!(all_bits_set(&words, first, count));
+            assert!(!all_bits_set(&words, first, count + 1));
+            clear_bits(&mut words, first, count);
+            assert!(words.iter().all(|&word| word == 0));
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Attach(u32),
+    /// Fill the cell at this place of the kernel's list, so that order is not assumed.
+    Receive(prop::sample::Index, bool),
+    HandOver,
+    Recycle(prop::sample::Index),
+    Forge(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0u32..40).prop_map(Step::Attach),
+        (any::<prop::sample::Index>(), prop::bool::weighted(0.2)).prop_map(|(at, more)| Step::Receive(at, more)),
+        (any::<prop::sample::Index>(), Just(false)).prop_map(|(at, more)| Step::Receive(at, more)),
+        Just(Step::HandOver),
+        any::<prop::sample::Index>().prop_map(Step::Recycle),
+        any::<u64>().prop_map(Step::Forge),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order, no cell is lost, doubled or handed to two.
+    #[test]
+    fn every_cell_is_always_in_one_place(steps in prop::collection::vec(step(), 1..400)) {
+        let mut pool = pool(8, 4);
+        let mut kernel: Vec<u64> = Vec::new();
+        let mut held: Vec<ChunkRange> = Vec::new();
+        let mut begun = 0u32;
+        let mut next_number = 0;
+        for step in steps {
+            match step {
+                Step::Attach(room) => { pool.attach(room, |address| kernel.push(address)); }
+                Step::Receive(at, more) => {
+                    // Parts are limited so that a packet lies in two chunks at most.
+                    let more = more && begun < 7;
+                    if pool.space() > 0 {
+                        let address = kernel.remove(at.index(kernel.len()));
+                        let descriptor = Descriptor { address: address + 256, len: 60, more, timestamp_ns: 0 };
+                        prop_assert!(pool.fill(descriptor));
+                        begun = if more { begun + 1 } else { 0 };
+                    }
+                }
+                Step::HandOver => if let Some(handover) = pool.hand_over() {
+                    prop_assert_eq!(handover.first_number, next_number);
+                    let slots = pool.slots();
+                    for range in handover.lead.into_iter().chain([handover.range]) {
+                        for offset in 0..range.count() {
+                            let slot = slots.get(&range, offset).unwrap();
+                            next_number += u64::from(!slot.more);
+                        }
+                        held.push(range);
+                    }
+                },
+                Step::Recycle(at) => if !held.is_empty() {
+                    let range = held.swap_remove(at.index(held.len()));
+                    prop_assert!(pool.recycle(range).is_ok());
+                },
+                Step::Forge(word) => {
+                    let forged = ChunkRange::from_untrusted_word(word);
+                    let known = held.iter().any(|range| range.chunk() == forged.chunk());
+                    if !known {
+                        prop_assert!(pool.recycle(forged).is_err());
+                    }
+                }
+            }
+            let mut cells: Vec<u64> = kernel.clone();
+            let slots = pool.slots();
+            for range in &held {
+                cells.extend((0..range.count()).map(|offset| slots.get(range, offset).unwrap().address & !2047));
+            }
+            cells.sort_unstable();
+            let before = cells.len();
+            cells.dedup();
+            prop_assert_eq!(cells.len(), before, "a cell is in two places");
+            let levels = pool.levels();
+            prop_assert_eq!(levels.free_chunks + levels.attached_chunks + levels.captured_chunks, 4);
+        }
+        // Everything that is held goes home, everything that is attached is filled: all is free again.
+        let mut guard = 0;
+        loop {
+            while pool.space() > 0 {
+                let address = kernel.pop().unwrap();
+                let _ = pool.fill(Descriptor { address, len: 1, more: false, timestamp_ns: 0 });
+            }
+            if let Some(handover) = pool.hand_over() {
+                held.extend(handover.lead);
+                held.push(handover.range);
+            }
+            if pool.levels().attached_chunks == 0 { break; }
+            guard += 1;
+            prop_assert!(guard < 10);
+        }
+        for range in held { pool.recycle(range).unwrap(); }
+        prop_assert_eq!(pool.levels().free_chunks, 4);
+        prop_assert_eq!(pool.levels().outstanding_cells, 0);
+        let mut all = Vec::new();
+        pool.attach(32, |address| all.push(address));
+        all.sort_unstable();
+        prop_assert_eq!(all, (0..32).map(|cell| BASE + cell * 2048).collect::<Vec<_>>());
+    }
+}
