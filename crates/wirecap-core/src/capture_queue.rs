@@ -4,7 +4,7 @@
 //!              tail (producer writes)          head (consumer writes)
 //!                │                               │
 //!   ┌───┬───┬───┬▼──┬───┬───┬───┬───┬───┬───┬───┬▼──┬───┐
-//!   │ W │ W │ W │   │   │   │   │   │   │   │   │ W │ W │   W = (range word, first packet number)
+//!   │ W │ W │ W │   │   │   │   │   │   │   │   │ W │ W │   W = the words of a hand-over
 //!   └───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┴───┘
 //!            filled: [head, tail), modulo the capacity
 //! ```
@@ -23,10 +23,8 @@ use crate::{
 
 #[derive(Debug)]
 struct Entry {
-    /// Producer writes, relaxed: published by `tail`.
-    range: AtomicU64,
-    /// Producer writes, relaxed: published by `tail`.
-    first_number: AtomicU64,
+    /// Range, first number, volume. Producer writes, relaxed: published by `tail`.
+    words: [AtomicU64; 3],
 }
 
 #[derive(Debug)]
@@ -77,7 +75,7 @@ pub struct CaptureConsumer {
 /// ```
 pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
     let entries = (0..capacity.max(2).next_power_of_two())
-        .map(|_| Entry { range: AtomicU64::new(0), first_number: AtomicU64::new(0) })
+        .map(|_| Entry { words: [0; 3].map(AtomicU64::new) })
         .collect();
     let shared = Arc::new(Shared {
         entries,
@@ -106,11 +104,11 @@ impl CaptureProducer {
             }
         }
         let cells = handover.cells();
-        let (lead, range, first_number) = handover.into_words();
+        let (lead, words) = handover.into_words();
         if let Some(lead) = lead {
-            self.write(lead, first_number);
+            self.write([lead, 0, 0]);
         }
-        self.write(range, first_number);
+        self.write(words);
         self.pushed_cells += u64::from(cells);
         self.shared.pushed_cells.0.store(self.pushed_cells, Ordering::Release);
         // Pairs with the acquire load in `CaptureConsumer::pop`.
@@ -118,10 +116,11 @@ impl CaptureProducer {
         Ok(())
     }
 
-    fn write(&mut self, range: u64, first_number: u64) {
+    fn write(&mut self, words: [u64; 3]) {
         let entry = &self.shared.entries[self.tail as usize & (self.shared.entries.len() - 1)];
-        entry.range.store(range, Ordering::Relaxed);
-        entry.first_number.store(first_number, Ordering::Relaxed);
+        for (place, word) in entry.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
         self.tail += 1;
     }
 
@@ -130,9 +129,20 @@ impl CaptureProducer {
         self.shared.head.0.load(Ordering::Acquire) == self.tail
     }
 
-    /// Cells waiting in this queue.
-    pub fn backlog_cells(&self) -> u64 {
-        self.shared.backlog_cells()
+    /// A view of the backlog for others to look at.
+    pub fn gauge(&self) -> BacklogGauge {
+        BacklogGauge(Arc::clone(&self.shared))
+    }
+}
+
+/// Tells any thread how much waits in a capture queue.
+#[derive(Debug, Clone)]
+pub struct BacklogGauge(Arc<Shared>);
+
+impl BacklogGauge {
+    /// Cells waiting in the queue.
+    pub fn cells(&self) -> u64 {
+        self.0.backlog_cells()
     }
 }
 
@@ -146,13 +156,13 @@ impl CaptureConsumer {
                 return None;
             }
         }
-        let (mut range, first_number) = self.read();
-        let lead = Handover::continues(range).then(|| {
-            let lead = range;
-            range = self.read().0;
+        let mut words = self.read();
+        let lead = Handover::continues(words[0]).then(|| {
+            let lead = words[0];
+            words = self.read();
             lead
         });
-        let handover = Handover::from_words(lead, range, first_number);
+        let handover = Handover::from_words(lead, words);
         // Pairs with the acquire load in `CaptureProducer::push`.
         self.shared.head.0.store(self.head, Ordering::Release);
         self.popped_cells += u64::from(handover.cells());
@@ -160,10 +170,10 @@ impl CaptureConsumer {
         Some(handover)
     }
 
-    fn read(&mut self) -> (u64, u64) {
+    fn read(&mut self) -> [u64; 3] {
         let entry = &self.shared.entries[self.head as usize & (self.shared.entries.len() - 1)];
         self.head += 1;
-        (entry.range.load(Ordering::Relaxed), entry.first_number.load(Ordering::Relaxed))
+        entry.words.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
     /// Cells waiting in this queue.
@@ -183,6 +193,8 @@ mod tests {
             lead: lead.then(|| ChunkRange::new(chunk(chunk_id + 1000), 60, 4)),
             range: ChunkRange::new(chunk(chunk_id), 1, 2),
             first_number: u64::from(chunk_id) * 10,
+            packets: 2,
+            bytes: 120,
         }
     }
 
@@ -199,14 +211,14 @@ mod tests {
                 for _ in 0..=round % 4 {
                     let Some(got) = consumer.pop() else { break };
                     assert_eq!(got.range, handover(next_out, false).range);
-                    assert_eq!(got.first_number, u64::from(next_out) * 10);
+                    assert_eq!((got.first_number, got.packets, got.bytes), (u64::from(next_out) * 10, 2, 120));
                     next_out += 1;
                 }
             }
             let waiting: u64 = std::iter::from_fn(|| consumer.pop()).map(|got| u64::from(got.cells())).sum();
             assert_eq!(next_out == next_in, waiting == 0);
             assert!(producer.is_empty());
-            assert_eq!(producer.backlog_cells(), 0);
+            assert_eq!(producer.gauge().cells(), 0);
         }
     }
 

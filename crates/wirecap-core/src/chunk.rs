@@ -81,7 +81,7 @@ impl ChunkRange {
 
     /// Rebuilds a range from what another party said, for instance one that shares the recycle
     /// queue through memory. Nothing about it is trusted: the pool validates it when it comes home.
-    pub fn from_untrusted_word(word: u64) -> Self {
+    pub(crate) fn from_untrusted_word(word: u64) -> Self {
         let bits = |shift: u32, width: u32| (word >> shift) as u32 & ((1 << width) - 1);
         let pool = PoolId {
             nic_id: bits(NIC_SHIFT, NIC_BITS) as u16,
@@ -132,6 +132,10 @@ pub struct Handover {
     pub range: ChunkRange,
     /// Number of the first packet: how many packets its receive queue had captured before it.
     pub first_number: u64,
+    /// Whole packets in it.
+    pub packets: u32,
+    /// Bytes of these packets.
+    pub bytes: u32,
 }
 
 impl Handover {
@@ -145,9 +149,12 @@ impl Handover {
         self.range.chunk.pool
     }
 
-    /// Splits the token into the words that cross a queue; the lead's word says that it continues.
-    pub(crate) fn into_words(self) -> (Option<u64>, u64, u64) {
-        (self.lead.map(|lead| lead.into_word() | CONTINUES), self.range.into_word(), self.first_number)
+    /// Splits the token into the words that cross a queue: the lead (its word says that it
+    /// continues), the range, the first number, and packets and bytes.
+    pub(crate) fn into_words(self) -> (Option<u64>, [u64; 3]) {
+        let lead = self.lead.map(|lead| lead.into_word() | CONTINUES);
+        let volume = u64::from(self.packets) << 32 | u64::from(self.bytes);
+        (lead, [self.range.into_word(), self.first_number, volume])
     }
 
     /// Whether a word is that of a lead, so that the rest of the hand-over is in the next entry.
@@ -155,11 +162,13 @@ impl Handover {
         word & CONTINUES != 0
     }
 
-    pub(crate) fn from_words(lead: Option<u64>, range: u64, first_number: u64) -> Self {
+    pub(crate) fn from_words(lead: Option<u64>, [range, first_number, volume]: [u64; 3]) -> Self {
         Self {
             lead: lead.map(ChunkRange::from_untrusted_word),
             range: ChunkRange::from_untrusted_word(range),
             first_number,
+            packets: (volume >> 32) as u32,
+            bytes: volume as u32,
         }
     }
 }

@@ -38,10 +38,10 @@ pub mod slots;
 mod sync;
 
 pub use account::{Lost, QueueAccount};
-pub use capture_queue::{CaptureConsumer, CaptureProducer, capture_queue};
+pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use geometry::{Geometry, GeometryError, Mode};
-pub use group::BuddyGroup;
+pub use group::{BuddyGroup, Load};
 pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
 pub use slots::{Descriptor, SlotTable};

@@ -20,6 +20,8 @@ fn handover(chunk_id: u32, lead: bool) -> Handover {
         lead: lead.then(|| ChunkRange::new(chunk(chunk_id + 100), 1, 1)),
         range: ChunkRange::new(chunk(chunk_id), 0, 1),
         first_number: u64::from(chunk_id),
+        packets: 1,
+        bytes: 60,
     }
 }
 

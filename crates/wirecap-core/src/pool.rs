@@ -82,6 +82,15 @@ struct Filling {
     filled: u32,
 }
 
+/// Packets that are filled and not handed over.
+#[derive(Debug, Default)]
+struct Waiting {
+    packets: u32,
+    bytes: u32,
+    /// Bytes of the packet that has begun and is not whole.
+    begun_bytes: u32,
+}
+
 /// The ring-buffer-pool of one receive queue (section 3.2.1 of the paper).
 ///
 /// Owned by one thread at a time; only the [`SlotTable`] is shared.
@@ -101,8 +110,8 @@ pub struct Pool {
     outstanding: Vec<u64>,
     outstanding_cells: u32,
     captured_chunks: u32,
+    waiting: Waiting,
     captured_packets: u64,
-    handed_packets: u64,
     refused: u64,
     foreign: u64,
 }
@@ -125,8 +134,8 @@ impl Pool {
             outstanding: vec![0; (geometry.cells_per_pool() as usize).div_ceil(64)],
             outstanding_cells: 0,
             captured_chunks: 0,
+            waiting: Waiting::default(),
             captured_packets: 0,
-            handed_packets: 0,
             refused: 0,
             foreign: 0,
         }
@@ -187,11 +196,24 @@ impl Pool {
         let index = self.slots.index(self.attached[0], self.filling.filled);
         self.slots.set(index, descriptor);
         self.filling.filled += 1;
+        self.waiting.begun_bytes += descriptor.len;
         if !descriptor.more {
             self.filling.complete = self.filling.filled;
             self.captured_packets += 1;
+            self.waiting.packets += 1;
+            self.waiting.bytes += std::mem::take(&mut self.waiting.begun_bytes);
         }
         true
+    }
+
+    /// Takes attached chunks back whose cells were never filled, because the socket they were given
+    /// to is gone.
+    pub fn detach_unfilled(&mut self) {
+        let begun = usize::from(self.filling.filled > 0);
+        for chunk_id in self.attached.drain(begun..).rev() {
+            self.chunks[chunk_id as usize].state = ChunkState::Free;
+            self.free.push(chunk_id);
+        }
     }
 
     /// Whether the chunk that is being filled is full, so that it must be handed over to go on.
@@ -211,9 +233,10 @@ impl Pool {
         let Filling { handed, complete, filled } = self.filling;
         let handover = (complete > handed).then(|| {
             let range = self.take(chunk_id, handed, complete - handed);
-            let first_number = self.handed_packets;
-            self.handed_packets = self.captured_packets;
-            Handover { lead: self.lead.take(), range, first_number }
+            let packets = std::mem::take(&mut self.waiting.packets);
+            let bytes = std::mem::take(&mut self.waiting.bytes);
+            let first_number = self.captured_packets - u64::from(packets);
+            Handover { lead: self.lead.take(), range, first_number, packets, bytes }
         });
         self.filling.handed = complete;
         if filled == self.geometry.cells_per_chunk() {
@@ -313,11 +336,6 @@ impl Pool {
     /// Whole packets captured from the kernel since the start.
     pub fn captured_packets(&self) -> u64 {
         self.captured_packets
-    }
-
-    /// Whole packets handed over since the start.
-    pub fn handed_packets(&self) -> u64 {
-        self.handed_packets
     }
 
     /// Recycled ranges that were refused.

@@ -79,6 +79,18 @@ fn cells_that_come_back_before_the_chunk_is_full_do_not_free_it() {
 }
 
 #[test]
+fn chunks_that_were_never_filled_can_be_taken_back() {
+    let (mut pool, mut kernel) = (pool(4, 3), Kernel::default());
+    kernel.attach(&mut pool, 12);
+    kernel.receive(&mut pool, false);
+    pool.detach_unfilled();
+    assert_eq!((pool.levels().free_chunks, pool.levels().attached_chunks), (2, 1));
+    let mut again = Kernel::default();
+    assert_eq!(again.attach(&mut pool, 12), 8);
+    assert_eq!(again.fill_ring[0], BASE + 4 * 2048, "in the same order");
+}
+
+#[test]
 fn a_packet_in_two_chunks_is_handed_over_whole() {
     let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
     kernel.attach(&mut pool, 8);
@@ -92,6 +104,7 @@ fn a_packet_in_two_chunks_is_handed_over_whole() {
     kernel.receive(&mut pool, false);
     let second = pool.hand_over().unwrap();
     assert_eq!((second.cells(), second.range.chunk().chunk_id, second.first_number), (4, 1, 1));
+    assert_eq!((second.packets, second.bytes), (1, 4 * 60));
     let lead = second.lead.unwrap();
     assert_eq!((lead.chunk().chunk_id, lead.first(), lead.count()), (0, 1, 3));
     pool.recycle(first.range).unwrap();

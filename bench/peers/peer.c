@@ -1,0 +1,246 @@
+#include "peer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+static volatile sig_atomic_t signalled;
+
+static void on_signal(int signal_number)
+{
+    signalled = signal_number;
+}
+
+/* ---- flags ---- */
+
+int peer_parse_number(const struct peer_flag *flag, char **words)
+{
+    if (!words[0] || words[0][0] < '0' || words[0][0] > '9')
+        return 0;
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(words[0], &end, 10);
+    if (*end || errno || value < flag->min || value > flag->max)
+        return 0;
+    *(uint64_t *)flag->target = value;
+    return 1;
+}
+
+int peer_parse_text(const struct peer_flag *flag, char **words)
+{
+    if (!words[0])
+        return 0;
+    *(const char **)flag->target = words[0];
+    return 1;
+}
+
+static void print_flags(const struct peer_flag *flags, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "  --%s %s\n", flags[i].name, flags[i].help);
+}
+
+static const struct peer_flag *find_flag(const struct peer_flag *flags, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(word, "--", 2) == 0 && strcmp(word + 2, flags[i].name) == 0)
+            return &flags[i];
+    return NULL;
+}
+
+void peer_parse(int argc, char **argv, struct peer_options *options, const struct peer_flag *own, size_t own_count)
+{
+    *options = (struct peer_options){.idle_ms = 500, .cpu = PEER_CPU_ANY, .batch = 64};
+    const struct peer_flag common[] = {
+        {"seconds", peer_parse_number, &options->seconds, 0, 1000000, "S  stop S seconds after the first packet"},
+        {"count", peer_parse_number, &options->count, 0, UINT64_MAX, "N  stop after N packets"},
+        {"idle-ms", peer_parse_number, &options->idle_ms, 1, 1000000, "MS  stop MS after the last packet (500)"},
+        {"pace", peer_parse_number, &options->pace_pps, 1, 1000000000, "PPS  handle PPS packets a second at most"},
+        {"cpu", peer_parse_number, &options->cpu, 0, CPU_SETSIZE - 1, "C  run on CPU C only"},
+        {"batch", peer_parse_number, &options->batch, 1, 65536, "N  packets taken at a time (64)"},
+    };
+    const size_t common_count = sizeof common / sizeof *common;
+
+    for (int i = 1; i < argc;) {
+        const struct peer_flag *flag = find_flag(own, own_count, argv[i]);
+        if (!flag)
+            flag = find_flag(common, common_count, argv[i]);
+        int used = flag ? flag->parse(flag, argv + i + 1) : 0;
+        if (!flag && argv[i][0] != '-' && !options->iface) {
+            options->iface = argv[i];
+        } else if (!used) {
+            fprintf(stderr, "%s: wrong: %s %s\n", program_invocation_short_name, argv[i],
+                    flag && argv[i + 1] ? argv[i + 1] : "");
+            options->iface = NULL;
+            break;
+        }
+        i += 1 + used;
+    }
+    if (!options->iface) {
+        fprintf(stderr, "usage: %s IFACE [flags]\n", program_invocation_short_name);
+        print_flags(own, own_count);
+        print_flags(common, common_count);
+        exit(2);
+    }
+}
+
+void peer_fail(const char *what, const char *hint)
+{
+    fprintf(stderr, "%s: %s: %s: %s\n", program_invocation_short_name, what, strerror(errno), hint);
+    exit(1);
+}
+
+unsigned peer_ifindex(const struct peer_options *options)
+{
+    unsigned ifindex = if_nametoindex(options->iface);
+    if (!ifindex)
+        peer_fail(options->iface, "see `ip link` in this network namespace");
+    return ifindex;
+}
+
+void peer_promiscuous(int packet_socket, unsigned ifindex)
+{
+    struct packet_mreq request = {.mr_ifindex = (int)ifindex, .mr_type = PACKET_MR_PROMISC};
+    if (setsockopt(packet_socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request))
+        peer_fail("promiscuous mode", "needs CAP_NET_RAW");
+}
+
+/* ---- the run ---- */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void pin(uint64_t cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set))
+        peer_fail("--cpu", "no such CPU, or not allowed here");
+}
+
+void run_start(struct run *run, const struct peer_options *options)
+{
+    *run = (struct run){.options = options, .waited = true};
+    if (options->cpu != PEER_CPU_ANY)
+        pin(options->cpu);
+    /* Without it each sleep is up to 50 µs longer than asked for. */
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    /* No SA_RESTART: poll and the paced sleep must return. */
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void run_ready(void)
+{
+    fputs("READY\n", stderr);
+}
+
+bool run_goes_on(struct run *run)
+{
+    const struct peer_options *options = run->options;
+    if (signalled)
+        run->stopped_by = "signal";
+    else if (options->count && run->packets >= options->count)
+        run->stopped_by = "count";
+    else if (run->packets && options->seconds && run->now_ns - run->first_ns >= options->seconds * NS_PER_SECOND)
+        run->stopped_by = "seconds";
+    else if (run->packets && run->waited && run->now_ns - run->last_ns >= options->idle_ms * NS_PER_MS)
+        run->stopped_by = "idle";
+    return !run->stopped_by;
+}
+
+uint64_t run_room(const struct run *run, uint64_t want)
+{
+    uint64_t count = run->options->count;
+    return count && count - run->packets < want ? count - run->packets : want;
+}
+
+/* Sleeps until a worker that needs 1/pace_pps per packet is through with these. The schedule restarts only after the
+ * worker had nothing to do: a sleep that ended late is made up for, idle time is not. */
+static void pace(struct run *run, uint64_t packets)
+{
+    if (run->waited)
+        run->pace_next_ns = run->now_ns;
+    run->pace_next_ns += packets * NS_PER_SECOND / run->options->pace_pps;
+    struct timespec until = {.tv_sec = (time_t)(run->pace_next_ns / NS_PER_SECOND),
+                             .tv_nsec = (long)(run->pace_next_ns % NS_PER_SECOND)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR && !signalled)
+        ;
+    run->now_ns = clock_ns();
+}
+
+void run_batch(struct run *run, uint64_t packets, uint64_t bytes)
+{
+    run->now_ns = clock_ns();
+    if (run->packets == 0) {
+        run->first_ns = run->now_ns;
+        run->cpu_first = cpu_seconds();
+    }
+    run->packets += packets;
+    run->bytes += bytes;
+    if (run->options->pace_pps)
+        pace(run, packets);
+    run->last_ns = run->now_ns;
+    run->waited = false;
+    run->cpu_sampled = false;
+}
+
+void run_nothing(struct run *run)
+{
+    run->now_ns = clock_ns();
+    run->waited = true;
+    /* CPU time is a system call, so it is taken once per pause and not per batch. */
+    if (run->packets && !run->cpu_sampled && run->now_ns - run->last_ns >= NS_PER_MS) {
+        run->cpu_last = cpu_seconds();
+        run->cpu_sampled = true;
+    }
+}
+
+void run_stop(struct run *run)
+{
+    if (run->packets && !run->cpu_sampled)
+        run->cpu_last = cpu_seconds();
+    run->cpu_sampled = true;
+}
+
+void run_report(const struct run *run, const struct peer_account *account)
+{
+    printf("{\"peer\":\"%s\",\"mode\":\"%s\",\"buffer_bytes\":%" PRIu64, account->peer, account->mode,
+           account->buffer_bytes);
+    printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64, run->packets, run->bytes);
+    printf(",\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"cpu_seconds_process\":%.6f",
+           (double)(run->last_ns - run->first_ns) / 1e9, run->cpu_last - run->cpu_first, cpu_seconds());
+    printf(",\"stopped_by\":\"%s\",\"left_in_ring\":%" PRIu64 ",\"dropped\":{", run->stopped_by, account->left_in_ring);
+    for (size_t i = 0; i < account->dropped_count; i++)
+        printf("%s\"%s\":%" PRIu64, i ? "," : "", account->dropped[i].name, account->dropped[i].value);
+    puts("}}");
+    if (fflush(stdout))
+        peer_fail("stdout", "the result could not be written");
+}

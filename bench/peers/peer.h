@@ -1,0 +1,106 @@
+/* What all peers share: flags, one measured run, the final JSON line.
+ *
+ *   flags ─► run_start ─► READY ─► loop { run_batch | run_nothing } ─► run_report
+ *
+ * A run starts with the first packet and ends with the last one; waiting before and after it is not measured. */
+#ifndef PEER_H
+#define PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEER_CPU_ANY UINT64_MAX
+/* Longest sleep of a peer without packets; bounds how late it notices --idle-ms and signals. */
+#define PEER_WAIT_MS 10
+
+/* What every peer can be told. */
+struct peer_options {
+    const char *iface;
+    uint64_t seconds; /* 0: no limit */
+    uint64_t count;   /* 0: no limit */
+    uint64_t idle_ms;
+    uint64_t pace_pps; /* 0: as fast as it can */
+    uint64_t cpu;      /* PEER_CPU_ANY: not pinned */
+    uint64_t batch;    /* packets between two looks at the clock */
+};
+
+/* One flag. `parse` reads the words after the flag's name and returns how many it used, 0 if they are wrong. */
+struct peer_flag {
+    const char *name;
+    int (*parse)(const struct peer_flag *flag, char **words);
+    void *target;
+    uint64_t min, max;
+    const char *help; /* e.g. "N  socket buffer in MiB" */
+};
+
+int peer_parse_number(const struct peer_flag *flag, char **words); /* target: uint64_t */
+int peer_parse_text(const struct peer_flag *flag, char **words);   /* target: const char * */
+
+/* Reads `IFACE [--flag VALUE]...`; prints the usage and exits 2 if anything is wrong. */
+void peer_parse(int argc, char **argv, struct peer_options *options, const struct peer_flag *own, size_t own_count);
+
+/* Prints "peer: what: strerror: hint" and exits 1. */
+_Noreturn void peer_fail(const char *what, const char *hint);
+
+/* Interface index of options->iface, or exits. */
+unsigned peer_ifindex(const struct peer_options *options);
+
+/* Keeps the interface promiscuous for as long as `packet_socket` is open. */
+void peer_promiscuous(int packet_socket, unsigned ifindex);
+
+struct run {
+    const struct peer_options *options;
+    uint64_t packets, bytes;
+    uint64_t now_ns, first_ns, last_ns;
+    uint64_t pace_next_ns; /* when the paced worker is through with all it took */
+    bool waited;           /* nothing was there at the last look */
+    double cpu_first, cpu_last;
+    bool cpu_sampled; /* INVARIANT: cpu_last belongs to the current last_ns */
+    const char *stopped_by;
+};
+
+/* Pins, sets the signal handlers. Call before memory is allocated, so that it is local to the CPU. */
+void run_start(struct run *run, const struct peer_options *options);
+
+/* Tells the driver that every packet from now on is seen. */
+void run_ready(void);
+
+/* False once a limit is reached or a signal came. */
+bool run_goes_on(struct run *run);
+
+/* The most packets the next batch may have: `want`, or fewer if --count ends it before. */
+uint64_t run_room(const struct run *run, uint64_t want);
+
+/* A batch was read. Sleeps if the run is paced; the caller gives the buffers back afterwards, as a handler would. */
+void run_batch(struct run *run, uint64_t packets, uint64_t bytes);
+
+/* Nothing was there. */
+void run_nothing(struct run *run);
+
+/* Reads one cache line of a packet. */
+static inline void run_touch(const void *packet)
+{
+    (void)*(const volatile uint8_t *)packet;
+}
+
+struct peer_counter {
+    const char *name;
+    uint64_t value;
+};
+
+struct peer_account {
+    const char *peer, *mode;
+    uint64_t buffer_bytes;
+    uint64_t left_in_ring; /* received by the kernel, not read when the run stopped */
+    const struct peer_counter *dropped;
+    size_t dropped_count;
+};
+
+/* Takes the CPU time of the run; call at the end of the loop, before anything is torn down. */
+void run_stop(struct run *run);
+
+/* Prints the one line on stdout. */
+void run_report(const struct run *run, const struct peer_account *account);
+
+#endif

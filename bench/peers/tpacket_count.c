@@ -1,0 +1,149 @@
+/* tpacket_count: the ring under libpcap without libpcap.
+ *
+ *   kernel ─► block 0 │ block 1 │ … │ block B-1  (PACKET_RX_RING, TPACKET_V3) ─► walk the block, give it back */
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct settings {
+    uint64_t block_kib, blocks, retire_ms;
+};
+
+struct ring {
+    int socket;
+    uint8_t *memory; /* blocks * block_bytes */
+    uint64_t block_bytes, blocks;
+    uint64_t next; /* block that the kernel fills next, or has just filled */
+};
+
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "block_status is shared with the kernel");
+
+static void ring_map(struct ring *ring, const struct settings *settings)
+{
+    ring->block_bytes = settings->block_kib << 10;
+    ring->blocks = settings->blocks;
+    int version = TPACKET_V3;
+    if (setsockopt(ring->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version))
+        peer_fail("TPACKET_V3", "needs Linux 3.2");
+    /* Frame size and number only have to fit the blocks: V3 packs packets densely. */
+    struct tpacket_req3 request = {
+        .tp_block_size = (unsigned)ring->block_bytes,
+        .tp_block_nr = (unsigned)ring->blocks,
+        .tp_frame_size = 2048,
+        .tp_frame_nr = (unsigned)(ring->block_bytes / 2048 * ring->blocks),
+        .tp_retire_blk_tov = (unsigned)settings->retire_ms,
+    };
+    if (setsockopt(ring->socket, SOL_PACKET, PACKET_RX_RING, &request, sizeof request))
+        peer_fail("PACKET_RX_RING", "--block-kib must be a multiple of the page size, and the memory must be there");
+    ring->memory = mmap(NULL, ring->block_bytes * ring->blocks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                        ring->socket, 0);
+    if (ring->memory == MAP_FAILED)
+        peer_fail("mmap of the ring", "less memory: --blocks");
+}
+
+static void ring_open(struct ring *ring, const struct settings *settings, unsigned ifindex)
+{
+    /* Protocol 0: nothing arrives before the bind below. */
+    ring->socket = socket(AF_PACKET, SOCK_RAW, 0);
+    if (ring->socket < 0)
+        peer_fail("AF_PACKET socket", "needs CAP_NET_RAW");
+    ring_map(ring, settings);
+    int on = 1;
+    if (setsockopt(ring->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on))
+        peer_fail("PACKET_IGNORE_OUTGOING", "needs Linux 4.20");
+    peer_promiscuous(ring->socket, ifindex);
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)ifindex};
+    if (bind(ring->socket, (struct sockaddr *)&address, sizeof address))
+        peer_fail("bind", "is the interface up?");
+}
+
+static struct tpacket_block_desc *ring_block(const struct ring *ring)
+{
+    return (struct tpacket_block_desc *)(ring->memory + ring->next * ring->block_bytes);
+}
+
+/* Written by the kernel (TP_STATUS_USER, release) and by us (TP_STATUS_KERNEL, release). */
+static _Atomic uint32_t *block_status(struct tpacket_block_desc *block)
+{
+    return (_Atomic uint32_t *)&block->hdr.bh1.block_status;
+}
+
+/* Counts the packets of one block. */
+static void read_block(const struct tpacket_block_desc *block, struct run *run)
+{
+    uint64_t packets = run_room(run, block->hdr.bh1.num_pkts);
+    uint64_t bytes = 0;
+    const uint8_t *at = (const uint8_t *)block + block->hdr.bh1.offset_to_first_pkt;
+    for (uint64_t i = 0; i < packets; i++) {
+        const struct tpacket3_hdr *header = (const struct tpacket3_hdr *)at;
+        run_touch(at + header->tp_mac);
+        bytes += header->tp_len;
+        at += header->tp_next_offset;
+    }
+    if (packets)
+        run_batch(run, packets, bytes);
+}
+
+static void count(struct ring *ring, struct run *run)
+{
+    struct pollfd readable = {.fd = ring->socket, .events = POLLIN | POLLERR};
+    while (run_goes_on(run)) {
+        struct tpacket_block_desc *block = ring_block(ring);
+        /* Acquire: pairs with the kernel's barrier before it sets TP_STATUS_USER; the packets are complete. */
+        if (!(atomic_load_explicit(block_status(block), memory_order_acquire) & TP_STATUS_USER)) {
+            run_nothing(run);
+            poll(&readable, 1, PEER_WAIT_MS);
+            continue;
+        }
+        read_block(block, run);
+        /* Release: our reads are done before the kernel may fill the block again. */
+        atomic_store_explicit(block_status(block), TP_STATUS_KERNEL, memory_order_release);
+        ring->next = (ring->next + 1) % ring->blocks;
+    }
+    run_stop(run);
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10};
+    const struct peer_flag flags[] = {
+        {"block-kib", peer_parse_number, &settings.block_kib, 4, 1 << 20, "N  one block in KiB (256)"},
+        {"blocks", peer_parse_number, &settings.blocks, 1, 1 << 16, "N  blocks of the ring (8)"},
+        {"retire-ms", peer_parse_number, &settings.retire_ms, 1, 10000, "MS  hand over unfilled blocks after (10)"},
+    };
+    struct peer_options options;
+    peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
+
+    struct run run;
+    run_start(&run, &options);
+    struct ring ring = {0};
+    ring_open(&ring, &settings, peer_ifindex(&options));
+    run_ready();
+    count(&ring, &run);
+
+    struct tpacket_stats_v3 stats;
+    socklen_t size = sizeof stats;
+    if (getsockopt(ring.socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
+        peer_fail("PACKET_STATISTICS", "kernel without TPACKET_V3");
+    /* The API's counters are 32 bits wide; the difference is right as long as the remainder is. tp_packets has the
+     * dropped ones in it. */
+    uint32_t left = stats.tp_packets - stats.tp_drops - (uint32_t)run.packets;
+    const struct peer_counter dropped[] = {{"tp_drops", stats.tp_drops}};
+    run_report(&run, &(struct peer_account){.peer = "tpacket_count",
+                                            .mode = "TPACKET_V3",
+                                            .buffer_bytes = ring.block_bytes * ring.blocks,
+                                            .left_in_ring = left,
+                                            .dropped = dropped,
+                                            .dropped_count = sizeof dropped / sizeof *dropped});
+    munmap(ring.memory, ring.block_bytes * ring.blocks);
+    close(ring.socket);
+    return 0;
+}

@@ -1,0 +1,256 @@
+/* xsk_count: the barest AF_XDP loop there is: one queue, one socket, one thread.
+ *
+ *   driver ─► XDP program ─► (copy into a frame taken from the fill ring) ─► RX ring ─► one cache line, count
+ *                                      ▲                                                   │
+ *                                      └── fill ring ◄── spare frames ◄────────────────────┘
+ *
+ * Each frame is in exactly one place: fill ring, RX ring, spare stack, or the batch being read. */
+#include "peer.h"
+#include "xsk_redirect.h"
+
+#include <linux/if_xdp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FRAME_BYTES 2048
+
+enum wait_kind { WAIT_BUSY, WAIT_SLEEP, WAIT_POLL };
+
+struct settings {
+    uint64_t queue, frames, ring, sleep_us;
+    enum wait_kind wait;
+    enum redirect_mode mode;
+};
+
+/* One shared ring. Indices run freely; entry i is at i & mask. */
+struct ring {
+    _Atomic uint32_t *producer; /* fill: written by us. RX: written by the kernel */
+    _Atomic uint32_t *consumer; /* fill: written by the kernel. RX: written by us */
+    void *entries;              /* fill: uint64_t addresses. RX: struct xdp_desc */
+    uint32_t mask;
+    uint32_t ours; /* our copy of the index that we write */
+};
+
+struct xsk {
+    int socket;
+    uint8_t *umem;
+    struct ring fill, rx;
+    uint64_t *spare; /* stack of frame addresses */
+    uint32_t spares;
+};
+
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "ring indices are shared with the kernel");
+_Static_assert(sizeof(struct xdp_desc) == 16, "RX ring entry");
+
+static void set_option(int socket, int option, const void *value, socklen_t size, const char *hint)
+{
+    if (setsockopt(socket, SOL_XDP, option, value, size))
+        peer_fail("AF_XDP socket option", hint);
+}
+
+static void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset,
+                     uint32_t size, size_t entry_bytes)
+{
+    uint8_t *memory = mmap(NULL, offset->desc + size * entry_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                           socket, page_offset);
+    if (memory == MAP_FAILED)
+        peer_fail("mmap of a ring", "smaller --ring");
+    ring->producer = (_Atomic uint32_t *)(memory + offset->producer);
+    ring->consumer = (_Atomic uint32_t *)(memory + offset->consumer);
+    ring->entries = memory + offset->desc;
+    ring->mask = size - 1;
+}
+
+static void umem_register(struct xsk *xsk, uint64_t frames)
+{
+    xsk->umem = mmap(NULL, frames * FRAME_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
+                     0);
+    xsk->spare = malloc(frames * sizeof *xsk->spare);
+    if (xsk->umem == MAP_FAILED || !xsk->spare)
+        peer_fail("memory for the frames", "fewer --frames");
+    while (xsk->spares < frames) {
+        xsk->spare[xsk->spares] = (uint64_t)xsk->spares * FRAME_BYTES;
+        xsk->spares++;
+    }
+    struct xdp_umem_reg umem = {
+        .addr = (uintptr_t)xsk->umem, .len = frames * FRAME_BYTES, .chunk_size = FRAME_BYTES};
+    set_option(xsk->socket, XDP_UMEM_REG, &umem, sizeof umem, "needs CAP_NET_RAW, and CAP_IPC_LOCK or `ulimit -l`");
+}
+
+static void xsk_open(struct xsk *xsk, const struct settings *settings)
+{
+    xsk->socket = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+    if (xsk->socket < 0)
+        peer_fail("AF_XDP socket", "needs CAP_NET_RAW and a kernel with CONFIG_XDP_SOCKETS");
+    umem_register(xsk, settings->frames);
+    uint32_t size = (uint32_t)settings->ring, completion_size = 64; /* never used, but bind wants one */
+    set_option(xsk->socket, XDP_UMEM_FILL_RING, &size, sizeof size, "--ring must be a power of two");
+    set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &completion_size, sizeof completion_size, "out of memory?");
+    set_option(xsk->socket, XDP_RX_RING, &size, sizeof size, "--ring must be a power of two");
+    struct xdp_mmap_offsets offsets;
+    socklen_t length = sizeof offsets;
+    if (getsockopt(xsk->socket, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &length))
+        peer_fail("XDP_MMAP_OFFSETS", "needs Linux 5.4");
+    ring_map(&xsk->fill, xsk->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t));
+    ring_map(&xsk->rx, xsk->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc));
+}
+
+static void xsk_bind(const struct xsk *xsk, unsigned ifindex, uint32_t queue)
+{
+    struct sockaddr_xdp address = {
+        .sxdp_family = AF_XDP, .sxdp_ifindex = ifindex, .sxdp_queue_id = queue, .sxdp_flags = XDP_COPY};
+    if (bind(xsk->socket, (struct sockaddr *)&address, sizeof address))
+        peer_fail("binding to the queue", "is there such a --queue, and nobody on it?");
+}
+
+/* Gives the kernel as many spare frames as the fill ring has room for. */
+static void refill(struct xsk *xsk)
+{
+    struct ring *fill = &xsk->fill;
+    /* Acquire: pairs with the kernel's release of the consumer index; it has read the entries we overwrite. */
+    uint32_t taken = atomic_load_explicit(fill->consumer, memory_order_acquire);
+    uint32_t room = fill->mask + 1 - (fill->ours - taken);
+    for (; room && xsk->spares; room--)
+        ((uint64_t *)fill->entries)[fill->ours++ & fill->mask] = xsk->spare[--xsk->spares];
+    /* Release: the entries are written before the kernel sees the index; pairs with its load of the producer. */
+    atomic_store_explicit(fill->producer, fill->ours, memory_order_release);
+}
+
+static uint32_t rx_ready(const struct xsk *xsk)
+{
+    /* Acquire: pairs with the kernel's release of the producer index; descriptors and packets are complete. */
+    return atomic_load_explicit(xsk->rx.producer, memory_order_acquire) - xsk->rx.ours;
+}
+
+static void read_batch(struct xsk *xsk, struct run *run, uint32_t packets)
+{
+    struct ring *rx = &xsk->rx;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < packets; i++) {
+        struct xdp_desc desc = ((const struct xdp_desc *)rx->entries)[rx->ours++ & rx->mask];
+        run_touch(xsk->umem + desc.addr);
+        bytes += desc.len;
+        xsk->spare[xsk->spares++] = desc.addr & ~(uint64_t)(FRAME_BYTES - 1);
+    }
+    run_batch(run, packets, bytes);
+    /* Release: our reads are done before the kernel may write the entries again. */
+    atomic_store_explicit(rx->consumer, rx->ours, memory_order_release);
+    refill(xsk);
+}
+
+static void wait_for_packets(const struct xsk *xsk, const struct settings *settings)
+{
+    if (settings->wait == WAIT_SLEEP) {
+        struct timespec pause = {.tv_sec = (time_t)(settings->sleep_us / 1000000),
+                                 .tv_nsec = (long)(settings->sleep_us % 1000000 * 1000)};
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    } else if (settings->wait == WAIT_POLL) {
+        struct pollfd readable = {.fd = xsk->socket, .events = POLLIN};
+        poll(&readable, 1, PEER_WAIT_MS);
+    }
+}
+
+static void count(struct xsk *xsk, struct run *run, const struct settings *settings)
+{
+    while (run_goes_on(run)) {
+        uint32_t ready = rx_ready(xsk);
+        if (ready) {
+            uint64_t room = run_room(run, run->options->batch);
+            read_batch(xsk, run, ready < room ? ready : (uint32_t)room);
+        } else {
+            run_nothing(run);
+            wait_for_packets(xsk, settings);
+        }
+    }
+    run_stop(run);
+}
+
+static void report(const struct xsk *xsk, const struct run *run, const struct settings *settings, bool native)
+{
+    struct xdp_statistics stats;
+    socklen_t size = sizeof stats;
+    if (getsockopt(xsk->socket, SOL_XDP, XDP_STATISTICS, &stats, &size) || size != sizeof stats)
+        peer_fail("XDP_STATISTICS", "needs Linux 5.9");
+    const struct peer_counter dropped[] = {
+        {"rx_dropped", stats.rx_dropped},
+        {"rx_ring_full", stats.rx_ring_full},
+        {"rx_fill_ring_empty_descs", stats.rx_fill_ring_empty_descs},
+        {"rx_invalid_descs", stats.rx_invalid_descs},
+    };
+    run_report(run, &(struct peer_account){.peer = "xsk_count",
+                                           .mode = native ? "native-copy" : "generic-copy",
+                                           .buffer_bytes = settings->frames * FRAME_BYTES,
+                                           .left_in_ring = rx_ready(xsk),
+                                           .dropped = dropped,
+                                           .dropped_count = sizeof dropped / sizeof *dropped});
+}
+
+static int parse_wait(const struct peer_flag *flag, char **words)
+{
+    struct settings *settings = flag->target;
+    const char *word = words[0] ? words[0] : "";
+    if (strcmp(word, "sleep-us") == 0) {
+        const struct peer_flag number = {.target = &settings->sleep_us, .min = flag->min, .max = flag->max};
+        settings->wait = WAIT_SLEEP;
+        return peer_parse_number(&number, words + 1) ? 2 : 0;
+    }
+    settings->wait = strcmp(word, "poll") == 0 ? WAIT_POLL : WAIT_BUSY;
+    return settings->wait == WAIT_POLL || strcmp(word, "busy") == 0;
+}
+
+static int parse_mode(const struct peer_flag *flag, char **words)
+{
+    static const char *const names[] = {
+        [REDIRECT_AUTO] = "auto", [REDIRECT_NATIVE] = "native", [REDIRECT_GENERIC] = "generic"};
+    for (int mode = REDIRECT_AUTO; mode <= REDIRECT_GENERIC; mode++) {
+        if (words[0] && strcmp(words[0], names[mode]) == 0) {
+            *(enum redirect_mode *)flag->target = (enum redirect_mode)mode;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {.frames = 4096, .ring = 2048, .wait = WAIT_BUSY, .mode = REDIRECT_AUTO};
+    const struct peer_flag flags[] = {
+        {"queue", peer_parse_number, &settings.queue, 0, 65535, "Q  receive queue (0)"},
+        {"frames", peer_parse_number, &settings.frames, 2, 1 << 22, "N  frames of 2 KiB (4096)"},
+        {"ring", peer_parse_number, &settings.ring, 2, 1 << 20, "N  entries of the fill and RX rings (2048)"},
+        {"mode", parse_mode, &settings.mode, 0, 0, "auto|native|generic  XDP mode (auto)"},
+        {"wait", parse_wait, &settings, 1, 1000000, "busy|sleep-us N|poll  what to do without packets (busy)"},
+    };
+    struct peer_options options;
+    peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
+    unsigned ifindex = peer_ifindex(&options);
+    uint32_t queue = (uint32_t)settings.queue;
+
+    struct run run;
+    run_start(&run, &options);
+    struct xsk xsk = {0};
+    xsk_open(&xsk, &settings);
+    refill(&xsk);
+    int promiscuous = socket(AF_PACKET, SOCK_RAW, 0);
+    peer_promiscuous(promiscuous, ifindex);
+    struct redirect redirect;
+    redirect_attach(&redirect, ifindex, queue, settings.mode);
+    xsk_bind(&xsk, ifindex, queue);
+    redirect_set_socket(&redirect, queue, xsk.socket);
+    run_ready();
+    count(&xsk, &run, &settings);
+
+    redirect_detach(&redirect); /* first, so that the figures stand still */
+    report(&xsk, &run, &settings, redirect.native);
+    close(promiscuous);
+    close(xsk.socket);
+    munmap(xsk.umem, settings.frames * FRAME_BYTES);
+    free(xsk.spare);
+    return 0;
+}

@@ -1,0 +1,183 @@
+//! What can go wrong, where in the file, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::Format;
+
+/// Why a capture file could not be opened, or why reading it ended before its end.
+///
+/// Offsets count bytes from the start of the file and name the first byte of the block or record that is bad: a file
+/// cut to that length is whole.
+///
+/// # Example
+///
+/// ```
+/// use wirecap_file::{Error, Reader};
+///
+/// let Err(error) = Reader::new(b"\x1f\x8b\x08\x00".as_slice()) else { unreachable!() };
+/// assert!(matches!(error, Error::NotACapture { .. }));
+/// assert!(error.to_string().contains("gunzip"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name does not tell the format to write.
+    #[error(
+        "cannot tell the capture format from the name {path:?}: end it in .pcapng (recommended) or .pcap"
+    )]
+    UnknownExtension {
+        /// The name as given.
+        path: PathBuf,
+    },
+    /// The file could not be opened.
+    #[error("cannot open the capture file {path:?}: {source}; check the name and that you may read it")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system failed to read.
+    #[error(
+        "cannot read the capture file on from byte {offset}: {source}; check the disk or pipe it comes from"
+    )]
+    Read {
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file has no bytes at all.
+    #[error("the capture file is empty: whatever wrote it stopped before its header; capture again")]
+    Empty,
+    /// The first bytes belong to no format read here.
+    #[error("not a pcap or pcapng file: it starts with the bytes {start:02x?}; {}", hint_for_start(.start))]
+    NotACapture {
+        /// The first four bytes.
+        start: [u8; 4],
+    },
+    /// The format is known, this version of it is not.
+    #[error(
+        "the header at byte {offset} says {format} version {major}.{minor}, which cannot be read here; \
+         convert the file with a recent editcap"
+    )]
+    UnsupportedVersion {
+        /// Where the header starts, in bytes.
+        offset: u64,
+        /// The format.
+        format: Format,
+        /// The version's first number.
+        major: u16,
+        /// The version's second number.
+        minor: u16,
+    },
+    /// The file ends in the middle of a block or record, as after `kill -9`, a full disk, or a broken download.
+    #[error(
+        "the capture file is cut off in the {what} at byte {offset}: {present} of {needed} bytes are there; \
+         everything before it was read, cut the file to {offset} bytes to be rid of the rest"
+    )]
+    Truncated {
+        /// Where the incomplete block or record starts, in bytes.
+        offset: u64,
+        /// What is incomplete.
+        what: &'static str,
+        /// How many bytes of it are there.
+        present: u64,
+        /// How many bytes it takes, as far as could be seen.
+        needed: u64,
+    },
+    /// A block or record contradicts itself or what stands before it.
+    #[error(
+        "the capture file is damaged in the block or record at byte {offset}: {damage}; \
+         everything before it was read, cut the file to {offset} bytes to be rid of the rest"
+    )]
+    Damaged {
+        /// Where the bad block or record starts, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+}
+
+/// What is wrong with a block or record.
+///
+/// # Example
+///
+/// ```
+/// use wirecap_file::Damage;
+///
+/// let damage = Damage::UnknownInterface { interface: 7, known: 2 };
+/// assert_eq!(damage.to_string(), "it names interface 7, but its section has described 2 interfaces so far");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// A section header without the magic number that tells its byte order.
+    #[error("its byte-order magic is {found:#010x}, which is 0x1a2b3c4d in neither byte order")]
+    ByteOrderMagic {
+        /// What stands in its place, read as little-endian.
+        found: u32,
+    },
+    /// A total length no block can have.
+    #[error("its total length is {length}, which is not a multiple of 4 from {min} to {max}")]
+    BlockLength {
+        /// The length it claims, in bytes.
+        length: u32,
+        /// The least it could be.
+        min: u32,
+        /// The most that is read.
+        max: u32,
+    },
+    /// The total length at the end of a block is not the one at its start.
+    #[error("its total length is {leading} at its start and {trailing} at its end")]
+    TrailingLength {
+        /// At its start, in bytes.
+        leading: u32,
+        /// At its end, in bytes.
+        trailing: u32,
+    },
+    /// More captured bytes than the limit, or than the block has room for.
+    #[error("it claims {captured} captured bytes, but at most {max} can be there")]
+    CapturedLength {
+        /// The length it claims, in bytes.
+        captured: u32,
+        /// The most that could be, in bytes.
+        max: u32,
+    },
+    /// A packet of an interface nobody described.
+    #[error("it names interface {interface}, but its section has described {known} interfaces so far")]
+    UnknownInterface {
+        /// The interface it names.
+        interface: u32,
+        /// How many its section has.
+        known: u32,
+    },
+    /// Too many interfaces to be true.
+    #[error("it describes one interface more than the {max} that are read from one file")]
+    TooManyInterfaces {
+        /// The limit.
+        max: u32,
+    },
+    /// An option longer than what is left of its block.
+    #[error("its option with code {code} claims {length} bytes, but {left} are left in the block")]
+    OptionLength {
+        /// The option's code.
+        code: u16,
+        /// The length it claims, in bytes.
+        length: u16,
+        /// What is left, in bytes.
+        left: u32,
+    },
+}
+
+fn hint_for_start(start: &[u8; 4]) -> &'static str {
+    match start {
+        [0x1f, 0x8b, ..] => "this is gzip: decompress it with gunzip first",
+        [0x28, 0xb5, 0x2f, 0xfd] => "this is zstd: decompress it with unzstd first",
+        [0x04, 0x22, 0x4d, 0x18] => "this is lz4: decompress it with unlz4 first",
+        [0xfd, b'7', b'z', b'X'] => "this is xz: decompress it with unxz first",
+        [b'P', b'K', ..] => "this is a zip archive: unpack it first",
+        _ => "give the name of a capture file, or convert this one with editcap",
+    }
+}

@@ -1,0 +1,166 @@
+//! pcap and pcapng, read as a stream.
+//!
+//! ```text
+//!   io::Read ──► Source (one reused buffer) ──► pcap::Decoder ──┬──► Record, lent
+//!                                          └──► pcapng::Decoder ─┘
+//! ```
+//!
+//! The rule: everything before the damage, then one error, then the end.
+
+mod blocks;
+mod byte_order;
+mod capture;
+mod options;
+mod pcap;
+mod pcapng;
+mod record;
+mod source;
+mod time;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+pub use capture::{Capture, CapturedPacket};
+pub use record::{Interface, Packet, Record, Section, Statistics};
+pub use time::Resolution;
+
+use crate::pcapng::block::SECTION_HEADER;
+use crate::{Error, Format};
+use source::Source;
+
+/// The longest pcapng block, and the longest packet of a pcap file, that is read, in bytes: 16 MiB, as in libpcap and
+/// Wireshark. More is taken for damage. A pcap packet longer than both 256 KiB and the file's snapshot length is, too.
+pub const MAX_BLOCK_LEN: u32 = 16 << 20;
+
+/// The most interfaces that are read from one file. They are remembered, so there must be an end to them.
+pub const MAX_INTERFACES: u32 = 65_536;
+
+/// Reads a capture file of either format from its first byte to its last.
+///
+/// It reads in large pieces on its own: wrapping `R` in a `BufReader` gains nothing. Memory is 256 KiB, more only
+/// while blocks are larger than that (up to twice [`MAX_BLOCK_LEN`]), plus the descriptions of the interfaces.
+///
+/// # Example
+///
+/// ```
+/// use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
+///
+/// let mut file = Vec::new();
+/// pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
+/// pcap::packet(&mut file, &PacketHeader { timestamp_ns: 7, ..Default::default() }, 0, [b"whole".as_slice()]);
+/// pcap::packet(&mut file, &PacketHeader { timestamp_ns: 8, ..Default::default() }, 0, [b"cut off".as_slice()]);
+/// file.truncate(file.len() - 1);
+///
+/// let mut reader = Reader::new(file.as_slice())?;
+/// let mut packets = 0;
+/// let error = loop {
+///     match reader.next() {
+///         Ok(Some(Record::Packet(packet))) => packets += packet.data.len() / 5,
+///         Ok(Some(_)) => {}
+///         Ok(None) => unreachable!("the file is cut off"),
+///         Err(error) => break error,
+///     }
+/// };
+/// assert_eq!(packets, 1);
+/// assert!(matches!(error, wirecap_file::Error::Truncated { offset: 45, .. }));
+/// # Ok::<(), wirecap_file::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: Source<R>,
+    decoder: Decoder,
+    /// Nothing comes after the end or an error.
+    ended: bool,
+}
+
+#[derive(Debug)]
+enum Decoder {
+    Pcap(pcap::Decoder),
+    Pcapng(pcapng::Decoder),
+}
+
+impl Reader<File> {
+    /// Opens a file and recognises its format.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`], and those of [`Reader::new`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
+        Self::new(file)
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Recognises the format by the first bytes and reads the file header of a pcap file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`], [`Error::NotACapture`], [`Error::UnsupportedVersion`] and [`Error::Truncated`] for a header
+    /// that is no good, [`Error::Read`] if the system says so.
+    pub fn new(reader: R) -> Result<Self, Error> {
+        let mut source = Source::new(reader);
+        let present = source.require(4)?;
+        if present == 0 {
+            return Err(Error::Empty);
+        }
+        let Some(start) = source.window().first_chunk::<4>().copied() else {
+            return Err(truncated(0, "file header", present, crate::pcap::FILE_HEADER_LEN));
+        };
+        let decoder = if start == SECTION_HEADER.to_le_bytes() {
+            Decoder::Pcapng(pcapng::Decoder::new())
+        } else if let Some(layout) = pcap::layout(start) {
+            Decoder::Pcap(pcap::Decoder::new(&mut source, layout)?)
+        } else {
+            return Err(Error::NotACapture { start });
+        };
+        Ok(Self { source, decoder, ended: false })
+    }
+
+    /// Lends the next record; `None` at the clean end of the file, and for ever after the end or an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is bad (both
+    /// with its byte offset), [`Error::UnsupportedVersion`] for a later section, [`Error::Read`] if the system says so.
+    // Not an Iterator: the record borrows the buffer.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let next = match &mut self.decoder {
+            Decoder::Pcap(decoder) => decoder.next(&mut self.source),
+            Decoder::Pcapng(decoder) => decoder.next(&mut self.source),
+        };
+        self.ended = !matches!(next, Ok(Some(_)));
+        next
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        match self.decoder {
+            Decoder::Pcap(_) => Format::Pcap,
+            Decoder::Pcapng(_) => Format::Pcapng,
+        }
+    }
+
+    /// The interfaces described so far, each at the index of its [`id`](Interface::id).
+    pub fn interfaces(&self) -> &[Interface] {
+        match &self.decoder {
+            Decoder::Pcap(decoder) => decoder.interfaces(),
+            Decoder::Pcapng(decoder) => decoder.interfaces(),
+        }
+    }
+
+    /// Where in the file the next record starts, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.source.offset()
+    }
+}
+
+fn truncated(offset: u64, what: &'static str, present: usize, needed: usize) -> Error {
+    Error::Truncated { offset, what, present: present as u64, needed: needed as u64 }
+}

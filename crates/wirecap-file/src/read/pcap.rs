@@ -1,0 +1,133 @@
+//! Classic pcap, decoded: both byte orders, micro- and nanoseconds, and Kuznetzov's longer record headers.
+
+use std::io::Read;
+
+use super::byte_order::ByteOrder;
+use super::record::{Interface, Packet, Record};
+use super::source::Source;
+use super::time::Resolution;
+use super::{MAX_BLOCK_LEN, truncated};
+use crate::pcap::{
+    FILE_HEADER_LEN, MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, MODIFIED_RECORD_HEADER_LEN,
+    RECORD_HEADER_LEN,
+};
+use crate::{Damage, Error, Format, MAX_CAPTURED_LEN};
+
+#[derive(Debug)]
+pub(super) struct Decoder {
+    order: ByteOrder,
+    record_header_len: usize,
+    /// Nanoseconds in a unit of the record's second field.
+    unit_ns: u64,
+    minor: u16,
+    major: u16,
+    /// No record has more bytes than this.
+    max_captured: u32,
+    /// The one interface of the file; an array, so that it can be lent like pcapng's.
+    interfaces: [Interface; 1],
+    interface_told: bool,
+}
+
+/// The byte order, the unit in nanoseconds and the length of a record header that a file's first bytes tell.
+pub(super) fn layout(start: [u8; 4]) -> Option<(ByteOrder, u64, usize)> {
+    let of = |magic| match magic {
+        MAGIC_MICROSECONDS => Some((1_000, RECORD_HEADER_LEN)),
+        MAGIC_NANOSECONDS => Some((1, RECORD_HEADER_LEN)),
+        MAGIC_MODIFIED => Some((1_000, MODIFIED_RECORD_HEADER_LEN)),
+        _ => None,
+    };
+    let little = of(u32::from_le_bytes(start)).map(|(unit, len)| (ByteOrder::Little, unit, len));
+    little.or_else(|| of(u32::from_be_bytes(start)).map(|(unit, len)| (ByteOrder::Big, unit, len)))
+}
+
+impl Decoder {
+    /// Decodes the file header, of which the magic number has been recognised as `layout`.
+    pub(super) fn new<R: Read>(
+        source: &mut Source<R>,
+        (order, unit_ns, record_header_len): (ByteOrder, u64, usize),
+    ) -> Result<Self, Error> {
+        let present = source.require(FILE_HEADER_LEN)?;
+        if present < FILE_HEADER_LEN {
+            return Err(truncated(0, "file header", present, FILE_HEADER_LEN));
+        }
+        let header = source.take(FILE_HEADER_LEN);
+        let (major, minor) = (order.u16_at(header, 4), order.u16_at(header, 6));
+        // 543.0 is what DG/UX tcpdump wrote for 2.3.
+        if !matches!((major, minor), (2, 0..=4) | (543, 0)) {
+            return Err(Error::UnsupportedVersion { offset: 0, format: Format::Pcap, major, minor });
+        }
+        let snaplen = order.u32_at(header, 16);
+        let resolution = Resolution::PowerOfTen(if unit_ns == 1 { 9 } else { 6 });
+        // The upper half of the word tells the length of the frame check sequence.
+        let link_type = order.u32_at(header, 20) as u16;
+        Ok(Self {
+            order,
+            record_header_len,
+            unit_ns,
+            major,
+            minor,
+            max_captured: snaplen.clamp(MAX_CAPTURED_LEN, MAX_BLOCK_LEN),
+            interfaces: [Interface { link_type, snaplen, resolution, ..Interface::default() }],
+            interface_told: false,
+        })
+    }
+
+    pub(super) fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    pub(super) fn next<'a, R: Read>(
+        &'a mut self,
+        source: &'a mut Source<R>,
+    ) -> Result<Option<Record<'a>>, Error> {
+        if !self.interface_told {
+            self.interface_told = true;
+            return Ok(Some(Record::Interface(&self.interfaces[0])));
+        }
+        let offset = source.offset();
+        let header_len = self.record_header_len;
+        let present = source.require(header_len)?;
+        if present == 0 {
+            return Ok(None);
+        }
+        if present < header_len {
+            return Err(truncated(offset, "record header", present, header_len));
+        }
+        let (captured, original_len) = self.lengths(source.window());
+        if captured > self.max_captured {
+            let damage = Damage::CapturedLength { captured, max: self.max_captured };
+            return Err(Error::Damaged { offset, damage });
+        }
+        let record_len = header_len + captured as usize;
+        let present = source.require(record_len)?;
+        if present < record_len {
+            return Err(truncated(offset, "record", present, record_len));
+        }
+        let (header, data) = source.take(record_len).split_at(header_len);
+        let seconds = u64::from(self.order.u32_at(header, 0));
+        let fraction = u64::from(self.order.u32_at(header, 4));
+        Ok(Some(Record::Packet(Packet {
+            interface: 0,
+            link_type: self.interfaces[0].link_type,
+            // No overflow: 2^32 seconds are 2^62 nanoseconds.
+            timestamp_ns: Some(seconds * 1_000_000_000 + fraction * self.unit_ns),
+            original_len,
+            data,
+            queue: None,
+            packet_id: None,
+            comments: Vec::new(),
+        })))
+    }
+
+    /// The captured and the original length of a record. They changed places in version 2.3, and some writers of 2.3
+    /// had not heard; the captured one is never the longer.
+    fn lengths(&self, header: &[u8]) -> (u32, u32) {
+        let (first, second) = (self.order.u32_at(header, 8), self.order.u32_at(header, 12));
+        let swapped = match (self.major, self.minor) {
+            (2, 0..=2) | (543, _) => true,
+            (2, 3) => first > second,
+            _ => false,
+        };
+        if swapped { (second, first) } else { (first, second) }
+    }
+}

@@ -1,0 +1,175 @@
+//! pcapng, decoded: finding the next block that matters.
+//!
+//! ```text
+//!   find_block: frame checked, unknown types passed over ──► decode: body to Record
+//!        │                                                       │
+//!        └ a section header sets the byte order                  └ section and interfaces are remembered
+//! ```
+
+use std::io::Read;
+
+use super::blocks;
+use super::byte_order::ByteOrder;
+use super::record::{Interface, Record, Section};
+use super::source::Source;
+use super::{MAX_BLOCK_LEN, MAX_INTERFACES, truncated};
+use crate::pcapng::{BLOCK_FRAME_LEN, BYTE_ORDER_MAGIC, block};
+use crate::{Damage, Error, Format};
+
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// Of the section being read.
+    order: ByteOrder,
+    section: Section,
+    /// Of the whole file.
+    interfaces: Vec<Interface>,
+    /// Where in `interfaces` those of the section being read start.
+    section_start: usize,
+}
+
+/// A block that is whole in the source's window.
+struct Block {
+    offset: u64,
+    block_type: u32,
+    len: usize,
+}
+
+impl Decoder {
+    pub(super) fn new() -> Self {
+        // The byte order is set by the section header every file starts with.
+        Self {
+            order: ByteOrder::Little,
+            section: Section::default(),
+            interfaces: Vec::new(),
+            section_start: 0,
+        }
+    }
+
+    pub(super) fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    pub(super) fn next<'a, R: Read>(
+        &'a mut self,
+        source: &'a mut Source<R>,
+    ) -> Result<Option<Record<'a>>, Error> {
+        let Some(Block { offset, block_type, len }) = self.find_block(source)? else { return Ok(None) };
+        let body = &source.take(len)[8..len - 4];
+        if block_type == block::SECTION_HEADER {
+            let (major, minor) = (self.order.u16_at(body, 4), self.order.u16_at(body, 6));
+            // 1.2 was written by some and is no different from 1.0.
+            if !matches!((major, minor), (1, 0 | 2)) {
+                return Err(Error::UnsupportedVersion { offset, format: Format::Pcapng, major, minor });
+            }
+        }
+        self.decode(block_type, body).map(Some).map_err(|damage| Error::Damaged { offset, damage })
+    }
+
+    fn decode<'a>(&'a mut self, block_type: u32, body: &'a [u8]) -> Result<Record<'a>, Damage> {
+        let order = self.order;
+        match block_type {
+            block::SECTION_HEADER => {
+                self.section_start = self.interfaces.len();
+                self.section = blocks::section(body, order)?;
+                Ok(Record::Section(&self.section))
+            }
+            block::INTERFACE => {
+                let id = self.interfaces.len() as u32;
+                if id >= MAX_INTERFACES {
+                    return Err(Damage::TooManyInterfaces { max: MAX_INTERFACES });
+                }
+                self.interfaces.push(blocks::interface(body, order, id)?);
+                Ok(Record::Interface(&self.interfaces[id as usize]))
+            }
+            block::SIMPLE_PACKET => {
+                blocks::simple_packet(body, order, self.interface(0)?).map(Record::Packet)
+            }
+            block::PACKET => {
+                let interface = self.interface(u32::from(order.u16_at(body, 0)))?;
+                blocks::obsolete_packet(body, order, interface).map(Record::Packet)
+            }
+            block::ENHANCED_PACKET => {
+                let interface = self.interface(order.u32_at(body, 0))?;
+                blocks::enhanced_packet(body, order, interface).map(Record::Packet)
+            }
+            _ => {
+                debug_assert_eq!(
+                    block_type,
+                    block::INTERFACE_STATISTICS,
+                    "find_block passes over the others"
+                );
+                let interface = self.interface(order.u32_at(body, 0))?;
+                blocks::statistics(body, order, interface).map(Record::Statistics)
+            }
+        }
+    }
+
+    /// The interface with the number `interface` in the section being read.
+    fn interface(&self, interface: u32) -> Result<&Interface, Damage> {
+        let known = &self.interfaces[self.section_start..];
+        known.get(interface as usize).ok_or(Damage::UnknownInterface { interface, known: known.len() as u32 })
+    }
+
+    /// Finds the next block of a type that is decoded, and has all of it in the window. `None`: a clean end.
+    fn find_block<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Block>, Error> {
+        loop {
+            let offset = source.offset();
+            let present = source.require(BLOCK_FRAME_LEN)?;
+            if present == 0 {
+                return Ok(None);
+            }
+            if present < BLOCK_FRAME_LEN {
+                return Err(truncated(offset, "block header", present, BLOCK_FRAME_LEN));
+            }
+            let damaged = |damage| Error::Damaged { offset, damage };
+            let window = source.window();
+            let block_type = self.order.u32_at(window, 0);
+            if block_type == block::SECTION_HEADER {
+                self.order = byte_order(window).map_err(damaged)?;
+            }
+            let length = self.order.u32_at(window, 4);
+            let min = min_len(block_type);
+            if length % 4 != 0 || length < min || length > MAX_BLOCK_LEN {
+                return Err(damaged(Damage::BlockLength { length, min, max: MAX_BLOCK_LEN }));
+            }
+            let len = length as usize;
+            let present = source.require(len)?;
+            if present < len {
+                return Err(truncated(offset, "block", present, len));
+            }
+            let trailing = self.order.u32_at(source.window(), len - 4);
+            if trailing != length {
+                return Err(damaged(Damage::TrailingLength { leading: length, trailing }));
+            }
+            if min > BLOCK_FRAME_LEN as u32 {
+                return Ok(Some(Block { offset, block_type, len }));
+            }
+            source.take(len);
+        }
+    }
+}
+
+/// The byte order a section header tells.
+fn byte_order(header: &[u8]) -> Result<ByteOrder, Damage> {
+    let found = ByteOrder::Little.u32_at(header, 8);
+    if found == BYTE_ORDER_MAGIC {
+        Ok(ByteOrder::Little)
+    } else if found.swap_bytes() == BYTE_ORDER_MAGIC {
+        Ok(ByteOrder::Big)
+    } else {
+        Err(Damage::ByteOrderMagic { found })
+    }
+}
+
+/// The least total length of a block: its frame and, for the types that are decoded, the fixed part of its body.
+fn min_len(block_type: u32) -> u32 {
+    let body_len = match block_type {
+        block::SECTION_HEADER => 16,
+        block::INTERFACE => 8,
+        block::PACKET | block::ENHANCED_PACKET => 20,
+        block::SIMPLE_PACKET => 4,
+        block::INTERFACE_STATISTICS => 12,
+        _ => 0,
+    };
+    BLOCK_FRAME_LEN as u32 + body_len
+}

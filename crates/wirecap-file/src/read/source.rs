@@ -1,0 +1,131 @@
+//! The bytes of the file, in one buffer that is reused.
+//!
+//! ```text
+//!   buffer  │ taken, may be overwritten │ window: read, not taken │ room │
+//!           0                         start                      end    len
+//! ```
+//!
+//! The rule: [`Source::require`] is the only one that reads, moves or grows; what [`Source::take`] lent stays where it
+//! is until then. The buffer grows only when it is full of bytes that really arrived, so a block that claims 16 MiB in
+//! a file of 100 bytes costs nothing.
+
+use std::io::{ErrorKind, Read};
+
+use crate::Error;
+
+const INITIAL_BUFFER_LEN: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Source<R> {
+    reader: R,
+    /// INVARIANT: `start <= end <= buffer.len()`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where in the file `buffer[start]` is.
+    offset: u64,
+}
+
+impl<R: Read> Source<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self { reader, buffer: vec![0; INITIAL_BUFFER_LEN], start: 0, end: 0, offset: 0 }
+    }
+
+    /// Where in the file the window starts, in bytes.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The bytes that are read and not taken.
+    #[inline]
+    pub(super) fn window(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Reads on until the window has `len` bytes or the file ends, and returns how many it has.
+    #[inline]
+    pub(super) fn require(&mut self, len: usize) -> Result<usize, Error> {
+        if self.end - self.start < len {
+            self.fill(len)?;
+        }
+        Ok(self.end - self.start)
+    }
+
+    /// Takes `len` bytes, which must have been required.
+    #[inline]
+    pub(super) fn take(&mut self, len: usize) -> &[u8] {
+        debug_assert!(len <= self.end - self.start, "only what was required is taken");
+        let taken = self.start..self.start + len;
+        self.start = taken.end;
+        self.offset += len as u64;
+        &self.buffer[taken]
+    }
+
+    #[cold]
+    fn fill(&mut self, len: usize) -> Result<(), Error> {
+        if self.start + len > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        while self.end - self.start < len {
+            if self.end == self.buffer.len() {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+            match self.reader.read(&mut self.buffer[self.end..]) {
+                Ok(0) => break,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => {
+                    let arrived = (self.end - self.start) as u64;
+                    return Err(Error::Read { offset: self.offset + arrived, source });
+                }
+            }
+        }
+        debug_assert!(self.start <= self.end && self.end <= self.buffer.len());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a byte or two at a time, with an interruption before each.
+    struct Trickle<'a>(&'a [u8], bool);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let len = self.0.len().min(2).min(buffer.len());
+            buffer[..len].copy_from_slice(&self.0[..len]);
+            self.0 = &self.0[len..];
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn bytes_arrive_in_order_however_they_trickle_and_the_buffer_moves() {
+        let data: Vec<u8> = (0..INITIAL_BUFFER_LEN * 3 + 5).map(|i| (i * 7 / 3) as u8).collect();
+        let mut source = Source::new(Trickle(&data, false));
+        let (mut at, mut len) = (0, 1);
+        while at + len <= data.len() {
+            assert!(source.require(len).unwrap() >= len);
+            assert_eq!(source.take(len), &data[at..at + len]);
+            at += len;
+            len = len * 3 + 1;
+            assert_eq!(source.offset(), at as u64);
+        }
+        assert_eq!(source.require(data.len()).unwrap(), data.len() - at);
+    }
+
+    #[test]
+    fn a_claim_does_not_grow_the_buffer() {
+        let mut source = Source::new([1_u8; 100].as_slice());
+        assert_eq!(source.require(16 << 20).unwrap(), 100);
+        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN);
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of whole files: written and read back, built by hand, damaged, and judged by other tools.
+
+mod build;
+mod damage;
+mod layouts;
+mod mutation;
+mod round_trip;
+mod skip;
+mod traces;
+mod wireshark;

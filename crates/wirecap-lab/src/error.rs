@@ -1,0 +1,43 @@
+//! What can go wrong while setting up.
+
+use std::io;
+
+/// Failures of the harness.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A command could not be started.
+    #[error("cannot run `{command}`: {cause}; install {package}")]
+    NotFound {
+        /// The command line.
+        command: String,
+        /// The package it is in.
+        package: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// A command failed.
+    #[error("`{command}` failed ({status}): {stderr}; the laboratory needs root")]
+    Failed {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// What it said.
+        stderr: String,
+    },
+    /// A setting inside a namespace could not be made.
+    #[error("cannot {action}: {cause}")]
+    Setting {
+        /// What was attempted, to what.
+        action: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// A label that cannot be part of a name.
+    #[error("namespace label {label:?} is not valid: use 1 to 32 ASCII letters, digits or '_'")]
+    BadLabel {
+        /// The label.
+        label: String,
+    },
+}

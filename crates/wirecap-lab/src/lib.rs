@@ -1,0 +1,39 @@
+//! Network namespaces and veth pairs for tests, the demo and benchmarks: a laboratory on one machine.
+//!
+//! ```text
+//!   test process ──enter()──► thread inside ┌ namespace a ┐          ┌ namespace b ┐
+//!        │                                  │   end a ════╪══ veth ══╪══ end b     │ ◄── command("tcpdump")
+//!        └── sees neither                   └─────────────┘          └─────────────┘
+//! ```
+//!
+//! **The rule that holds here:** nothing outlives its owner. Dropping the last [`Namespace`] value of a namespace kills
+//! what still runs inside and deletes it with all its interfaces; what a killed test left behind is removed by
+//! [`sweep`], which every [`Namespace::new`] calls. And nothing is heard but what was sent: IPv6 is off inside unless
+//! asked for, so that the kernel does not add packets of its own.
+//!
+//! Names carry the process id and a counter, so tests may run in parallel. Needs root, and ip(8) and ethtool(8).
+//! For development only: failures that can only be mistakes of a test panic.
+//!
+//! ```no_run
+//! use wirecap_lab::{Namespace, VethOptions, VethPair};
+//!
+//! let (left, right) = (Namespace::new("left")?, Namespace::new("right")?);
+//! let veth = VethPair::new(&left, "l0", &right, "r0", VethOptions { queues: 2, ..VethOptions::default() })?;
+//! let ifindex = veth.b().ifindex()?;
+//! right.enter(|| { /* capture on ifindex */ });
+//! left.command("ping").args(["-c", "1", "192.0.2.1"]).status()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod namespace;
+mod root;
+mod run;
+mod sweep;
+mod veth;
+
+pub use error::Error;
+pub use namespace::Namespace;
+pub use root::{is_root, require_root};
+pub use sweep::sweep;
+pub use veth::{Interface, VethOptions, VethPair};

@@ -1,0 +1,193 @@
+//! What can go wrong between us and bpf(2), in words a user can act on.
+
+use std::io;
+
+use super::link::XdpMode;
+
+/// How many lines at the end of a verifier log an error message quotes; the reason is always among the last ones.
+const LOG_TAIL_LINES: usize = 8;
+
+/// Failures of assembling, loading, attaching and of map access.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A jump goes to a label that was never bound.
+    #[error(
+        "eBPF assembler: the jump at instruction {insn} goes to a label that is never bound; call Assembler::bind for it"
+    )]
+    UnboundLabel {
+        /// Index of the jump.
+        insn: usize,
+    },
+    /// The same label was bound to two places.
+    #[error(
+        "eBPF assembler: a label is bound a second time at instruction {insn}; use one label for one place"
+    )]
+    LabelBoundTwice {
+        /// Index of the instruction the second binding names.
+        insn: usize,
+    },
+    /// A jump's distance does not fit its 16-bit field.
+    #[error(
+        "eBPF assembler: the jump from instruction {from} to {to} is farther than 32,767 instructions; split the program"
+    )]
+    JumpTooFar {
+        /// Index of the jump.
+        from: usize,
+        /// Index of the target.
+        to: usize,
+    },
+    /// The name of a map or program is not one the kernel takes.
+    #[error(
+        "BPF object name {name:?} is not valid: use 1 to 15 ASCII letters, digits, '_' or '.', the kernel takes no others"
+    )]
+    BadName {
+        /// The name as it was given.
+        name: String,
+    },
+    /// A key or a value has the wrong length for its map.
+    #[error("BPF map {map}: the {part} has {got} bytes, the map was made for {expected}")]
+    WrongSize {
+        /// Name of the map.
+        map: String,
+        /// `key` or `value`.
+        part: &'static str,
+        /// Length the map wants, in bytes.
+        expected: usize,
+        /// Length given, in bytes.
+        got: usize,
+    },
+    /// A call that this kind of map does not have.
+    #[error("BPF map {map}: {call} is not for a map of kind {kind}")]
+    WrongKind {
+        /// Name of the map.
+        map: String,
+        /// Kind of the map.
+        kind: &'static str,
+        /// The call.
+        call: &'static str,
+    },
+    /// The process lacks the capabilities.
+    #[error(
+        "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \
+         CAP_SYS_ADMIN before Linux 5.8); run with sudo, or setcap cap_bpf,cap_net_admin,cap_net_raw+ep on the program"
+    )]
+    NotPermitted {
+        /// What was attempted.
+        action: String,
+        /// The kernel's answer (`EPERM` or `EACCES`).
+        cause: io::Error,
+    },
+    /// The kernel's verifier did not take a program.
+    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words:\n{}", tail(.log))]
+    Rejected {
+        /// Name of the program.
+        name: String,
+        /// The kernel's answer, usually `EINVAL`, `EACCES` or `E2BIG`.
+        cause: io::Error,
+        /// The whole log of the verifier.
+        log: String,
+    },
+    /// Another XDP program is on the interface.
+    #[error(
+        "another XDP program is already attached to {interface}{holder}; see it with `ip link show {interface}` and \
+         `bpftool net`, stop its owner, or take it off with `ip link set dev {interface} xdp off`"
+    )]
+    Busy {
+        /// Name or, where it has none here, number of the interface.
+        interface: String,
+        /// Who seems to hold it: ` (…)`, or nothing if that could not be found out.
+        holder: String,
+    },
+    /// The driver has no XDP, or none in this mode.
+    #[error(
+        "{interface} cannot run XDP in {mode} mode ({cause}): its driver does not support it, or a feature that is \
+         switched on (such as LRO) forbids it; try generic mode, or `ethtool -K` to switch features off"
+    )]
+    Unsupported {
+        /// Name or number of the interface.
+        interface: String,
+        /// The mode that was asked for.
+        mode: XdpMode,
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+    /// Attaching failed for another reason.
+    #[error("cannot attach an XDP program to {interface} in {mode} mode ({cause}): {hint}")]
+    Attach {
+        /// Name or number of the interface.
+        interface: String,
+        /// The mode that was asked for.
+        mode: XdpMode,
+        /// The kernel's answer.
+        cause: io::Error,
+        /// What usually mends it.
+        hint: &'static str,
+    },
+    /// Any other refused call.
+    #[error("cannot {action}: {cause}")]
+    Call {
+        /// What was attempted, to what.
+        action: String,
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+}
+
+impl Error {
+    /// The error for a failed call: lack of privilege gets its own variant, with its hint.
+    pub(super) fn call(action: impl Into<String>, cause: io::Error) -> Self {
+        let action = action.into();
+        match cause.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { action, cause },
+            _ => Self::Call { action, cause },
+        }
+    }
+
+    /// The kernel's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::NotPermitted { cause, .. }
+            | Self::Rejected { cause, .. }
+            | Self::Unsupported { cause, .. }
+            | Self::Attach { cause, .. }
+            | Self::Call { cause, .. } => cause.raw_os_error(),
+            Self::Busy { .. } => Some(libc::EBUSY),
+            _ => None,
+        }
+    }
+}
+
+fn tail(log: &str) -> String {
+    let log = log.trim_end();
+    if log.is_empty() {
+        return "(none: the call itself was refused, an option in it is not known to this kernel)".into();
+    }
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permission_has_its_own_words() {
+        let error = Error::call("create BPF map counts", io::Error::from_raw_os_error(libc::EPERM));
+        assert!(matches!(error, Error::NotPermitted { .. }));
+        let text = error.to_string();
+        assert!(
+            text.contains("CAP_BPF") && text.contains("CAP_NET_ADMIN") && text.contains("map counts"),
+            "{text}"
+        );
+        assert_eq!(error.errno(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn a_long_log_is_cut_to_its_end() {
+        let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let text = tail(&log);
+        assert!(text.starts_with("line 92") && text.ends_with("line 99"), "{text}");
+        assert!(tail("  \n").contains("refused"));
+    }
+}

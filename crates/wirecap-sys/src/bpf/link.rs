@@ -1,0 +1,275 @@
+//! Links: a program attached to an interface for as long as somebody holds the link.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo};
+use super::error::Error;
+use super::program::{ATTACH_TYPE_XDP, Program};
+use super::syscall::{address_mut, bpf, bpf_fd, interface_name};
+
+/// `BPF_LINK_TYPE_XDP`.
+const LINK_TYPE_XDP: u32 = 6;
+
+/// Where on the receive path the program runs.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the stack, after the kernel made a packet buffer: any driver, slow (`XDP_FLAGS_SKB_MODE`).
+    Generic = 1 << 1,
+    /// In the driver (`XDP_FLAGS_DRV_MODE`).
+    Native = 1 << 2,
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Generic => "generic",
+            Self::Native => "native",
+        })
+    }
+}
+
+/// A program attached to an interface. Dropping it, or the end of the process in whatever way, detaches the program.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Attaches `program` to the interface `ifindex` of the calling thread's network namespace. Linux 5.9.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if there is another program, [`Error::Unsupported`] if the driver has no XDP in `mode`,
+    /// [`Error::NotPermitted`], and [`Error::Attach`] with a hint for all else.
+    pub fn attach_xdp(program: &Program, ifindex: u32, mode: XdpMode) -> Result<Self, Error> {
+        let mut attr = LinkCreate {
+            prog_fd: program.as_fd().as_raw_fd() as u32,
+            target_ifindex: ifindex,
+            attach_type: ATTACH_TYPE_XDP,
+            flags: mode as u32,
+        };
+        // SAFETY: there are no addresses in it, and it returns a new file descriptor.
+        let fd = unsafe { bpf_fd(Command::LinkCreate, &mut attr) }
+            .map_err(|cause| refused(cause, ifindex, mode))?;
+        Ok(Self { fd })
+    }
+
+    /// The kernel's number of this link.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn id(&self) -> Result<u32, Error> {
+        self.info().map(|info| info.id)
+    }
+
+    /// The interface the program is attached to; `None` once it was detached or the interface is gone.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn ifindex(&self) -> Result<Option<u32>, Error> {
+        self.info().map(|info| Some(info.xdp_ifindex).filter(|&ifindex| ifindex != 0))
+    }
+
+    /// Detaches now, also when other processes hold the same link, and says if that failed.
+    ///
+    /// # Errors
+    /// [`Error::Call`]. The link is closed in any case.
+    pub fn detach(self) -> Result<(), Error> {
+        let mut attr = LinkDetach { link_fd: self.fd.as_raw_fd() as u32, pad: 0 };
+        // SAFETY: there are no addresses in it.
+        unsafe { bpf(Command::LinkDetach, &mut attr) }
+            .map(drop)
+            .map_err(|cause| Error::call("detach an XDP program from its interface", cause))
+    }
+
+    fn info(&self) -> Result<LinkInfo, Error> {
+        link_info(self.fd.as_fd()).map_err(|cause| Error::call("ask about a BPF link", cause))
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// An XDP link of this machine, whoever's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XdpLink {
+    /// Number of the link.
+    pub id: u32,
+    /// Number of its program; see [`Program::name_by_id`].
+    pub prog_id: u32,
+    /// Index of its interface, in *that interface's* network namespace: equal numbers in two namespaces are two
+    /// interfaces, and the kernel does not say which namespace it is. 0 if it was detached.
+    pub ifindex: u32,
+}
+
+/// A process that has a file descriptor of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkHolder {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name, from `/proc/PID/comm`; 15 bytes at most.
+    pub name: String,
+}
+
+/// All XDP links of the machine. Programs attached the old way, by netlink (`ip link set … xdp`), have none.
+///
+/// # Errors
+/// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
+pub fn links() -> Result<Vec<XdpLink>, Error> {
+    let failed = |cause| Error::call("list the BPF links of this machine", cause);
+    let mut found = Vec::new();
+    let mut attr = GetId::default();
+    loop {
+        // SAFETY: there are no addresses in it.
+        match unsafe { bpf(Command::LinkGetNextId, &mut attr) } {
+            Ok(_) => attr.id = attr.next_id,
+            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => return Ok(found),
+            Err(cause) => return Err(failed(cause)),
+        }
+        match info_by_id(attr.id) {
+            Ok(info) if info.link_type == LINK_TYPE_XDP => {
+                found.push(XdpLink { id: info.id, prog_id: info.prog_id, ifindex: info.xdp_ifindex });
+            }
+            Ok(_) => {}
+            // It went away since we learned of it; one that is being torn down says so by EAGAIN.
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN)) => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+    }
+}
+
+/// The processes that hold link `link_id`, by reading `/proc/*/fdinfo`; those we may not look into are left out.
+///
+/// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link has no
+/// holder.
+pub fn link_holders(link_id: u32) -> Vec<LinkHolder> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| holds(pid, link_id))
+        .map(|pid| LinkHolder { pid, name: comm(pid) })
+        .collect()
+}
+
+fn holds(pid: u32, link_id: u32) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
+    files.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| names_link(&info, link_id)))
+}
+
+/// Whether a file's fdinfo says it is link `link_id` (`link_id:\t7`).
+fn names_link(fdinfo: &str, link_id: u32) -> bool {
+    fdinfo.lines().filter_map(|line| line.strip_prefix("link_id:")).any(|id| id.trim().parse() == Ok(link_id))
+}
+
+fn comm(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
+}
+
+/// Turns the kernel's refusal to attach into words.
+fn refused(cause: io::Error, ifindex: u32, mode: XdpMode) -> Error {
+    let (interface, exists) = match interface_name(ifindex) {
+        Some(name) => (name, true),
+        None => (format!("interface number {ifindex}"), false),
+    };
+    let hint = match cause.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => return Error::Busy { interface, holder: holder(ifindex) },
+        Some(libc::EOPNOTSUPP) => return Error::Unsupported { interface, mode, cause },
+        Some(libc::EPERM | libc::EACCES) => {
+            return Error::call(format!("attach an XDP program to {interface} in {mode} mode"), cause);
+        }
+        // Kernels say EINVAL for an unknown index too.
+        _ if !exists => "there is no such interface in this network namespace; see `ip link`",
+        Some(libc::ERANGE | libc::E2BIG) => {
+            "its MTU, or its veth peer's, is too large for a packet in one buffer; lower the MTU or load the program \
+             with multi-buffer (frags) support"
+        }
+        Some(libc::ENOSPC) => {
+            "it has fewer receive queues than its veth peer has transmit queues; equal them with `ethtool -L`"
+        }
+        Some(libc::EINVAL) => {
+            "its MTU or offloads may not allow it (try a lower MTU, or LRO off with `ethtool -K`), or this kernel has no \
+             XDP links (Linux 5.9 and newer do)"
+        }
+        Some(libc::ENOMEM) => "the driver found no memory for its rings; shorten them with `ethtool -G`",
+        _ => {
+            "the driver gives its reason to the tracepoint xdp:bpf_xdp_link_attach_failed (Linux 6.6), or in `dmesg`"
+        }
+    };
+    Error::Attach { interface, mode, cause, hint }
+}
+
+/// Who seems to hold XDP on `ifindex`, as ` (…)`, or nothing. Indices repeat over namespaces, hence "seems".
+fn holder(ifindex: u32) -> String {
+    let candidates: Vec<String> = links()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|link| link.ifindex == ifindex)
+        .map(|link| {
+            let program = Program::name_by_id(link.prog_id).unwrap_or_default();
+            let processes: Vec<String> = link_holders(link.id)
+                .iter()
+                .map(|held| format!("{} (pid {})", held.name, held.pid))
+                .collect();
+            format!("program {program}, id {}, of {}", link.prog_id, or_nobody(&processes))
+        })
+        .collect();
+    if candidates.is_empty() { String::new() } else { format!(" (it seems: {})", candidates.join("; or ")) }
+}
+
+fn or_nobody(processes: &[String]) -> String {
+    if processes.is_empty() { "no process, a pinned link".into() } else { processes.join(", ") }
+}
+
+fn info_by_id(id: u32) -> io::Result<LinkInfo> {
+    let mut attr = GetId { id, ..GetId::default() };
+    // SAFETY: there are no addresses in it, and it returns a new file descriptor.
+    let fd = unsafe { bpf_fd(Command::LinkGetFdById, &mut attr) }?;
+    link_info(fd.as_fd())
+}
+
+fn link_info(fd: BorrowedFd<'_>) -> io::Result<LinkInfo> {
+    let mut info = [LinkInfo::default()];
+    let mut attr = GetInfo {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: size_of::<LinkInfo>() as u32,
+        info: address_mut(&mut info),
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit patterns are
+    // valid. Its addresses and lengths of strings are zero, so it writes nowhere else.
+    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
+    let [info] = info;
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fdinfo_names_its_link() {
+        let info = "pos:\t0\nflags:\t02\nlink_type:\txdp\nlink_id:\t17\nprog_id:\t4\nifindex:\t2\n";
+        assert!(names_link(info, 17));
+        assert!(!names_link(info, 1) && !names_link(info, 4) && !names_link("pos:\t0\n", 0));
+    }
+
+    #[test]
+    fn refusals_have_their_own_words() {
+        let refuse = |errno| refused(io::Error::from_raw_os_error(errno), 1, XdpMode::Native);
+        assert!(matches!(refuse(libc::EBUSY), Error::Busy { .. }));
+        assert!(matches!(refuse(libc::EEXIST), Error::Busy { .. }));
+        assert!(matches!(refuse(libc::EOPNOTSUPP), Error::Unsupported { .. }));
+        assert!(matches!(refuse(libc::EPERM), Error::NotPermitted { .. }));
+        let nowhere =
+            refused(io::Error::from_raw_os_error(libc::EINVAL), 999_999, XdpMode::Native).to_string();
+        assert!(nowhere.contains("number 999999") && nowhere.contains("ip link"), "{nowhere}");
+        let text = refuse(libc::EBUSY).to_string();
+        assert!(text.contains("lo") && text.contains("bpftool net"), "{text}");
+    }
+}

@@ -1,0 +1,309 @@
+//! Maps: tables shared by a program in the kernel and by us.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use super::attr::{Command, MapCreate, MapElem};
+use super::error::Error;
+use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, with_memlock};
+
+/// What a map is.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapKind {
+    /// A hash table.
+    Hash = 1,
+    /// An array; keys are `u32` indices in host byte order, every entry exists and starts as zeros.
+    Array = 2,
+    /// An array with one value per possible CPU; a program sees its own CPU's.
+    PerCpuArray = 6,
+    /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of whoever
+    /// writes it.
+    DevMap = 14,
+    /// AF_XDP sockets to redirect to; keys `u32`, values socket file descriptors; cannot be read back.
+    XskMap = 17,
+}
+
+impl MapKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Array => "array",
+            Self::PerCpuArray => "per-CPU array",
+            Self::DevMap => "devmap",
+            Self::XskMap => "xskmap",
+        }
+    }
+}
+
+/// What a new map shall be like.
+#[derive(Debug, Clone, Copy)]
+pub struct MapSpec<'a> {
+    /// Its kind.
+    pub kind: MapKind,
+    /// Length of a key in bytes; 4 for all but `Hash`.
+    pub key_size: u32,
+    /// Length of a value in bytes; 4 for `DevMap` and `XskMap`.
+    pub value_size: u32,
+    /// Number of entries, for a `Hash` the most it may hold.
+    pub max_entries: u32,
+    /// Name shown by `bpftool map`: 1 to 15 letters, digits, `_`, `.`.
+    pub name: &'a str,
+}
+
+/// A map of ours. Programs loaded with it keep it alive beyond this value.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    kind: MapKind,
+    key_size: usize,
+    value_size: usize,
+    name: String,
+    /// Number of values of one entry: possible CPUs of a per-CPU map, otherwise 1.
+    copies: usize,
+}
+
+impl Map {
+    /// Makes a map.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without CAP_BPF (`DevMap` and `XskMap` also want CAP_NET_ADMIN), [`Error::BadName`],
+    /// [`Error::Call`] for what the kernel does not take (zero sizes, too much memory).
+    pub fn create(spec: &MapSpec<'_>) -> Result<Self, Error> {
+        let action = || {
+            format!("create the BPF map {} ({}, {} entries)", spec.name, spec.kind.name(), spec.max_entries)
+        };
+        let map_name = object_name(spec.name)?;
+        let copies = match spec.kind {
+            MapKind::PerCpuArray => possible_cpus().map_err(|cause| Error::call(action(), cause))?,
+            _ => 1,
+        };
+        let fd = with_memlock(|| {
+            let mut attr = MapCreate {
+                map_type: spec.kind as u32,
+                key_size: spec.key_size,
+                value_size: spec.value_size,
+                max_entries: spec.max_entries,
+                map_name,
+                ..MapCreate::default()
+            };
+            // SAFETY: MAP_CREATE has no addresses in it, and returns a new file descriptor.
+            unsafe { bpf_fd(Command::MapCreate, &mut attr) }
+        })
+        .map_err(|cause| Error::call(action(), cause))?;
+        Ok(Self {
+            fd,
+            kind: spec.kind,
+            key_size: spec.key_size as usize,
+            value_size: spec.value_size as usize,
+            name: spec.name.to_owned(),
+            copies,
+        })
+    }
+
+    /// Writes the entry of `key`, making it if need be. A per-CPU map gets `value` on every CPU.
+    ///
+    /// # Errors
+    /// [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with `E2BIG`
+    /// for an index out of range or a full hash.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.check("key", key.len(), self.key_size)?;
+        self.check("value", value.len(), self.value_size)?;
+        let mut copies = Vec::new();
+        let value = if self.is_per_cpu() {
+            for _ in 0..self.copies {
+                copies.extend_from_slice(value);
+                copies.resize(copies.len().next_multiple_of(8), 0);
+            }
+            &copies
+        } else {
+            value
+        };
+        // The kernel only reads `value`, which has the length of this map's entries over all CPUs.
+        self.element(Command::MapUpdateElem, key, address(value))
+            .map_err(|cause| self.failed("write to", cause))
+    }
+
+    /// Reads the entry of `key`; `None` if a hash has none.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] for per-CPU maps (see [`Self::lookup_per_cpu`]) and `XskMap`, [`Error::WrongSize`],
+    /// [`Error::Call`].
+    pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if self.is_per_cpu() || self.kind == MapKind::XskMap {
+            return Err(self.wrong_kind("lookup"));
+        }
+        self.read(key, self.value_size)
+    }
+
+    /// Reads the values of all possible CPUs for `key`.
+    ///
+    /// Costs one allocation and one system call. The values of different CPUs are not read at the same instant.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] for maps that are not per CPU, [`Error::WrongSize`], [`Error::Call`] with `ENOENT` for an
+    /// index out of range.
+    pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<PerCpuValues, Error> {
+        if !self.is_per_cpu() {
+            return Err(self.wrong_kind("lookup_per_cpu"));
+        }
+        let stride = self.value_size.next_multiple_of(8);
+        let bytes = self.read(key, stride * self.copies)?;
+        let bytes =
+            bytes.ok_or_else(|| self.failed("read from", io::Error::from_raw_os_error(libc::ENOENT)))?;
+        Ok(PerCpuValues { bytes, stride, value_size: self.value_size })
+    }
+
+    /// Removes the entry of `key`; `false` if there was none.
+    ///
+    /// # Errors
+    /// [`Error::WrongSize`]; [`Error::Call`] with `EINVAL` for arrays, whose entries cannot be removed.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.check("key", key.len(), self.key_size)?;
+        match self.element(Command::MapDeleteElem, key, 0) {
+            Ok(()) => Ok(true),
+            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(cause) => Err(self.failed("delete from", cause)),
+        }
+    }
+
+    /// Puts a bound AF_XDP socket at `index` (usually its queue). It leaves by itself when it is closed.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] for maps other than `XskMap`; [`Error::Call`], e.g. `EOPNOTSUPP` if `socket` is none of
+    /// AF_XDP, `E2BIG` if `index` is out of range.
+    pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        if self.kind != MapKind::XskMap {
+            return Err(self.wrong_kind("set_socket"));
+        }
+        self.update(&index.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
+    }
+
+    /// The kind of the map.
+    pub fn kind(&self) -> MapKind {
+        self.kind
+    }
+
+    pub(super) fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    fn is_per_cpu(&self) -> bool {
+        self.kind == MapKind::PerCpuArray
+    }
+
+    fn read(&self, key: &[u8], length: usize) -> Result<Option<Vec<u8>>, Error> {
+        self.check("key", key.len(), self.key_size)?;
+        let mut value = vec![0; length];
+        match self.element(Command::MapLookupElem, key, address_mut(&mut value)) {
+            Ok(()) => Ok(Some(value)),
+            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(cause) => Err(self.failed("read from", cause)),
+        }
+    }
+
+    /// One call on one entry. INVARIANT: `key` has `key_size` bytes and at `value` there are as many as an entry of
+    /// this map has over all CPUs, writable for a lookup; the callers above check and size both.
+    fn element(&self, command: Command, key: &[u8], value: u64) -> io::Result<()> {
+        debug_assert_eq!(key.len(), self.key_size);
+        let mut attr =
+            MapElem { map_fd: self.raw_fd() as u32, key: address(key), value, ..MapElem::default() };
+        // SAFETY: the invariant above; both buffers are borrowed by the caller for longer than the call.
+        unsafe { bpf(command, &mut attr) }.map(drop)
+    }
+
+    fn check(&self, part: &'static str, got: usize, expected: usize) -> Result<(), Error> {
+        if got == expected {
+            return Ok(());
+        }
+        Err(Error::WrongSize { map: self.name.clone(), part, expected, got })
+    }
+
+    fn wrong_kind(&self, call: &'static str) -> Error {
+        Error::WrongKind { map: self.name.clone(), kind: self.kind.name(), call }
+    }
+
+    fn failed(&self, verb: &str, cause: io::Error) -> Error {
+        Error::call(format!("{verb} the BPF map {} ({})", self.name, self.kind.name()), cause)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The values one entry has on all possible CPUs.
+#[derive(Debug, Clone)]
+pub struct PerCpuValues {
+    bytes: Vec<u8>,
+    /// Distance of two CPUs' values in bytes: the kernel rounds values up to 8.
+    stride: usize,
+    value_size: usize,
+}
+
+impl PerCpuValues {
+    /// Each CPU's value, in the order of CPU numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks_exact(self.stride).map(|value| &value[..self.value_size])
+    }
+
+    /// Sum over all CPUs of the `u64` (host byte order) at `offset` bytes of the value, wrapping.
+    ///
+    /// # Panics
+    /// If the value has no eight bytes at `offset`.
+    pub fn sum_u64(&self, offset: usize) -> u64 {
+        self.iter().fold(0, |sum, value| {
+            let bytes = value[offset..offset + 8].try_into().expect("a slice of eight bytes");
+            sum.wrapping_add(u64::from_ne_bytes(bytes))
+        })
+    }
+}
+
+/// Number of CPUs this kernel could ever have, from `/sys/devices/system/cpu/possible`: the values of a per-CPU entry.
+///
+/// # Errors
+/// If the file cannot be read (is sysfs mounted?) or understood.
+pub fn possible_cpus() -> io::Result<usize> {
+    let path = "/sys/devices/system/cpu/possible";
+    let text = fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
+    count_cpus(text.trim())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {text:?}")))
+}
+
+/// Counts a CPU list such as `0-3,8-11`.
+fn count_cpus(list: &str) -> Option<usize> {
+    list.split(',').try_fold(0, |count, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        Some(count + last.checked_sub(first)? + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(count_cpus("0"), Some(1));
+        assert_eq!(count_cpus("0-1"), Some(2));
+        assert_eq!(count_cpus("0-3,8-11,13"), Some(9));
+        assert_eq!(count_cpus(""), None);
+        assert_eq!(count_cpus("3-0"), None);
+        assert!(possible_cpus().unwrap() >= 1);
+    }
+
+    #[test]
+    fn per_cpu_values_are_padded() {
+        let values = PerCpuValues { bytes: (0..32).collect(), stride: 16, value_size: 12 };
+        assert_eq!(values.iter().map(<[u8]>::len).collect::<Vec<_>>(), [12, 12]);
+        assert_eq!(values.iter().nth(1).unwrap()[0], 16);
+        let mut bytes = vec![0; 16];
+        bytes[..8].copy_from_slice(&5u64.to_ne_bytes());
+        bytes[8..].copy_from_slice(&7u64.to_ne_bytes());
+        assert_eq!(PerCpuValues { bytes, stride: 8, value_size: 8 }.sum_u64(0), 12);
+    }
+}

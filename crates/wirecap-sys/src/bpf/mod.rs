@@ -1,0 +1,53 @@
+//! A thin layer of our own over bpf(2): assemble a program, give it maps, load it, attach it, take it back.
+//!
+//! ```text
+//!  Assembler ──finish──► Vec<Insn> ──Program::load──► Program ──Link::attach_xdp──► Link
+//!      ▲                              (verifier)         │                            │ drop = detached
+//!      └── fd of ── Map ◄── read and written by ─────────┘                            ▼
+//!                                                                              interface's XDP hook
+//! ```
+//!
+//! **The rule that holds here:** every kernel object is owned by exactly one value ([`Map`], [`Program`], [`Link`])
+//! holding its file descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an
+//! interface never stays taken.
+//!
+//! No compiler, no ELF file and no BTF is needed: programs are put together at run time by [`Assembler`].
+//!
+//! ```no_run
+//! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};
+//!
+//! let mut asm = Assembler::new();
+//! asm.mov_imm(Reg::R0, XDP_PASS).exit();
+//! let insns = asm.finish()?;
+//! let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "pass", &insns))?;
+//! let link = Link::attach_xdp(&program, 2, XdpMode::Native)?;
+//! drop(link); // the interface is free again
+//! # Ok::<(), wirecap_sys::bpf::Error>(())
+//! ```
+
+mod asm;
+mod attr;
+mod error;
+mod insn;
+mod link;
+mod map;
+mod program;
+mod syscall;
+
+pub use asm::{Assembler, Label};
+pub use error::Error;
+pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
+pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};
+pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
+pub use program::{LICENSE, Program, ProgramKind, ProgramSpec, TestRun};
+
+/// XDP action: drop the packet and raise the `xdp_exception` tracepoint (a program's bug).
+pub const XDP_ABORTED: i32 = 0;
+/// XDP action: drop the packet.
+pub const XDP_DROP: i32 = 1;
+/// XDP action: give the packet to the host's network stack.
+pub const XDP_PASS: i32 = 2;
+/// XDP action: send the packet back out of the interface it came from.
+pub const XDP_TX: i32 = 3;
+/// XDP action: what [`Helper::Redirect`] and [`Helper::RedirectMap`] return on success.
+pub const XDP_REDIRECT: i32 = 4;

@@ -1,0 +1,240 @@
+//! Programs: instructions the verifier has accepted.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use super::attr::{Command, GetId, GetInfo, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
+use super::error::Error;
+use super::insn::Insn;
+use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, text, with_memlock};
+
+/// The license given to the kernel with every program, one that lets it call all helpers.
+pub const LICENSE: &str = "Dual MIT/GPL";
+
+/// `BPF_F_XDP_HAS_FRAGS`: the program can handle packets of several buffers.
+const XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+/// `enum bpf_attach_type`: `BPF_XDP`, which kernels use to tell XDP programs of devices from those of maps.
+pub(super) const ATTACH_TYPE_XDP: u32 = 37;
+
+/// Room for the verifier's log in bytes; the second is tried when the first was too small.
+const LOG_SIZES: [usize; 2] = [256 << 10, 16 << 20];
+/// Times to load again when the verifier was interrupted by a signal (`EAGAIN`).
+const LOAD_ATTEMPTS: usize = 5;
+
+/// What a program is for.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramKind {
+    /// Runs on each packet in the driver, before the host's stack.
+    Xdp = 6,
+}
+
+/// What to load.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramSpec<'a> {
+    /// Its kind.
+    pub kind: ProgramKind,
+    /// Name shown by `ip link` and `bpftool`: 1 to 15 letters, digits, `_`, `.`.
+    pub name: &'a str,
+    /// License; some helpers are for GPL-compatible programs only.
+    pub license: &'a str,
+    /// The instructions; maps they name must still be open.
+    pub insns: &'a [Insn],
+    /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the first
+    /// buffer is reached by helpers only.
+    pub frags: bool,
+}
+
+impl<'a> ProgramSpec<'a> {
+    /// A program under our [`LICENSE`] without multi-buffer support.
+    pub fn new(kind: ProgramKind, name: &'a str, insns: &'a [Insn]) -> Self {
+        Self { kind, name, license: LICENSE, insns, frags: false }
+    }
+}
+
+/// A program in the kernel. It lives as long as this value or a link that runs it.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+    name: String,
+}
+
+/// What a program did with a test packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// What it returned; for XDP one of `XDP_ABORTED` to `XDP_REDIRECT`.
+    pub action: u32,
+    /// The packet as the program left it.
+    pub frame: Vec<u8>,
+    /// Mean duration of one run.
+    pub duration: Duration,
+}
+
+impl Program {
+    /// Has the verifier check a program, and loads it.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] with the verifier's log, [`Error::NotPermitted`], [`Error::BadName`].
+    pub fn load(spec: &ProgramSpec<'_>) -> Result<Self, Error> {
+        let action = || format!("load the BPF program {} ({} instructions)", spec.name, spec.insns.len());
+        let prog_name = object_name(spec.name)?;
+        let license = CString::new(spec.license).map_err(|cause| Error::call(action(), cause.into()))?;
+        let load = |log: &mut [u8]| load_once(spec, prog_name, &license, log);
+
+        // Writing the log is slow, so it is asked for only when there is something to explain.
+        let cause = match with_memlock(|| load(&mut [])) {
+            Ok(fd) => return Ok(Self { fd, name: spec.name.into() }),
+            Err(cause) if cause.raw_os_error() == Some(libc::EPERM) => {
+                return Err(Error::call(action(), cause));
+            }
+            Err(cause) => cause,
+        };
+        for size in LOG_SIZES {
+            let mut log = vec![0; size];
+            match load(&mut log) {
+                Ok(fd) => return Ok(Self { fd, name: spec.name.into() }),
+                Err(again) if again.raw_os_error() == Some(libc::ENOSPC) => {}
+                Err(_) => return Err(Error::Rejected { name: spec.name.into(), cause, log: text(&log) }),
+            }
+        }
+        Err(Error::Rejected { name: spec.name.into(), cause, log: String::new() })
+    }
+
+    /// Runs the program `repeat` times on a copy of `frame` (14 bytes at least), without any interface.
+    ///
+    /// Changes the program makes carry over from one run to the next. A redirect is only reported.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` for a frame too short or too long (about 3,500 bytes
+    /// without multi-buffer support), `EINTR` on a signal.
+    pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        // A program may grow the packet by what is free in its page.
+        let mut out = vec![0; frame.len() + 4096];
+        let mut attr = ProgTestRun {
+            data_size_out: out.len() as u32,
+            data_out: address_mut(&mut out),
+            repeat,
+            ..self.test_attr(frame)
+        };
+        // SAFETY: `frame` and `out` are live, of the lengths given, and `out` is ours alone.
+        unsafe { bpf(Command::ProgTestRun, &mut attr) }.map_err(|cause| self.failed("test", cause))?;
+        out.truncate(attr.data_size_out as usize);
+        Ok(TestRun { action: attr.retval, frame: out, duration: Duration::from_nanos(attr.duration.into()) })
+    }
+
+    /// Runs the program on `repeat` live copies of `frame`, which then really go where the program sends them:
+    /// `XDP_REDIRECT` to another device, `XDP_TX` out of the loopback device, `XDP_PASS` into the host's stack.
+    ///
+    /// The frames come from a pool that is used again and again within one call, so what the program writes into a
+    /// frame may still be there when it sees the frame next; it has to write everything that varies. `batch_size` frames
+    /// (1 to 256; 0 means 64) are run before the devices are flushed. The call occupies its CPU until it is done.
+    /// Linux 5.18; see Documentation/bpf/bpf_prog_run.rst.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` (kernel too old, or a frame longer than about 3,400
+    /// bytes), `E2BIG` (batch), or `EINTR` when a signal came: then some of the frames were sent, and only a counter in
+    /// the program knows how many.
+    pub fn test_run_live(&self, frame: &[u8], repeat: u32, batch_size: u32) -> Result<(), Error> {
+        let context = [XdpMd { data_end: frame.len() as u32, ..XdpMd::default() }];
+        let mut attr = ProgTestRun {
+            repeat,
+            ctx_size_in: size_of::<XdpMd>() as u32,
+            ctx_in: address(&context),
+            flags: TEST_XDP_LIVE_FRAMES,
+            batch_size,
+            ..self.test_attr(frame)
+        };
+        // SAFETY: `frame` and `context` are live, of the lengths given, and only read.
+        unsafe { bpf(Command::ProgTestRun, &mut attr) }
+            .map(drop)
+            .map_err(|cause| self.failed("run live frames by", cause))
+    }
+
+    /// The kernel's number of this program.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn id(&self) -> Result<u32, Error> {
+        prog_info(self.fd.as_fd()).map(|info| info.id).map_err(|cause| self.failed("ask about", cause))
+    }
+
+    /// Name of any program of this machine by its number; empty for programs without one.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with `ENOENT` if there is no such program, [`Error::NotPermitted`] without CAP_SYS_ADMIN.
+    pub fn name_by_id(id: u32) -> Result<String, Error> {
+        let failed = |cause| Error::call(format!("look up the BPF program with id {id}"), cause);
+        let mut attr = GetId { id, ..GetId::default() };
+        // SAFETY: there are no addresses in it, and it returns a new file descriptor.
+        let fd = unsafe { bpf_fd(Command::ProgGetFdById, &mut attr) }.map_err(failed)?;
+        prog_info(fd.as_fd()).map(|info| text(&info.name)).map_err(failed)
+    }
+
+    fn test_attr(&self, frame: &[u8]) -> ProgTestRun {
+        ProgTestRun {
+            prog_fd: self.fd.as_raw_fd() as u32,
+            data_size_in: frame.len() as u32,
+            data_in: address(frame),
+            ..ProgTestRun::default()
+        }
+    }
+
+    fn failed(&self, verb: &str, cause: io::Error) -> Error {
+        Error::call(format!("{verb} the BPF program {}", self.name), cause)
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// One load; an empty `log` asks for none.
+fn load_once(
+    spec: &ProgramSpec<'_>,
+    prog_name: [u8; 16],
+    license: &CString,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    let mut attr = ProgLoad {
+        prog_type: spec.kind as u32,
+        insn_cnt: spec.insns.len() as u32,
+        insns: address(spec.insns),
+        license: address(license.as_bytes_with_nul()),
+        prog_flags: if spec.frags { XDP_HAS_FRAGS } else { 0 },
+        prog_name,
+        expected_attach_type: ATTACH_TYPE_XDP,
+        ..ProgLoad::default()
+    };
+    if !log.is_empty() {
+        (attr.log_level, attr.log_size, attr.log_buf) = (1, log.len() as u32, address_mut(log));
+    }
+    let mut attempts = LOAD_ATTEMPTS;
+    loop {
+        // SAFETY: instructions, zero-terminated license and log are live, of the lengths given, and the log is
+        // exclusively borrowed. PROG_LOAD returns a new file descriptor.
+        match unsafe { bpf_fd(Command::ProgLoad, &mut attr) } {
+            Err(cause) if cause.raw_os_error() == Some(libc::EAGAIN) && attempts > 1 => attempts -= 1,
+            result => return result,
+        }
+    }
+}
+
+fn prog_info(fd: BorrowedFd<'_>) -> io::Result<ProgInfo> {
+    let mut info = [ProgInfo::default()];
+    let mut attr = GetInfo {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: size_of::<ProgInfo>() as u32,
+        info: address_mut(&mut info),
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit patterns are
+    // valid. The lengths and addresses of arrays in it are zero, so it writes nowhere else.
+    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
+    let [info] = info;
+    Ok(info)
+}

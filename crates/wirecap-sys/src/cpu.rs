@@ -1,0 +1,37 @@
+//! Cores and timers of the calling thread.
+
+use std::{io, mem};
+
+/// Lets the calling thread run on one core only.
+///
+/// # Errors
+/// What the kernel said; EINVAL when there is no such core or the process may not use it.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: a cpu_set_t is an array of integers, for which all zeroes is a valid value.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: `core` is below CPU_SETSIZE, checked above.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: size and pointer are those of one set that outlives the call; 0 is this thread.
+    let result = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets short sleeps of the calling thread end when they should: the kernel's default slack of 50 µs
+/// is as long as a whole sleep of a capture thread.
+pub fn precise_sleeps() {
+    // SAFETY: PR_SET_TIMERSLACK takes no pointers. A failure would only make sleeps longer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
+}
+
+/// CPU time the process has used so far, user and system, in seconds.
+pub fn process_cpu_seconds() -> f64 {
+    // SAFETY: a rusage is made of integers, for which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: the pointer is that of one structure that outlives the call.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}

@@ -1,0 +1,314 @@
+//! The packet memory: one mapping that holds the cells of every pool of an engine.
+//!
+//! ```text
+//!   PacketMemory (becomes the UMEM of every AF_XDP socket)
+//!   ┌────────── pool (0, 0) ──────────┬────────── pool (0, 1) ──────────┬── … ──┐
+//!   │ R × M cells, on the NIC's node  │                                 │       │
+//!   └─────────────────────────────────┴─────────────────────────────────┴───────┘
+//!   0 ◄── addresses count from here
+//! ```
+//!
+//! Rule: cells are read only through a [`CellReader`], with the [`ChunkRange`] that proves that they
+//! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], so they
+//! cannot be confused, and no two pools overlap.
+
+use std::{
+    io, ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use thiserror::Error;
+use wirecap_core::{ChunkRange, Descriptor, Geometry, Pool, PoolId, SlotTable};
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+const MPOL_PREFERRED: libc::c_int = 1;
+
+/// Why there is no packet memory.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// Refused before trying, since the kernel would end a process to make room.
+    #[error(
+        "packet memory of {} MiB does not fit: {} MiB of memory are available; lower -R, -M or the number of queues",
+        needed >> 20, available >> 20
+    )]
+    TooLarge {
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes available, from /proc/meminfo.
+        available: u64,
+    },
+    /// The kernel refused the mapping.
+    #[error("mapping {} MiB of packet memory failed: {source}", needed >> 20)]
+    Map {
+        /// Bytes asked for.
+        needed: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The pools do not fit in what was allocated.
+    #[error("the packet memory has no room for one more pool of {0} bytes")]
+    Exhausted(u64),
+}
+
+/// Which pages hold the packet memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Pages of 2 MiB that were reserved beforehand (`vm.nr_hugepages`).
+    Huge,
+    /// Pages of the usual size; the kernel was asked to use huge ones where it can.
+    Normal,
+}
+
+impl Pages {
+    /// In words, for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Pages::Huge => "huge (2 MiB, reserved)",
+            Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
+        }
+    }
+}
+
+/// The memory of all cells of an engine.
+#[derive(Debug)]
+pub struct PacketMemory {
+    /// INVARIANT: start of a private anonymous mapping of `len` bytes, mapped until drop.
+    start: ptr::NonNull<u8>,
+    len: usize,
+    pages: Pages,
+    /// Bytes given to pools so far.
+    carved: AtomicU64,
+}
+
+// SAFETY: the mapping belongs to no thread; all access goes through `CellReader` and the kernel,
+// which is ordered by the hand-over of chunk ranges.
+unsafe impl Send for PacketMemory {}
+// SAFETY: as above; the only interior mutability is an atomic.
+unsafe impl Sync for PacketMemory {}
+
+impl PacketMemory {
+    /// Maps memory for `bytes` bytes of cells: on reserved huge pages when enough are free, else on
+    /// normal ones. Nothing is touched yet, see [`PacketMemory::populate`].
+    ///
+    /// # Errors
+    /// [`MemoryError`] when there is not enough memory or the kernel refuses.
+    pub fn allocate(bytes: u64) -> Result<Self, MemoryError> {
+        let huge_len = (bytes as usize).next_multiple_of(HUGE_PAGE_BYTES);
+        let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
+        if let Ok(start) = map(huge_len, huge) {
+            return Ok(Self { start, len: huge_len, pages: Pages::Huge, carved: AtomicU64::new(0) });
+        }
+        if let Some(available) = available_bytes().filter(|&available| bytes > available) {
+            return Err(MemoryError::TooLarge { needed: bytes, available });
+        }
+        let len = (bytes as usize).next_multiple_of(4096);
+        let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
+        // SAFETY: the range is the mapping made just now; the call only gives advice about it.
+        unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        Ok(Self { start, len, pages: Pages::Normal, carved: AtomicU64::new(0) })
+    }
+
+    /// Cuts the next pool out of the memory. The reader belongs to exactly this pool.
+    ///
+    /// # Errors
+    /// [`MemoryError::Exhausted`] when the rest is too small.
+    pub fn carve(self: &Arc<Self>, id: PoolId, geometry: Geometry) -> Result<(Pool, CellReader), MemoryError> {
+        let bytes = geometry.pool_bytes();
+        let base = self
+            .carved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |carved| {
+                carved.checked_add(bytes).filter(|&end| end <= self.len as u64)
+            })
+            .map_err(|_| MemoryError::Exhausted(bytes))?;
+        let pool = Pool::new(id, geometry, base);
+        let reader = CellReader { memory: Arc::clone(self), slots: pool.slots(), id };
+        Ok((pool, reader))
+    }
+
+    /// Prefers memory of a NUMA node for `bytes` bytes from `address` on. Must come before
+    /// [`PacketMemory::populate`].
+    ///
+    /// # Errors
+    /// What the kernel said to mbind(2), for instance ENOSYS without NUMA support.
+    pub fn prefer_node(&self, address: u64, bytes: u64, node: u32) -> io::Result<()> {
+        let end = address.checked_add(bytes).filter(|&end| end <= self.len as u64);
+        if end.is_none() || node >= 64 {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        let mask: u64 = 1 << node;
+        // SAFETY: the range lies in the mapping (checked above) and the mask outlives the call. The
+        // kernel reads maxnode - 1 bits.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.start.as_ptr().add(address as usize),
+                bytes,
+                MPOL_PREFERRED,
+                &raw const mask,
+                65usize,
+                0,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Brings all pages in now, so that no packet waits for a page fault.
+    ///
+    /// # Errors
+    /// What the kernel said, ENOMEM for instance when a control group's limit is reached.
+    pub fn populate(&self) -> io::Result<()> {
+        // SAFETY: the range is the whole mapping, which is private and writable.
+        let result =
+            unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Which pages the memory is on.
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// Size of the mapping in bytes.
+    pub fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Never true: a mapping has at least one page.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Address of the mapping in this process, for registering it as a UMEM.
+    pub(crate) fn start_address(&self) -> u64 {
+        self.start.as_ptr().expose_provenance() as u64
+    }
+
+    /// Writes a frame at an address: for generators, before the cell is given to a transmit ring.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> bool {
+        let end = address.checked_add(bytes.len() as u64);
+        if end.is_none_or(|end| end > self.len as u64) {
+            return false;
+        }
+        // SAFETY: the range lies in the mapping (checked above), and the crate calls this only for
+        // cells of a transmitter that are neither with the kernel nor lent to a reader.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(address as usize), bytes.len());
+        }
+        true
+    }
+}
+
+impl Drop for PacketMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and no reader is left, as readers hold an Arc of `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+fn available_bytes() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
+/// Reads captured cells of one pool.
+#[derive(Debug, Clone)]
+pub struct CellReader {
+    memory: Arc<PacketMemory>,
+    slots: Arc<SlotTable>,
+    id: PoolId,
+}
+
+impl CellReader {
+    /// What is known of filled cell number `offset` of the range, and its bytes. `None` past the end
+    /// of the range, or when the range is of another pool.
+    #[inline]
+    pub fn get<'a>(&'a self, range: &'a ChunkRange, offset: u32) -> Option<(Descriptor, &'a [u8])> {
+        if range.chunk().pool != self.id {
+            return None;
+        }
+        let descriptor = self.slots.get(range, offset)?;
+        let end = descriptor.address.checked_add(u64::from(descriptor.len))?;
+        if end > self.memory.len as u64 {
+            return None;
+        }
+        // SAFETY: the range lies in the mapping (checked above), which lives as long as `self`. The
+        // cell is captured, which `range` proves: only its pool makes a range, from a cell that the
+        // kernel has filled and given up, and does not attach the cell again before the range has
+        // been consumed. So nobody writes these bytes while the reference lives.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                self.memory.start.as_ptr().add(descriptor.address as usize),
+                descriptor.len as usize,
+            )
+        };
+        Some((descriptor, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_do_not_overlap_and_what_is_captured_can_be_read() {
+        let geometry = Geometry::new(4, 2, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes()).unwrap());
+        memory.populate().unwrap();
+        let ids = [PoolId { nic_id: 0, ring_id: 0 }, PoolId { nic_id: 0, ring_id: 1 }];
+        let (mut pool, reader) = memory.carve(ids[0], geometry).unwrap();
+        let (mut other, other_reader) = memory.carve(ids[1], geometry).unwrap();
+        let mut cells = Vec::new();
+        pool.attach(8, |address| cells.push(address));
+        let mut other_cells = Vec::new();
+        other.attach(8, |address| other_cells.push(address));
+        assert!(cells.iter().all(|cell| !other_cells.contains(cell)));
+
+        assert!(memory.write(cells[0] + 256, b"hello"));
+        assert!(pool.fill(Descriptor { address: cells[0] + 256, len: 5, more: false, timestamp_ns: 1 }));
+        let handover = pool.hand_over().unwrap();
+        assert_eq!(reader.get(&handover.range, 0).unwrap().1, b"hello");
+        assert!(reader.get(&handover.range, 1).is_none());
+        assert!(other_reader.get(&handover.range, 0).is_none());
+        pool.recycle(handover.range).unwrap();
+    }
+
+    #[test]
+    fn the_memory_cannot_be_carved_twice_or_written_past_its_end() {
+        let geometry = Geometry::new(4, 1, 4096).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+        let carved = (0..1000)
+            .take_while(|&ring_id| memory.carve(PoolId { nic_id: 0, ring_id }, geometry).is_ok())
+            .count() as u64;
+        assert_eq!(carved, memory.len() / geometry.pool_bytes());
+        assert!(!memory.write(memory.len() - 1, b"ab"));
+        assert!(!memory.write(u64::MAX, b"ab"));
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_refused_before_it_hurts() {
+        assert!(matches!(PacketMemory::allocate(1 << 46), Err(MemoryError::TooLarge { .. })));
+    }
+}

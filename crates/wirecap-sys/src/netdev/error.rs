@@ -1,0 +1,128 @@
+//! What can go wrong when an interface is asked about.
+
+use std::io;
+
+use netlink_packet_core::DecodeError;
+
+/// Result of the functions of this module.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an interface could not be described, watched or put into promiscuous mode.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name has more bytes than the kernel gives an interface name.
+    #[error(
+        "interface name {name:?} is {length} bytes long, Linux allows {max}; \
+         alternative names longer than that are not accepted, `wirecap interfaces` lists the names that are",
+        length = name.len(),
+        max = super::name::MAX_NAME_BYTES
+    )]
+    NameTooLong {
+        /// The name as given.
+        name: String,
+    },
+
+    /// The name has a form that no interface can have.
+    #[error(
+        "{name:?} cannot be the name of an interface ({problem}); `wirecap interfaces` lists those there are"
+    )]
+    NameInvalid {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+
+    /// No interface of this network namespace has the name.
+    #[error(
+        "no interface named {name:?} in this network namespace{question} `wirecap interfaces` lists them",
+        question = super::name::did_you_mean(nearest)
+    )]
+    NoSuchInterface {
+        /// The name as given.
+        name: String,
+        /// Existing names that look like it, the nearest first; empty if none does.
+        nearest: Vec<String>,
+    },
+
+    /// No interface of this network namespace has the index: it was deleted or moved to another namespace.
+    #[error(
+        "no interface with index {ifindex} in this network namespace: it was deleted or moved away; \
+         `wirecap interfaces` lists those that are left"
+    )]
+    NoSuchIndex {
+        /// The index as given.
+        ifindex: u32,
+    },
+
+    /// The process lacks a capability.
+    #[error(
+        "{action}: not permitted; this needs {capability}: run with sudo, \
+         or give the program the capability with setcap"
+    )]
+    NotPermitted {
+        /// What was attempted, and on what.
+        action: String,
+        /// The capability that is missing, as capabilities(7) names it.
+        capability: &'static str,
+    },
+
+    /// The kernel refused a system call or a request.
+    #[error("{action}: {source}{hint}", hint = hint(source))]
+    System {
+        /// What was attempted, and on what.
+        action: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+
+    /// A message from the kernel has a shape that this program does not understand.
+    #[error(
+        "{action}: the kernel's answer could not be understood ({source}); \
+         please report this with the output of `uname -r`"
+    )]
+    Malformed {
+        /// What was attempted, and on what.
+        action: String,
+        /// Where the decoding stopped.
+        source: DecodeError,
+    },
+}
+
+impl Error {
+    /// The kernel's answer `source` to what `action` says.
+    pub(super) fn system(action: impl Into<String>, source: io::Error) -> Self {
+        Error::System { action: action.into(), source }
+    }
+
+    /// The last error of a system call of this thread, for what `action` says.
+    pub(super) fn last_os_error(action: impl Into<String>) -> Self {
+        Error::system(action, io::Error::last_os_error())
+    }
+
+    /// The kernel's errno, if it was the kernel that refused.
+    pub(super) fn errno(&self) -> Option<i32> {
+        match self {
+            Error::System { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+/// What the user can do about `source`, ready to be appended; empty where nothing general can be said.
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",
+        Some(libc::ENFILE) => "; the whole machine is out of open files (sysctl fs.file-max)",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "; the kernel is short of memory, try again",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; a container or seccomp profile may forbid it, run outside of it"
+        }
+        Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+            "; this kernel or sandbox lacks the socket type, it needs AF_NETLINK, AF_INET and AF_PACKET"
+        }
+        Some(libc::EINTR) => "; interrupted by a signal, try again",
+        _ => "",
+    }
+}

@@ -1,0 +1,205 @@
+//! What the driver says of itself, by the SIOCETHTOOL ioctl.
+//!
+//! ```text
+//!  ifreq { name, data ──► request struct, which begins with the command and is overwritten with the answer }
+//! ```
+//!
+//! A driver may leave any of these questions open (the loopback interface answers none), and one that is
+//! suspended or being removed answers with all kinds of errors. None of that makes an interface unusable for
+//! capture, so each answer is an `Option`: `None` is "the driver does not say".
+
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::Driver;
+use super::error::{Error, Result};
+use super::link::text;
+use super::name::MAX_NAME_BYTES;
+
+// linux/ethtool.h and linux/sockios.h; not in libc.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+const SPEED_UNKNOWN: u32 = u32::MAX;
+
+/// Most 32-bit words a bit map of link modes can have: the count is a signed byte.
+const MAX_LINK_MODE_WORDS: usize = i8::MAX as usize;
+
+/// `struct ethtool_drvinfo`
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware_version: [u8; 32],
+    bus_info: [u8; 32],
+    erom_version: [u8; 32],
+    reserved: [u8; 12],
+    private_flags: u32,
+    statistics: u32,
+    test_info_bytes: u32,
+    eeprom_dump_bytes: u32,
+    register_dump_bytes: u32,
+}
+const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+/// `struct ethtool_channels`
+#[repr(C)]
+struct ChannelInfo {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx_count: u32,
+    tx_count: u32,
+    other_count: u32,
+    combined_count: u32,
+}
+const _: () = assert!(size_of::<ChannelInfo>() == 36);
+
+/// `struct ethtool_link_settings` with room for the three largest bit maps (supported, advertising,
+/// partner's).
+#[repr(C)]
+struct LinkSettings {
+    command: u32,
+    speed_mbps: u32,
+    duplex: u8,
+    port: u8,
+    phy_address: u8,
+    autonegotiation: u8,
+    mdio_support: u8,
+    crossover: u8,
+    crossover_control: u8,
+    link_mode_words: i8,
+    transceiver: u8,
+    master_slave_config: u8,
+    master_slave_state: u8,
+    rate_matching: u8,
+    reserved: [u32; 7],
+    link_modes: [u32; 3 * MAX_LINK_MODE_WORDS],
+}
+const _: () = assert!(mem::offset_of!(LinkSettings, link_mode_words) == 15);
+const _: () = assert!(mem::offset_of!(LinkSettings, link_modes) == 48);
+
+/// The structures that SIOCETHTOOL fills in.
+///
+/// # Safety
+/// The type is `repr(C)`, consists of integers only, begins with the `u32` command, and has at least as many
+/// bytes as the kernel writes for the commands that are sent with it.
+unsafe trait Request: Sized {
+    /// A request of zeros but for the command.
+    fn new(command: u32) -> Self {
+        // SAFETY: implementors consist of integers, for which all zero bytes are a value.
+        let mut request: Self = unsafe { mem::zeroed() };
+        // SAFETY: implementors begin with the `u32` command and are `repr(C)`, so a pointer to one is aligned
+        // for u32.
+        unsafe { (&raw mut request).cast::<u32>().write(command) };
+        request
+    }
+}
+
+// SAFETY: as the trait demands; the kernel copies sizeof(struct ethtool_drvinfo) = 196 bytes.
+unsafe impl Request for DriverInfo {}
+// SAFETY: as the trait demands; the kernel copies sizeof(struct ethtool_channels) = 36 bytes.
+unsafe impl Request for ChannelInfo {}
+// SAFETY: as the trait demands; the kernel copies 48 bytes and three bit maps of `link_mode_words` words
+// each, a number that is the kernel's own when it does so, and at most 127.
+unsafe impl Request for LinkSettings {}
+
+/// How many receive queues there are, as the driver says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Channels {
+    pub current: u32,
+    pub max: u32,
+}
+
+/// A socket to ask drivers through, in the namespace of the thread that opened it.
+pub(super) struct Ethtool {
+    socket: OwnedFd,
+}
+
+impl Ethtool {
+    /// Opens the socket. Needs no privilege.
+    pub fn open() -> Result<Self> {
+        // SAFETY: socket() takes no pointers.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Error::last_os_error("opening a socket to ask network drivers"));
+        }
+        // SAFETY: `fd` was just opened and belongs to nobody else.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Name and bus address of the driver.
+    pub fn driver(&self, interface: &str) -> Option<Driver> {
+        let mut info = DriverInfo::new(ETHTOOL_GDRVINFO);
+        self.ask(interface, &mut info)?;
+        let said = |bytes: &[u8]| Some(text(bytes)).filter(|text| !text.is_empty() && text != "N/A");
+        Some(Driver {
+            name: said(&info.driver)?,
+            version: said(&info.version),
+            firmware: said(&info.firmware_version),
+            bus: said(&info.bus_info),
+        })
+    }
+
+    /// Receive queues: those with a transmit queue of their own ("combined") and those without.
+    pub fn channels(&self, interface: &str) -> Option<Channels> {
+        let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
+        self.ask(interface, &mut info)?;
+        let current = info.rx_count.saturating_add(info.combined_count);
+        // The two maxima are alternatives in the drivers that have both, so they must not be added.
+        let max = info.max_rx.max(info.max_combined).max(current);
+        (current > 0).then_some(Channels { current, max })
+    }
+
+    /// Link speed in Mb/s.
+    pub fn speed_mbps(&self, interface: &str) -> Option<u32> {
+        let mut settings = LinkSettings::new(ETHTOOL_GLINKSETTINGS);
+        self.ask(interface, &mut settings)?;
+        // To the first question the kernel answers only how many words its bit maps have, as a negative
+        // number; the second has to repeat that number.
+        let words = settings.link_mode_words.checked_neg().filter(|words| *words > 0)?;
+        settings = LinkSettings::new(ETHTOOL_GLINKSETTINGS);
+        settings.link_mode_words = words;
+        self.ask(interface, &mut settings)?;
+        (settings.speed_mbps != 0 && settings.speed_mbps != SPEED_UNKNOWN).then_some(settings.speed_mbps)
+    }
+
+    /// Has the driver fill in `request`; `None` if it refuses.
+    fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
+        if interface.len() > MAX_NAME_BYTES {
+            return None;
+        }
+        // SAFETY: ifreq is made of integers, and a pointer that may be null.
+        let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        ifreq.ifr_ifru.ifru_data = (&raw mut *request).cast();
+        // SAFETY: the name is zero-terminated, having at most IFNAMSIZ - 1 bytes; the data pointer is valid
+        // for writes of as much as the kernel writes (trait Request), and outlives the call.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
+        (result >= 0).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_leaves_all_questions_open() {
+        let ethtool = Ethtool::open().unwrap();
+        assert_eq!(ethtool.channels("lo"), None);
+        assert_eq!(ethtool.speed_mbps("lo"), None);
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_not_cut() {
+        let ethtool = Ethtool::open().unwrap();
+        assert!(ethtool.driver("lo_and_a_lot_more_behind_it").is_none());
+    }
+}

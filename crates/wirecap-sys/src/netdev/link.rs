@@ -1,0 +1,253 @@
+//! What rtnetlink says about a link and its addresses: RTM_GETLINK and RTM_GETADDR.
+//!
+//! ```text
+//!  RTM_NEWLINK = ifinfomsg (16 bytes) + IFLA_IFNAME, IFLA_MTU, IFLA_XDP { … }, …
+//!  RTM_NEWADDR = ifaddrmsg  (8 bytes) + IFA_LOCAL or IFA_ADDRESS
+//! ```
+
+use std::ffi::CStr;
+use std::net::IpAddr;
+
+use libc::{
+    IFA_ADDRESS, IFA_LOCAL, IFLA_ADDRESS, IFLA_EXT_MASK, IFLA_IFNAME, IFLA_MASTER, IFLA_MTU,
+    IFLA_NUM_RX_QUEUES, IFLA_PROMISCUITY, IFLA_XDP, RTEXT_FILTER_SKIP_STATS, RTM_GETADDR, RTM_GETLINK,
+};
+use netlink_packet_core::{DecodeError, NlasIterator, parse_ip, parse_u32};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::error::{Error, Result};
+use super::name;
+use super::netlink::{Conversation, Message, Scope, each_attribute, split_header};
+use super::{AttachedMode, AttachedProgram, HardwareType, InterfaceAddress, MacAddress};
+
+// linux/if_link.h; not in libc.
+const IFLA_XDP_DRV_PROG_ID: u16 = 5;
+const IFLA_XDP_SKB_PROG_ID: u16 = 6;
+const IFLA_XDP_HW_PROG_ID: u16 = 7;
+
+/// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
+const IFINFOMSG_BYTES: usize = 16;
+const IFADDRMSG_BYTES: usize = 8;
+const _: () = assert!(size_of::<libc::ifinfomsg>() == IFINFOMSG_BYTES);
+const _: () = assert!(size_of::<libc::ifaddrmsg>() == IFADDRMSG_BYTES);
+
+/// How a caller names a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Selector<'a> {
+    /// By name.
+    Name(&'a str),
+    /// By index.
+    Index(u32),
+}
+
+/// The fixed header of RTM_NEWLINK and RTM_DELLINK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkHeader {
+    /// AF_UNSPEC for news of the link itself, AF_BRIDGE for news of its membership in a bridge.
+    pub family: u8,
+    pub hardware_type: u16,
+    pub ifindex: u32,
+    flags: u32,
+}
+
+impl LinkHeader {
+    /// Reads `struct ifinfomsg`: family u8, pad u8, type u16, index i32, flags u32, change mask u32.
+    pub fn parse(bytes: &[u8; IFINFOMSG_BYTES]) -> Self {
+        Self {
+            family: bytes[0],
+            hardware_type: u16::from_ne_bytes([bytes[2], bytes[3]]),
+            ifindex: u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+            flags: u32::from_ne_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]),
+        }
+    }
+
+    /// Switched on by the administrator.
+    pub fn up(&self) -> bool {
+        self.flags & libc::IFF_UP as u32 != 0
+    }
+
+    /// Switched on and connected. The kernel does not report a carrier for a link that is switched off.
+    pub fn carrier(&self) -> bool {
+        self.flags & libc::IFF_LOWER_UP as u32 != 0
+    }
+}
+
+/// A link as rtnetlink describes it.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub header: LinkHeader,
+    pub name: String,
+    pub mtu: u32,
+    pub hardware_type: HardwareType,
+    pub mac: Option<MacAddress>,
+    pub master: Option<u32>,
+    pub promiscuity: u32,
+    /// Receive queues allocated, of which the driver may use fewer.
+    pub rx_queues_allocated: u32,
+    pub xdp_programs: Vec<AttachedProgram>,
+}
+
+/// All links of the namespace, sorted by index.
+pub(super) fn links(rtnetlink: &mut Conversation) -> Result<Vec<Link>> {
+    const ACTION: &str = "listing the interfaces";
+    let request = link_request(0).with(IFLA_EXT_MASK, &(RTEXT_FILTER_SKIP_STATS as u32).to_ne_bytes());
+    let replies = rtnetlink.ask(ACTION, Scope::All, &request)?;
+    let mut links =
+        replies.iter().map(|reply| parse_link(ACTION, &reply.payload)).collect::<Result<Vec<_>>>()?;
+    links.sort_by_key(|link| link.header.ifindex);
+    links.dedup_by_key(|link| link.header.ifindex);
+    Ok(links)
+}
+
+/// One link.
+pub(super) fn link(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Result<Link> {
+    let reply = raw_link(rtnetlink, selector, RTEXT_FILTER_SKIP_STATS as u32)?;
+    parse_link("reading about an interface", &reply.payload)
+}
+
+/// The RTM_NEWLINK message of one link. `extra_mask` is RTEXT_FILTER_*.
+pub(super) fn raw_link(
+    rtnetlink: &mut Conversation,
+    selector: Selector<'_>,
+    extra_mask: u32,
+) -> Result<Message> {
+    let request = match selector {
+        Selector::Index(ifindex) => link_request(ifindex),
+        Selector::Name(name) => {
+            name::check(name)?;
+            let mut zero_terminated = name.as_bytes().to_vec();
+            zero_terminated.push(0);
+            link_request(0).with(IFLA_IFNAME, &zero_terminated)
+        }
+    };
+    let request = request.with(IFLA_EXT_MASK, &extra_mask.to_ne_bytes());
+    match rtnetlink.ask(&selector.action(), Scope::One, &request) {
+        Ok(mut replies) if !replies.is_empty() => Ok(replies.swap_remove(0)),
+        Ok(_) => Err(missing(rtnetlink, selector)),
+        Err(error) if error.errno() == Some(libc::ENODEV) => Err(missing(rtnetlink, selector)),
+        // The kernel's answer to index 0 and to indexes that do not fit its signed integer.
+        Err(error) if error.errno() == Some(libc::EINVAL) && matches!(selector, Selector::Index(_)) => {
+            Err(missing(rtnetlink, selector))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Selector<'_> {
+    fn action(&self) -> String {
+        match self {
+            Selector::Name(name) => format!("reading about interface {name:?}"),
+            Selector::Index(ifindex) => format!("reading about the interface with index {ifindex}"),
+        }
+    }
+}
+
+fn link_request(ifindex: u32) -> Message {
+    let mut header = [0; IFINFOMSG_BYTES];
+    header[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    Message::new(RTM_GETLINK, &header)
+}
+
+/// The error for a link that is not there. Where the existing names cannot be had either, it goes without
+/// suggestion.
+fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
+    match selector {
+        Selector::Index(ifindex) => Error::NoSuchIndex { ifindex },
+        Selector::Name(name) => {
+            let existing = links(rtnetlink).unwrap_or_default();
+            let nearest = name::nearest(name, existing.iter().map(|link| link.name.as_str()));
+            Error::NoSuchInterface { name: name.to_owned(), nearest }
+        }
+    }
+}
+
+fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
+    let (header, attributes) = split_header(action, payload)?;
+    let header = LinkHeader::parse(header);
+    let mut link = Link {
+        header,
+        name: String::new(),
+        mtu: 0,
+        hardware_type: HardwareType(header.hardware_type),
+        mac: None,
+        master: None,
+        promiscuity: 0,
+        rx_queues_allocated: 1,
+        xdp_programs: Vec::new(),
+    };
+    each_attribute(action, attributes, |kind, value| {
+        match kind {
+            IFLA_IFNAME => link.name = text(value),
+            IFLA_MTU => link.mtu = parse_u32(value)?,
+            IFLA_ADDRESS => link.mac = MacAddress::from_link_address(value),
+            IFLA_MASTER => link.master = Some(parse_u32(value)?),
+            IFLA_PROMISCUITY => link.promiscuity = parse_u32(value)?,
+            IFLA_NUM_RX_QUEUES => link.rx_queues_allocated = parse_u32(value)?,
+            IFLA_XDP => link.xdp_programs = parse_xdp(value)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(link)
+}
+
+/// The programs attached, native first. The kernel (4.19 and newer) reports one attribute per mode in use.
+fn parse_xdp(value: &[u8]) -> std::result::Result<Vec<AttachedProgram>, DecodeError> {
+    let mut programs = Vec::new();
+    for attribute in NlasIterator::new(value) {
+        let attribute = attribute?;
+        let mode = match attribute.kind() {
+            IFLA_XDP_DRV_PROG_ID => AttachedMode::Native,
+            IFLA_XDP_SKB_PROG_ID => AttachedMode::Generic,
+            IFLA_XDP_HW_PROG_ID => AttachedMode::Offload,
+            _ => continue,
+        };
+        programs.push(AttachedProgram { mode, program_id: parse_u32(attribute.value())? });
+    }
+    programs.sort_by_key(|program| program.mode);
+    Ok(programs)
+}
+
+/// The zero-terminated text of an attribute. Interface names are bytes; one that is no UTF-8 gets replacement
+/// signs.
+pub(super) fn text(value: &[u8]) -> String {
+    match CStr::from_bytes_until_nul(value) {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => String::from_utf8_lossy(value).into_owned(),
+    }
+}
+
+/// The addresses of all links of the namespace, each with the index of its link.
+pub(super) fn addresses(rtnetlink: &mut Conversation) -> Result<Vec<(u32, InterfaceAddress)>> {
+    const ACTION: &str = "listing the IP addresses";
+    let request = Message::new(RTM_GETADDR, &[0; IFADDRMSG_BYTES]);
+    let replies = rtnetlink.ask(ACTION, Scope::All, &request)?;
+    let parsed = replies.iter().map(|reply| parse_address(ACTION, &reply.payload));
+    parsed.filter_map(Result::transpose).collect()
+}
+
+/// `None` for a message without an IP address, such as one of another address family.
+fn parse_address(action: &str, payload: &[u8]) -> Result<Option<(u32, InterfaceAddress)>> {
+    let (header, attributes) = split_header::<IFADDRMSG_BYTES>(action, payload)?;
+    if !matches!(i32::from(header[0]), libc::AF_INET | libc::AF_INET6) {
+        return Ok(None);
+    }
+    let prefix_length = header[1];
+    let ifindex = u32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
+    // IFA_ADDRESS is the other end's address on a point-to-point link, where IFA_LOCAL is there too.
+    let (mut local, mut address) = (None::<IpAddr>, None::<IpAddr>);
+    each_attribute(action, attributes, |kind, value| {
+        match kind {
+            IFA_LOCAL => local = Some(parse_ip(value)?),
+            IFA_ADDRESS => address = Some(parse_ip(value)?),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(local.or(address).map(|address| (ifindex, InterfaceAddress { address, prefix_length })))
+}
+
+/// Opens the socket for the questions of this file.
+pub(super) fn open() -> Result<Conversation> {
+    Conversation::open(NETLINK_ROUTE)
+}

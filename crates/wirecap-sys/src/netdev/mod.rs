@@ -1,0 +1,301 @@
+//! Network interfaces: what they are, what they can do, how they fare.
+//!
+//! ```text
+//!                    ┌ link          rtnetlink    name, state, MTU, MAC, XDP programs; IP addresses
+//!  interface(name) ──┤ ethtool       ioctl        driver, queues, speed
+//!                    ├ xdp_features  genetlink    what XDP can do here
+//!                    └ numa          sysfs        memory node
+//!
+//!  LinkStatistics    rtnetlink     the kernel's counters
+//!  Promiscuous       PACKET        a mode that ends with the process
+//!  changes()         rtnetlink     down, up, removed: as it happens
+//! ```
+//!
+//! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
+//! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
+//! privilege but [`Promiscuous`].
+
+mod changes;
+mod error;
+mod ethtool;
+mod link;
+mod name;
+mod netlink;
+mod numa;
+mod promiscuous;
+mod statistics;
+mod xdp_features;
+
+use std::fmt;
+use std::net::IpAddr;
+
+pub use changes::{LinkChanges, LinkEvent, changes};
+pub use error::{Error, Result};
+use ethtool::Ethtool;
+use link::{Link, Selector};
+pub use promiscuous::Promiscuous;
+pub use statistics::LinkStatistics;
+use xdp_features::NetdevFamily;
+pub use xdp_features::{RxMetadata, XdpFeatures};
+
+/// A network interface, as it was when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, at most 15 bytes.
+    pub name: String,
+    /// Index: the same for as long as the interface exists in this namespace, while the name may change.
+    pub ifindex: u32,
+    /// Switched on by the administrator.
+    pub up: bool,
+    /// Switched on and connected; false whenever `up` is.
+    pub carrier: bool,
+    /// Largest packet without the link-layer header, in bytes.
+    pub mtu: u32,
+    /// What its packets begin with.
+    pub hardware_type: HardwareType,
+    /// Hardware address; `None` where the type has none of 6 bytes, or it is all zeros (loopback).
+    pub mac: Option<MacAddress>,
+    /// IP addresses of the host on this interface, link-local ones included.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Index of the bridge, bond, … that this interface is a member of.
+    pub master: Option<u32>,
+    /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
+    /// count one.
+    pub promiscuity: u32,
+    /// The driver; `None` if it does not say (loopback).
+    pub driver: Option<Driver>,
+    /// Receive queues.
+    pub queues: Queues,
+    /// Link speed in Mb/s; `None` while it is not known, as without a carrier.
+    pub speed_mbps: Option<u32>,
+    /// Memory node that the NIC is attached to; `None` if there is none, or it cannot be known in this
+    /// namespace.
+    pub numa_node: Option<u32>,
+    /// XDP programs attached now, native first; empty if none is. More than one are attached in different
+    /// modes.
+    pub xdp_programs: Vec<AttachedProgram>,
+    /// What XDP can do; `None` ("unknown") on kernels older than 6.3.
+    pub xdp_features: Option<XdpFeatures>,
+}
+
+impl Interface {
+    /// Whether the host can be reached over this interface: it has an IPv4 address, or an IPv6 address other
+    /// than the link-local one that every interface gives itself.
+    #[must_use]
+    pub fn has_ip_address(&self) -> bool {
+        self.addresses.iter().any(|address| !address.is_ipv6_link_local())
+    }
+
+    /// Whether it is in promiscuous mode now, whoever asked for it.
+    #[must_use]
+    pub fn is_promiscuous(&self) -> bool {
+        self.promiscuity > 0
+    }
+
+    fn assemble(
+        link: Link,
+        addresses: &[(u32, InterfaceAddress)],
+        ethtool: &Ethtool,
+        features: Option<XdpFeatures>,
+    ) -> Self {
+        let ifindex = link.header.ifindex;
+        let on_this_link = addresses.iter().filter(|(index, _)| *index == ifindex);
+        Self {
+            ifindex,
+            up: link.header.up(),
+            carrier: link.header.carrier(),
+            mtu: link.mtu,
+            hardware_type: link.hardware_type,
+            mac: link.mac,
+            addresses: on_this_link.map(|(_, address)| *address).collect(),
+            master: link.master,
+            promiscuity: link.promiscuity,
+            driver: ethtool.driver(&link.name),
+            queues: queues(&link, ethtool),
+            speed_mbps: ethtool.speed_mbps(&link.name),
+            numa_node: numa::numa_node(&link.name, ifindex, link.mac),
+            xdp_programs: link.xdp_programs,
+            xdp_features: features,
+            name: link.name,
+        }
+    }
+}
+
+/// All interfaces of this network namespace, sorted by index.
+///
+/// What a driver does not say is `None`, also where an interface vanishes while the list is made.
+///
+/// # Errors
+/// [`Error::System`] if the kernel refuses a socket or a question, [`Error::Malformed`] if its answer makes
+/// no sense.
+pub fn interfaces() -> Result<Vec<Interface>> {
+    let mut rtnetlink = link::open()?;
+    let links = link::links(&mut rtnetlink)?;
+    let addresses = link::addresses(&mut rtnetlink)?;
+    let mut features = NetdevFamily::open()?.all()?;
+    let ethtool = Ethtool::open()?;
+    let assemble = |link: Link| {
+        let features = features.remove(&link.header.ifindex);
+        Interface::assemble(link, &addresses, &ethtool, features)
+    };
+    Ok(links.into_iter().map(assemble).collect())
+}
+
+/// The interface `name` of this network namespace.
+///
+/// ```
+/// let loopback = wirecap_sys::netdev::interface("lo").unwrap();
+/// assert_eq!((loopback.name.as_str(), loopback.mac), ("lo", None));
+/// ```
+///
+/// # Errors
+/// [`Error::NoSuchInterface`] with the names that look like it; [`Error::NameTooLong`] and
+/// [`Error::NameInvalid`] for what cannot be a name; else as [`interfaces`].
+pub fn interface(name: &str) -> Result<Interface> {
+    let mut rtnetlink = link::open()?;
+    let link = link::link(&mut rtnetlink, Selector::Name(name))?;
+    let addresses = link::addresses(&mut rtnetlink)?;
+    let features = NetdevFamily::open()?.one(link.header.ifindex)?;
+    Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
+}
+
+/// The receive queues of the interface `name`, where nothing else about it is wanted.
+///
+/// # Errors
+/// As [`interface`].
+pub fn queue_count(name: &str) -> Result<Queues> {
+    let link = link::link(&mut link::open()?, Selector::Name(name))?;
+    Ok(queues(&link, &Ethtool::open()?))
+}
+
+fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
+    match ethtool.channels(&link.name) {
+        Some(channels) => {
+            Queues { current: channels.current, max: channels.max, source: QueueSource::Driver }
+        }
+        None => {
+            let allocated = link.rx_queues_allocated.max(1);
+            Queues { current: allocated, max: allocated, source: QueueSource::Allocated }
+        }
+    }
+}
+
+/// How many receive queues an interface has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// In use now: queue numbers are 0 to `current` - 1.
+    pub current: u32,
+    /// Most that can be configured (`ethtool -L`).
+    pub max: u32,
+    /// Who says so.
+    pub source: QueueSource,
+}
+
+/// Where the number of queues comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSource {
+    /// The driver (ETHTOOL_GCHANNELS).
+    Driver,
+    /// The driver does not say; this is what the kernel allocated, of which the driver may use fewer.
+    Allocated,
+}
+
+/// The driver of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Name of the driver, like `ixgbe` or `veth`.
+    pub name: String,
+    /// Its version; drivers of the kernel tree report the kernel's.
+    pub version: Option<String>,
+    /// Version of the NIC's firmware.
+    pub firmware: Option<String>,
+    /// Where the device is, like the PCI address `0000:03:00.1`; `None` for virtual devices.
+    pub bus: Option<String>,
+}
+
+/// An XDP program that is attached to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachedProgram {
+    /// Where it runs.
+    pub mode: AttachedMode,
+    /// Its number in the kernel, as `bpftool prog` shows it.
+    pub program_id: u32,
+}
+
+/// Where an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttachedMode {
+    /// In the driver, before the kernel has made anything of the packet.
+    Native,
+    /// In the network stack, on a packet buffer already allocated; works with any driver.
+    Generic,
+    /// On the NIC.
+    Offload,
+}
+
+/// An IP address of the host, and how much of it is the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The host's own address.
+    pub address: IpAddr,
+    /// Length of the network prefix in bits.
+    pub prefix_length: u8,
+}
+
+impl InterfaceAddress {
+    fn is_ipv6_link_local(&self) -> bool {
+        matches!(self.address, IpAddr::V6(address) if address.is_unicast_link_local())
+    }
+}
+
+impl fmt::Display for InterfaceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_length)
+    }
+}
+
+/// The kernel's ARPHRD_ number of a link: it decides which header a packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HardwareType(pub u16);
+
+impl HardwareType {
+    /// ARPHRD_ETHER: 14 bytes of Ethernet header. Also veth, bridges, bonds and most Wi-Fi.
+    pub const ETHERNET: Self = Self(libc::ARPHRD_ETHER);
+    /// ARPHRD_LOOPBACK: Ethernet headers with zeros for addresses.
+    pub const LOOPBACK: Self = Self(libc::ARPHRD_LOOPBACK);
+    /// ARPHRD_NONE: no header, packets begin with IP (tun, WireGuard).
+    pub const NONE: Self = Self(libc::ARPHRD_NONE);
+    /// ARPHRD_IEEE80211_RADIOTAP: Wi-Fi in monitor mode.
+    pub const RADIOTAP: Self = Self(libc::ARPHRD_IEEE80211_RADIOTAP);
+}
+
+impl fmt::Display for HardwareType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ETHERNET => f.write_str("ethernet"),
+            Self::LOOPBACK => f.write_str("loopback"),
+            Self::NONE => f.write_str("none"),
+            Self::RADIOTAP => f.write_str("radiotap"),
+            Self(number) => write!(f, "type {number}"),
+        }
+    }
+}
+
+/// A hardware address of 6 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// `None` if the address has another length (InfiniBand, tunnels) or is all zeros (loopback).
+    fn from_link_address(bytes: &[u8]) -> Option<Self> {
+        let bytes: [u8; 6] = bytes.try_into().ok()?;
+        (bytes != [0; 6]).then_some(Self(bytes))
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}

@@ -1,0 +1,103 @@
+//! Interface names: which ones the kernel could have, and which existing one was meant.
+
+use super::error::{Error, Result};
+
+/// Longest interface name in bytes: IFNAMSIZ less the terminating zero.
+pub(super) const MAX_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
+
+/// Names less similar than this (0 to 1) are not worth suggesting.
+const MIN_SIMILARITY: f64 = 0.75;
+
+/// So many suggestions at most: more is a list, and there is a command for that.
+const MAX_SUGGESTIONS: usize = 3;
+
+/// Refuses a name that no interface can have, by the rules of the kernel's `dev_valid_name()`.
+///
+/// Refusing here rather than in the kernel matters: a name that is cut to fit would name another interface.
+pub(super) fn check(name: &str) -> Result<()> {
+    let invalid = |problem| Err(Error::NameInvalid { name: name.to_owned(), problem });
+    if name.is_empty() {
+        return invalid("it is empty");
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(Error::NameTooLong { name: name.to_owned() });
+    }
+    if name == "." || name == ".." {
+        return invalid("it is a directory");
+    }
+    if name.bytes().any(|byte| matches!(byte, b'/' | b':' | 0) || byte.is_ascii_whitespace() || byte == 0x0b)
+    {
+        return invalid("it contains a slash, a colon, white space or a zero byte");
+    }
+    Ok(())
+}
+
+/// The names out of `existing` that look like `wanted`, the nearest first.
+pub(super) fn nearest<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut ranked: Vec<(f64, &str)> = existing
+        .into_iter()
+        .map(|name| (similarity(wanted, name), name))
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    ranked.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// From 0 (nothing in common) to 1 (equal but for case).
+///
+/// Jaro-Winkler honours the common beginning that interface names have (`enp3s0f0`, `enp3s0f1`);
+/// Damerau-Levenshtein sees swapped letters at the very beginning (`teh0`), which the other punishes.
+fn similarity(a: &str, b: &str) -> f64 {
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    strsim::jaro_winkler(&a, &b).max(strsim::normalized_damerau_levenshtein(&a, &b))
+}
+
+/// The suggestion as the end of a sentence, with the sign that stands before the next one.
+pub(super) fn did_you_mean(nearest: &[String]) -> String {
+    let quoted: Vec<String> = nearest.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.split_last() {
+        None => ";".to_owned(),
+        Some((only, [])) => format!("; did you mean {only}?"),
+        Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_kernel_could_have_pass() {
+        for name in ["lo", "eth0", "enp3s0f1np1", "br-0123456789ab", "eth0.100", "veth@x"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_no_interface_can_have_are_refused() {
+        for name in ["", ".", "..", "a/b", "eth0:1", "eth 0", "eth\t0", "eth\x0b0", "eth\0"] {
+            assert!(matches!(check(name), Err(Error::NameInvalid { .. })), "{name:?}");
+        }
+        assert!(check("fifteen_bytes_0").is_ok());
+        let error = check("sixteen_bytes_00").unwrap_err();
+        assert!(matches!(error, Error::NameTooLong { .. }));
+        assert!(error.to_string().contains("16 bytes long, Linux allows 15"), "{error}");
+    }
+
+    #[test]
+    fn the_nearest_name_comes_first_and_strangers_do_not_come() {
+        let existing = ["lo", "docker0", "enp3s0f0", "enp3s0f1", "eth0"];
+        assert_eq!(nearest("eht0", existing), ["eth0"]);
+        assert_eq!(nearest("teh0", existing), ["eth0"]);
+        assert_eq!(nearest("ENP3S0F1", existing), ["enp3s0f1", "enp3s0f0"]);
+        assert!(nearest("wlan7", existing).is_empty());
+    }
+
+    #[test]
+    fn suggestions_read_as_a_sentence() {
+        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(did_you_mean(&[]), ";");
+        assert_eq!(did_you_mean(&names(&["a"])), "; did you mean \"a\"?");
+        assert_eq!(did_you_mean(&names(&["a", "b", "c"])), "; did you mean \"a\", \"b\" or \"c\"?");
+    }
+}

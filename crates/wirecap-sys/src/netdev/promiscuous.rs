@@ -1,0 +1,78 @@
+//! Promiscuous mode that cannot outlive the capture.
+//!
+//! The flag that `ip link set promisc on` sets stays until someone clears it. A membership of a PACKET socket
+//! is counted instead: the kernel takes it back when the socket closes, and it closes whatever becomes of the
+//! process, a `kill -9` included. Several captures of one interface, and a flag the administrator set, do not
+//! disturb each other.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::error::{Error, Result};
+
+/// Keeps an interface in promiscuous mode as long as it lives.
+#[derive(Debug)]
+#[must_use = "promiscuous mode ends when this is dropped"]
+pub struct Promiscuous {
+    /// INVARIANT: holds a PACKET_MR_PROMISC membership of `ifindex`.
+    _socket: OwnedFd,
+    ifindex: u32,
+}
+
+impl Promiscuous {
+    /// Puts the interface with index `ifindex` into promiscuous mode. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without the capability, [`Error::NoSuchIndex`] if there is no such interface
+    /// in the network namespace of the calling thread.
+    pub fn enable(ifindex: u32) -> Result<Self> {
+        let action = || format!("putting the interface with index {ifindex} into promiscuous mode");
+        let Ok(signed_index) = i32::try_from(ifindex) else {
+            return Err(Error::NoSuchIndex { ifindex });
+        };
+        // Protocol 0: the socket receives nothing, it only holds the membership.
+        // SAFETY: socket() takes no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(explain(Error::last_os_error(action()), ifindex));
+        }
+        // SAFETY: `fd` was just opened and belongs to nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let membership = libc::packet_mreq {
+            mr_ifindex: signed_index,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const membership).cast(),
+                size_of::<libc::packet_mreq>() as libc::socklen_t,
+            )
+        };
+        if result < 0 {
+            return Err(explain(Error::last_os_error(action()), ifindex));
+        }
+        Ok(Self { _socket: socket, ifindex })
+    }
+
+    /// The index of the interface.
+    #[must_use]
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+}
+
+/// Puts the errors that have a reason of their own into words.
+fn explain(error: Error, ifindex: u32) -> Error {
+    match (error.errno(), error) {
+        (Some(libc::ENODEV), _) => Error::NoSuchIndex { ifindex },
+        (Some(libc::EPERM | libc::EACCES), Error::System { action, .. }) => {
+            Error::NotPermitted { action, capability: "CAP_NET_RAW" }
+        }
+        (_, error) => error,
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong with an AF_XDP socket, and what to do about it.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why an AF_XDP socket could not be set up.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum XskError {
+    /// The process may not open AF_XDP sockets.
+    #[error("opening an AF_XDP socket is not permitted: it needs CAP_NET_RAW")]
+    NotPermitted,
+    /// The kernel was built without AF_XDP.
+    #[error("this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS)")]
+    NotSupported,
+    /// The packet memory may not be locked in RAM.
+    #[error(
+        "locking {} MiB of packet memory exceeds the memlock limit: raise it (ulimit -l unlimited, or \
+         LimitMEMLOCK= in a service), grant CAP_IPC_LOCK, or lower -R or -M",
+        bytes >> 20
+    )]
+    MemoryLockLimit {
+        /// Size of the packet memory in bytes.
+        bytes: u64,
+    },
+    /// A ring size is not a power of two.
+    #[error("a ring of {0} entries cannot be used: it must be a power of two")]
+    RingSize(u32),
+    /// Somebody else has an AF_XDP socket on this queue, and kept it while we waited.
+    #[error(
+        "receive queue {queue_id} (ifindex {ifindex}) is taken by another AF_XDP socket; after {waited_ms} ms of \
+         retries it is still busy. End that program, or capture other queues"
+    )]
+    Busy {
+        /// Interface.
+        ifindex: u32,
+        /// Queue.
+        queue_id: u32,
+        /// How long was tried, in milliseconds.
+        waited_ms: u128,
+    },
+    /// Binding failed for another reason; the mode is not available, for instance.
+    #[error("binding an AF_XDP socket to queue {queue_id} (ifindex {ifindex}) failed: {source}")]
+    Bind {
+        /// Interface.
+        ifindex: u32,
+        /// Queue.
+        queue_id: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Another step of the set-up failed.
+    #[error("setting up an AF_XDP socket failed at {step}: {source}")]
+    SetUp {
+        /// Which step.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}

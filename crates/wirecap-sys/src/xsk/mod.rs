@@ -1,0 +1,31 @@
+//! AF_XDP sockets: rings shared with the kernel, and the UMEM they speak of.
+//!
+//! ```text
+//!                     fill ring (we produce cell addresses)
+//!      user space ───────────────────────────────────────────► kernel
+//!                     rx ring (kernel produces descriptors)
+//!                 ◄───────────────────────────────────────────
+//!                     tx ring (we produce descriptors)
+//!                 ───────────────────────────────────────────►
+//!                     completion ring (kernel produces addresses)
+//!                 ◄───────────────────────────────────────────
+//! ```
+//!
+//! Kernel document: `Documentation/networking/af_xdp.rst`; layouts from `<linux/if_xdp.h>`.
+//!
+//! Rule: a batch is a scope. Entries are reserved, filled and published with one store.
+
+mod abi;
+mod cursor;
+mod error;
+mod ring;
+mod socket;
+mod transmitter;
+
+pub use error::XskError;
+pub use ring::{ConsumerRing, FillBatch, ProducerRing};
+pub use socket::{BindMode, RingSizes, Socket, SocketConfig, SocketStatistics, UmemShare};
+pub use transmitter::Transmitter;
+
+/// Entry of a receive or transmit ring.
+pub use abi::RingDescriptor;

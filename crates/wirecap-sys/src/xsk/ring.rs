@@ -1,0 +1,267 @@
+//! The rings shared with the kernel, seen from user space.
+//!
+//! ```text
+//!   mapping:  │ producer index │ consumer index │ flags │ entries … │
+//!                   │                 │
+//!   ConsumerRing:   kernel writes     we write             (rx, completion)
+//!   ProducerRing:   we write          kernel writes        (fill, tx)
+//! ```
+//!
+//! The index of the other side is loaded with acquire, so that the entries it published are visible
+//! (producer) or free (consumer); our own is stored with release, once per batch. The pairs in the
+//! kernel are in `net/xdp/xsk_queue.h`: `smp_load_acquire`/`smp_store_release` on both indexes.
+
+use std::{
+    io,
+    marker::PhantomData,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use super::{
+    abi::{RingOffsets, XDP_RING_NEED_WAKEUP},
+    cursor::RingSize,
+};
+
+/// The parts of a ring's mapping.
+#[derive(Debug)]
+struct RingMap<T> {
+    /// INVARIANT: start of a mapping of `len` bytes that lives until drop, or dangling with `len` 0
+    /// when somebody else owns the memory (tests).
+    start: NonNull<u8>,
+    len: usize,
+    /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
+    /// atomically.
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
+    /// INVARIANT: points to `size` entries in the mapping, aligned for T.
+    entries: NonNull<T>,
+    size: RingSize,
+    _entries: PhantomData<T>,
+}
+
+// SAFETY: the mapping belongs to no thread, and the rings below need `&mut self` for every change.
+unsafe impl<T: Send> Send for RingMap<T> {}
+// SAFETY: through `&self` only the atomic indexes and flags are read.
+unsafe impl<T: Send> Sync for RingMap<T> {}
+
+impl<T> RingMap<T> {
+    fn new(
+        fd: BorrowedFd<'_>,
+        page_offset: libc::off_t,
+        offsets: RingOffsets,
+        size: RingSize,
+    ) -> io::Result<Self> {
+        let len = offsets.descriptors as usize + size.entries() as usize * size_of::<T>();
+        // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                fd.as_raw_fd(),
+                page_offset,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let Some(start) = NonNull::new(start.cast::<u8>()) else {
+            return Err(io::Error::from(io::ErrorKind::OutOfMemory));
+        };
+        // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
+        // from them, and lays the fields out aligned (`struct xdp_ring`).
+        let at = |offset: u64| unsafe { start.add(offset as usize) };
+        Ok(Self {
+            start,
+            len,
+            producer: at(offsets.producer).cast(),
+            consumer: at(offsets.consumer).cast(),
+            flags: at(offsets.flags).cast(),
+            entries: at(offsets.descriptors).cast(),
+            size,
+            _entries: PhantomData,
+        })
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: valid and aligned by the invariant on the field.
+        unsafe { self.producer.as_ref() }
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: valid and aligned by the invariant on the field.
+        unsafe { self.consumer.as_ref() }
+    }
+
+    fn needs_wakeup(&self) -> bool {
+        // SAFETY: valid and aligned by the invariant on the field.
+        unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+impl<T> Drop for RingMap<T> {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: the mapping is ours and nothing borrowed from it outlives the ring.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+/// A ring the kernel fills and we empty: rx or completion.
+#[derive(Debug)]
+pub struct ConsumerRing<T> {
+    map: RingMap<T>,
+    /// Our index; what the kernel sees is behind it only within [`ConsumerRing::consume`].
+    consumer: u32,
+    /// The kernel's index as last loaded.
+    cached_producer: u32,
+}
+
+impl<T: Copy> ConsumerRing<T> {
+    pub(super) fn map(
+        fd: BorrowedFd<'_>,
+        page_offset: libc::off_t,
+        offsets: RingOffsets,
+        size: RingSize,
+    ) -> io::Result<Self> {
+        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
+    }
+
+    fn over(map: RingMap<T>) -> Self {
+        let consumer = map.consumer().load(Ordering::Relaxed);
+        Self { map, consumer, cached_producer: consumer }
+    }
+
+    /// Takes up to `max` entries, oldest first, and gives their places back to the kernel with one
+    /// store. Returns how many were taken.
+    #[inline]
+    pub fn consume(&mut self, max: u32, mut take: impl FnMut(T)) -> u32 {
+        let mut filled = self.map.size.filled(self.cached_producer, self.consumer);
+        if filled < max {
+            // Pairs with the kernel's release store in xskq_prod_submit().
+            self.cached_producer = self.map.producer().load(Ordering::Acquire);
+            filled = self.map.size.filled(self.cached_producer, self.consumer);
+        }
+        let count = filled.min(max);
+        if count == 0 {
+            return 0;
+        }
+        for offset in 0..count {
+            let entry = self.map.size.entry(self.consumer.wrapping_add(offset));
+            // SAFETY: `entry` is below the ring's size; the kernel published it (acquire above) and
+            // does not write it again before our release store below.
+            take(unsafe { self.map.entries.add(entry).read() });
+        }
+        self.consumer = self.consumer.wrapping_add(count);
+        // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
+        self.map.consumer().store(self.consumer, Ordering::Release);
+        count
+    }
+
+    /// Entries that wait to be taken.
+    pub fn filled(&self) -> u32 {
+        self.map.size.filled(self.map.producer().load(Ordering::Acquire), self.consumer)
+    }
+
+    /// Entries the ring has.
+    pub fn entries(&self) -> u32 {
+        self.map.size.entries()
+    }
+}
+
+/// A ring we fill and the kernel empties: fill or tx.
+#[derive(Debug)]
+pub struct ProducerRing<T> {
+    map: RingMap<T>,
+    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open.
+    producer: u32,
+    /// The kernel's index as last loaded.
+    cached_consumer: u32,
+}
+
+impl<T: Copy> ProducerRing<T> {
+    pub(super) fn map(
+        fd: BorrowedFd<'_>,
+        page_offset: libc::off_t,
+        offsets: RingOffsets,
+        size: RingSize,
+    ) -> io::Result<Self> {
+        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
+    }
+
+    fn over(map: RingMap<T>) -> Self {
+        let producer = map.producer().load(Ordering::Relaxed);
+        Self { map, producer, cached_consumer: producer }
+    }
+
+    /// How many entries can be produced now.
+    pub fn room(&mut self) -> u32 {
+        // Pairs with the kernel's release store in __xskq_cons_release().
+        self.cached_consumer = self.map.consumer().load(Ordering::Acquire);
+        self.map.size.room(self.producer, self.cached_consumer)
+    }
+
+    /// Opens a batch: what is pushed becomes visible to the kernel together, when the batch is
+    /// dropped.
+    pub fn batch(&mut self) -> FillBatch<'_, T> {
+        FillBatch { room: self.room(), pushed: 0, ring: self }
+    }
+
+    /// Whether the kernel wants a system call before it goes on with this ring.
+    pub fn needs_wakeup(&self) -> bool {
+        self.map.needs_wakeup()
+    }
+
+    /// Entries the ring has.
+    pub fn entries(&self) -> u32 {
+        self.map.size.entries()
+    }
+}
+
+/// Entries on their way into a [`ProducerRing`].
+#[derive(Debug)]
+pub struct FillBatch<'ring, T: Copy> {
+    ring: &'ring mut ProducerRing<T>,
+    room: u32,
+    pushed: u32,
+}
+
+impl<T: Copy> FillBatch<'_, T> {
+    /// Entries that still fit.
+    pub fn room(&self) -> u32 {
+        self.room - self.pushed
+    }
+
+    /// Adds an entry. Returns false, and changes nothing, when there is no room.
+    #[inline]
+    pub fn push(&mut self, value: T) -> bool {
+        if self.pushed == self.room {
+            return false;
+        }
+        let entry = self.ring.map.size.entry(self.ring.producer.wrapping_add(self.pushed));
+        // SAFETY: `entry` is below the ring's size, and there is room, so the kernel has consumed
+        // what was there (acquire in `ProducerRing::room`).
+        unsafe { self.ring.map.entries.add(entry).write(value) };
+        self.pushed += 1;
+        true
+    }
+}
+
+impl<T: Copy> Drop for FillBatch<'_, T> {
+    fn drop(&mut self) {
+        if self.pushed > 0 {
+            self.ring.producer = self.ring.producer.wrapping_add(self.pushed);
+            // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
+            self.ring.map.producer().store(self.ring.producer, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! Rings over memory of our own: what one side produces the other consumes, from any starting
+//! index. Runs under miri.
+
+use super::*;
+
+/// The memory of a ring, laid out like the kernel's but in separate allocations.
+struct Memory {
+    producer: Box<AtomicU32>,
+    consumer: Box<AtomicU32>,
+    flags: Box<AtomicU32>,
+    entries: NonNull<u64>,
+    size: RingSize,
+}
+
+impl Memory {
+    fn new(entries: u32, start: u32) -> Self {
+        let memory: &mut [u64] = Box::leak(vec![0u64; entries as usize].into_boxed_slice());
+        Self {
+            producer: Box::new(AtomicU32::new(start)),
+            consumer: Box::new(AtomicU32::new(start)),
+            flags: Box::new(AtomicU32::new(0)),
+            entries: NonNull::new(memory.as_mut_ptr()).unwrap(),
+            size: RingSize::new(entries).unwrap(),
+        }
+    }
+
+    fn map(&self) -> RingMap<u64> {
+        RingMap {
+            start: NonNull::dangling(),
+            len: 0,
+            producer: NonNull::from(&*self.producer),
+            consumer: NonNull::from(&*self.consumer),
+            flags: NonNull::from(&*self.flags),
+            entries: self.entries,
+            size: self.size,
+            _entries: PhantomData,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let slice = ptr::slice_from_raw_parts_mut(self.entries.as_ptr(), self.size.entries() as usize);
+        // SAFETY: made by `Box::leak` of a slice of this length, and no ring is left in the tests.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+#[test]
+fn what_is_produced_is_consumed_across_the_wrap_around() {
+    for start in [0, 5, u32::MAX - 3, u32::MAX] {
+        let memory = Memory::new(4, start);
+        let mut producer = ProducerRing::over(memory.map());
+        let mut consumer = ConsumerRing::over(memory.map());
+        let (mut next_in, mut next_out) = (0u64, 0u64);
+        for round in 0..40u32 {
+            let mut batch = producer.batch();
+            for _ in 0..round % 6 {
+                next_in += u64::from(batch.push(next_in));
+            }
+            let room = batch.room();
+            drop(batch);
+            assert_eq!(u64::from(4 - room), next_in - next_out);
+            assert_eq!(u64::from(consumer.filled()), next_in - next_out);
+            consumer.consume(round % 4, |value| {
+                assert_eq!(value, next_out);
+                next_out += 1;
+            });
+        }
+        assert!(next_out > 40);
+    }
+}
+
+#[test]
+fn a_batch_becomes_visible_when_it_is_dropped() {
+    let memory = Memory::new(8, 0);
+    let mut producer = ProducerRing::over(memory.map());
+    let mut consumer = ConsumerRing::over(memory.map());
+    let mut batch = producer.batch();
+    batch.push(1);
+    batch.push(2);
+    assert_eq!(consumer.filled(), 0);
+    drop(batch);
+    assert_eq!(consumer.filled(), 2);
+    assert_eq!(consumer.consume(9, |_| ()), 2);
+    assert_eq!(producer.room(), 8);
+}
+
+#[test]
+fn the_wake_up_flag_is_read_from_the_kernel_s_word() {
+    let memory = Memory::new(8, 0);
+    let producer = ProducerRing::over(memory.map());
+    assert!(!producer.needs_wakeup());
+    memory.flags.store(XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
+    assert!(producer.needs_wakeup());
+}

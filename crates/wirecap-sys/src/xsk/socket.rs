@@ -1,0 +1,375 @@
+//! One AF_XDP socket: its rings, its binding to a queue, its counters.
+
+use std::{
+    io, mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    XskError,
+    abi::{self, RingDescriptor},
+    cursor::RingSize,
+    ring::{ConsumerRing, ProducerRing},
+};
+use crate::memory::PacketMemory;
+
+/// Entries of each ring of a socket, powers of two. 0 leaves a receive or transmit ring out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Fill ring: cells that wait to be filled.
+    pub fill: u32,
+    /// Completion ring: cells that were sent.
+    pub completion: u32,
+    /// Receive ring.
+    pub rx: u32,
+    /// Transmit ring.
+    pub tx: u32,
+}
+
+/// How the kernel moves packets between driver and cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BindMode {
+    /// The driver fills the cells itself.
+    ZeroCopy,
+    /// The kernel copies each packet once.
+    Copy,
+}
+
+/// Where the UMEM of a socket comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum UmemShare<'a> {
+    /// The socket registers the packet memory. Sockets that share with it take over its mode.
+    Register,
+    /// The socket uses the registration of another one, which is bound already.
+    With(&'a Socket),
+}
+
+/// What to open.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketConfig {
+    /// Interface, by index in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// Queue of that interface.
+    pub queue_id: u32,
+    /// Size of a cell in bytes: 2048 or 4096.
+    pub cell_bytes: u32,
+    /// Bytes of each cell that the kernel leaves free in front of a packet, besides its own 256.
+    pub headroom: u32,
+    /// Sizes of the rings.
+    pub rings: RingSizes,
+    /// Whether packets larger than a cell may arrive in several parts (kernel 6.6 or newer).
+    pub multi_buffer: bool,
+}
+
+/// Counters of a socket as the kernel keeps them, since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SocketStatistics {
+    /// Packets the kernel dropped for want of a cell (copy mode), or because they were too long.
+    pub rx_dropped: u64,
+    /// Packets dropped because the receive ring was full.
+    pub rx_ring_full: u64,
+    /// Addresses in the fill ring that the kernel refused. A defect of ours if not 0.
+    pub rx_invalid_descs: u64,
+    /// How often the kernel found the fill ring empty.
+    pub rx_fill_ring_empty: u64,
+    /// Descriptors in the transmit ring that the kernel refused.
+    pub tx_invalid_descs: u64,
+}
+
+/// An AF_XDP socket with its rings.
+///
+/// Create it, put cells into the fill ring, then [`Socket::bind`]: some drivers only look at the
+/// fill ring when the socket is bound.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    config: SocketConfig,
+    registers: bool,
+    /// Cells for the kernel to fill.
+    pub fill: ProducerRing<u64>,
+    /// Cells the kernel has sent.
+    pub completion: ConsumerRing<u64>,
+    /// Packets received.
+    pub rx: Option<ConsumerRing<RingDescriptor>>,
+    /// Packets to be sent.
+    pub tx: Option<ProducerRing<RingDescriptor>>,
+    /// Keeps the UMEM mapped as long as the socket is there.
+    pub(super) memory: Arc<PacketMemory>,
+}
+
+impl Socket {
+    /// Opens a socket and maps its rings.
+    ///
+    /// # Errors
+    /// [`XskError`], each variant with the remedy.
+    pub fn create(
+        memory: &Arc<PacketMemory>,
+        config: SocketConfig,
+        share: UmemShare<'_>,
+    ) -> Result<Self, XskError> {
+        let size = |entries| RingSize::new(entries).ok_or(XskError::RingSize(entries));
+        let rings = config.rings;
+        let fd = open()?;
+        let registers = matches!(share, UmemShare::Register);
+        if registers {
+            register(&fd, memory, config)?;
+        }
+        let sizes = [
+            (abi::XDP_UMEM_FILL_RING, rings.fill, "the fill ring"),
+            (abi::XDP_UMEM_COMPLETION_RING, rings.completion, "the completion ring"),
+            (abi::XDP_RX_RING, rings.rx, "the receive ring"),
+            (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
+        ];
+        for (option, entries, step) in sizes {
+            if entries > 0 {
+                size(entries)?;
+                set_option(&fd, option, &entries).map_err(set_up(step))?;
+            }
+        }
+        let offsets: abi::MmapOffsets =
+            get_option(&fd, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
+        let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
+        let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, size(rings.fill)?);
+        let completion = ConsumerRing::map(
+            raw,
+            abi::XDP_UMEM_PGOFF_COMPLETION_RING,
+            offsets.completion,
+            size(rings.completion)?,
+        );
+        let rx = RingSize::new(rings.rx)
+            .map(|size| ConsumerRing::map(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
+        let tx = RingSize::new(rings.tx)
+            .map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
+        Ok(Self {
+            fill: fill.map_err(&page)?,
+            completion: completion.map_err(&page)?,
+            rx: rx.transpose().map_err(&page)?,
+            tx: tx.transpose().map_err(&page)?,
+            fd,
+            config,
+            registers,
+            memory: Arc::clone(memory),
+        })
+    }
+
+    /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still
+    /// busy, since the kernel takes it down asynchronously; that is retried for `patience`.
+    ///
+    /// `mode` counts only for the socket that registers the UMEM; one that shares takes over the
+    /// mode of the other.
+    ///
+    /// # Errors
+    /// [`XskError::Busy`] after the patience, else [`XskError::Bind`].
+    pub fn bind(&self, mode: BindMode, share: UmemShare<'_>, patience: Duration) -> Result<(), XskError> {
+        let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
+        let mut address =
+            abi::Address { family: libc::AF_XDP as u16, ifindex, queue_id, ..Default::default() };
+        match share {
+            UmemShare::Register => {
+                address.flags = abi::XDP_USE_NEED_WAKEUP
+                    | if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY }
+                    | if multi_buffer { abi::XDP_USE_SG } else { 0 };
+            }
+            UmemShare::With(other) => {
+                address.flags = abi::XDP_SHARED_UMEM;
+                address.shared_umem_fd = other.fd.as_raw_fd() as u32;
+            }
+        }
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let source = match bind(&self.fd, &address) {
+                Ok(()) => return Ok(()),
+                Err(source) => source,
+            };
+            if source.raw_os_error() != Some(libc::EBUSY) {
+                return Err(XskError::Bind { ifindex, queue_id, source });
+            }
+            if started.elapsed() >= patience {
+                let waited_ms = started.elapsed().as_millis();
+                return Err(XskError::Busy { ifindex, queue_id, waited_ms });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// The mode the kernel really uses (`XDP_OPTIONS`).
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn mode(&self) -> io::Result<BindMode> {
+        let flags: u32 = get_option(&self.fd, abi::XDP_OPTIONS)?;
+        Ok(if flags & abi::XDP_OPTIONS_ZEROCOPY != 0 { BindMode::ZeroCopy } else { BindMode::Copy })
+    }
+
+    /// The kernel's counters. They survive the deletion of the interface.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        let statistics: abi::Statistics = get_option(&self.fd, abi::XDP_STATISTICS)?;
+        Ok(SocketStatistics {
+            rx_dropped: statistics.rx_dropped,
+            rx_ring_full: statistics.rx_ring_full,
+            rx_invalid_descs: statistics.rx_invalid_descs,
+            rx_fill_ring_empty: statistics.rx_fill_ring_empty_descs,
+            tx_invalid_descs: statistics.tx_invalid_descs,
+        })
+    }
+
+    /// Waits until a packet is there, at most `timeout` (rounded up to milliseconds). Also the call
+    /// that wakes a driver that asked for it.
+    pub fn wait_readable(&self, timeout: Duration) {
+        wait_readable(&[self.as_fd()], timeout);
+    }
+
+    /// Tells the kernel that there are cells in the fill ring again, if it asked to be told.
+    pub fn wake_receiver(&self) {
+        if self.fill.needs_wakeup() {
+            // SAFETY: a receive without a buffer reads nothing into our memory. Errors (EAGAIN,
+            // ENETDOWN) mean that there is nothing to wake.
+            unsafe {
+                libc::recvfrom(
+                    self.fd.as_raw_fd(),
+                    ptr::null_mut(),
+                    0,
+                    libc::MSG_DONTWAIT,
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                )
+            };
+        }
+    }
+
+    /// Tells the kernel that there are packets in the transmit ring, if it asked to be told.
+    ///
+    /// # Errors
+    /// ENETDOWN or ENXIO when the interface is down or gone. EAGAIN, EBUSY and ENOBUFS mean "try
+    /// again" and are not errors here.
+    pub fn wake_sender(&self) -> io::Result<()> {
+        if !self.tx.as_ref().is_some_and(ProducerRing::needs_wakeup) {
+            return Ok(());
+        }
+        // SAFETY: a send without a buffer reads none of our memory.
+        let sent = unsafe {
+            libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0)
+        };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Whether the socket registered the UMEM itself.
+    pub fn registers(&self) -> bool {
+        self.registers
+    }
+
+    /// The packet memory.
+    pub fn memory(&self) -> &Arc<PacketMemory> {
+        &self.memory
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
+/// milliseconds.
+pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) {
+    let mut polls: Vec<_> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+    // SAFETY: the pointer and the count are those of one Vec that outlives the call.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+}
+
+fn set_up(step: &'static str) -> impl Fn(io::Error) -> XskError {
+    move |source| XskError::SetUp { step, source }
+}
+
+fn open() -> Result<OwnedFd, XskError> {
+    // SAFETY: socket(2) takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd >= 0 {
+        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    let source = io::Error::last_os_error();
+    Err(match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => XskError::NotPermitted,
+        Some(libc::EAFNOSUPPORT) => XskError::NotSupported,
+        _ => XskError::SetUp { step: "socket", source },
+    })
+}
+
+fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result<(), XskError> {
+    let registration = abi::UmemReg {
+        address: memory.start_address(),
+        len: memory.len(),
+        chunk_size: config.cell_bytes,
+        headroom: config.headroom,
+        ..Default::default()
+    };
+    set_option(fd, abi::XDP_UMEM_REG, &registration).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.len() },
+        _ => XskError::SetUp { step: "registering the packet memory", source },
+    })
+}
+
+fn bind(fd: &OwnedFd, address: &abi::Address) -> io::Result<()> {
+    // SAFETY: pointer and length are those of one structure laid out as `struct sockaddr_xdp`.
+    let result = unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            ptr::from_ref(address).cast(),
+            mem::size_of::<abi::Address>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: pointer and length are those of one value that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            abi::SOL_XDP,
+            option,
+            ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn get_option<T: Default>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into a value of integers, for which any bytes
+    // are valid; both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            abi::SOL_XDP,
+            option,
+            ptr::from_mut(&mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,83 @@
+//! What can go wrong while making traffic.
+
+use std::io;
+
+use wirecap_sys::bpf;
+
+/// Failures of building and sending frames.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A frame length that does not hold the headers and marks, or that no interface takes.
+    #[error(
+        "a frame of {len} bytes is not possible here: choose {min} to {max} bytes (without the 4 bytes of FCS)"
+    )]
+    FrameLen {
+        /// Length asked for, in bytes without FCS.
+        len: usize,
+        /// Shortest possible with these headers.
+        min: usize,
+        /// Longest possible.
+        max: usize,
+    },
+    /// A VLAN number that does not exist.
+    #[error("VLAN {vlan} does not exist: choose 0 to 4094")]
+    Vlan {
+        /// Number asked for.
+        vlan: u16,
+    },
+    /// No flows, or more than addresses and ports can tell apart.
+    #[error("{flows} flows are not possible: choose 1 to {max}")]
+    Flows {
+        /// Number asked for.
+        flows: u32,
+        /// Most that are possible.
+        max: u32,
+    },
+    /// The interface to send to is not there.
+    #[error(
+        "there is no interface number {ifindex} in this network namespace; make and run the generator inside the \
+         namespace of the interface, see `ip link`"
+    )]
+    NoInterface {
+        /// Index asked for.
+        ifindex: u32,
+    },
+    /// The kernel refused to run live frames.
+    #[error(
+        "the kernel refused to run live frames of {len} bytes ({cause}): live frames need Linux 5.18 and at most about \
+         3,400 bytes; send longer frames another way"
+    )]
+    LiveRefused {
+        /// Length of the frames in bytes.
+        len: usize,
+        /// Its answer.
+        cause: bpf::Error,
+    },
+    /// Not a single frame went out.
+    #[error(
+        "{interface} took none of {frames} frames: is it up, and has its driver XDP transmit? For veth the *other* end \
+         must be up and have an XDP program, or `ethtool -K OTHER_END gro on`"
+    )]
+    NothingTaken {
+        /// Name of the interface.
+        interface: String,
+        /// Frames that were offered.
+        frames: u64,
+    },
+    /// The counters of the interface cannot be read.
+    #[error(
+        "cannot read the counters of {interface} from {path}: {cause}; is the interface still there, is /proc mounted?"
+    )]
+    Counters {
+        /// Name of the interface.
+        interface: String,
+        /// The file.
+        path: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// A BPF call failed.
+    #[error(transparent)]
+    Bpf(#[from] bpf::Error),
+}

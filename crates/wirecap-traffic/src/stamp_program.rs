@@ -1,0 +1,111 @@
+//! The XDP program that stamps live frames: what [`Template::stamp`](crate::Template::stamp) does, as eBPF.
+
+use wirecap_sys::bpf::{Alu, Assembler, Cond, Error, Helper, Insn, Map, Reg, Size, XDP_ABORTED};
+
+use crate::frame::{HOST_BITS, IpVersion, PORT_FIRST, Template};
+
+/// Offset in the state map's only value of the next sequence number (u64, written by the program).
+const STATE_SEQUENCE: i16 = 0;
+/// Offset of the next flow number (u64, written by the program).
+const STATE_FLOW: i16 = 8;
+/// Length of the state in bytes.
+pub(crate) const STATE_LEN: u32 = 16;
+
+// What registers hold throughout.
+const DATA: Reg = Reg::R6;
+const FLOW: Reg = Reg::R7;
+const SEQUENCE: Reg = Reg::R8;
+const STATE: Reg = Reg::R9;
+const HOST: Reg = Reg::R3;
+const PORT: Reg = Reg::R4;
+const SCRATCH: Reg = Reg::R5;
+const SUM: Reg = Reg::R2;
+
+/// Assembles the program for frames like `template`'s: stamp with the next sequence number and the next of `flows`
+/// flows, then redirect to entry 0 of `devices`.
+///
+/// The counters are not atomic: one run at a time, which [`LiveGenerator`](crate::LiveGenerator) sees to.
+pub(crate) fn assemble(
+    template: &Template,
+    flows: u32,
+    state: &Map,
+    devices: &Map,
+) -> Result<Vec<Insn>, Error> {
+    let mut asm = Assembler::new();
+    let short = asm.label();
+    let marks_end = template.layout().marks_end() as i32;
+    asm.load(Size::Word, DATA, Reg::R1, 0).load(Size::Word, Reg::R2, Reg::R1, 4);
+    asm.mov(Reg::R3, DATA).alu64(Alu::Add, Reg::R3, marks_end).jump_if(Cond::Gt, Reg::R3, Reg::R2, short);
+    asm.load_map_value(STATE, state, 0);
+
+    take_numbers(&mut asm, flows);
+    write_marks(&mut asm, template);
+    write_source(&mut asm, template);
+    if template.spec().ip == IpVersion::V6 {
+        write_udp_checksum(&mut asm, template);
+    }
+    asm.load_map_fd(Reg::R1, devices)
+        .mov_imm(Reg::R2, 0)
+        .mov_imm(Reg::R3, XDP_ABORTED)
+        .call(Helper::RedirectMap)
+        .exit();
+    asm.bind(short).mov_imm(Reg::R0, XDP_ABORTED).exit();
+    asm.finish()
+}
+
+/// FLOW and SEQUENCE from the state, which moves on by one. Comparing is cheaper than a remainder.
+fn take_numbers(asm: &mut Assembler, flows: u32) {
+    let same_round = asm.label();
+    asm.load(Size::Double, SEQUENCE, STATE, STATE_SEQUENCE);
+    asm.mov(SCRATCH, SEQUENCE).alu64(Alu::Add, SCRATCH, 1).store(
+        Size::Double,
+        STATE,
+        STATE_SEQUENCE,
+        SCRATCH,
+    );
+    asm.load(Size::Double, FLOW, STATE, STATE_FLOW).mov(SCRATCH, FLOW).alu64(Alu::Add, SCRATCH, 1);
+    asm.jump_if(Cond::Lt, SCRATCH, flows as i32, same_round).mov_imm(SCRATCH, 0);
+    asm.bind(same_round).store(Size::Double, STATE, STATE_FLOW, SCRATCH);
+}
+
+fn write_marks(asm: &mut Assembler, template: &Template) {
+    let payload = template.layout().payload as i16;
+    asm.mov(SCRATCH, SEQUENCE).be64(SCRATCH).store(Size::Double, DATA, payload, SCRATCH);
+    asm.mov(SCRATCH, FLOW).be32(SCRATCH).store(Size::Word, DATA, payload + 8, SCRATCH);
+}
+
+/// Source address and port of the flow; leaves HOST and PORT (host byte order).
+fn write_source(asm: &mut Assembler, template: &Template) {
+    let (ip, udp) = (template.layout().ip as i16, template.layout().udp as i16);
+    asm.mov(HOST, FLOW).alu64(Alu::And, HOST, (1 << HOST_BITS) - 1);
+    match template.spec().ip {
+        IpVersion::V4 => {
+            // Identification and address add up to a constant, and so the header checksum is one.
+            asm.store(Size::Byte, DATA, ip + 15, HOST);
+            asm.mov(SCRATCH, HOST).alu64(Alu::Xor, SCRATCH, 255).store(Size::Byte, DATA, ip + 5, SCRATCH);
+        }
+        IpVersion::V6 => _ = asm.store(Size::Byte, DATA, ip + 23, HOST),
+    }
+    asm.mov(PORT, FLOW).alu64(Alu::Rsh, PORT, HOST_BITS as i32).alu64(Alu::Add, PORT, i32::from(PORT_FIRST));
+    asm.mov(SCRATCH, PORT).be16(SCRATCH).store(Size::Half, DATA, udp, SCRATCH);
+}
+
+/// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit words, since
+/// 2^16 is 1 modulo 0xffff.
+fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
+    asm.mov_imm(SUM, i32::from(template.udp_v6_constant()));
+    asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT).alu64(Alu::Add, SUM, FLOW);
+    asm.alu32(Alu::Mov, SCRATCH, SEQUENCE).alu64(Alu::Add, SUM, SCRATCH);
+    asm.mov(SCRATCH, SEQUENCE).alu64(Alu::Rsh, SCRATCH, 32).alu64(Alu::Add, SUM, SCRATCH);
+    // Below 2^34 before the first fold, below 2^19 after it, below 2^16 + 8 after the second.
+    for _ in 0..3 {
+        asm.mov(SCRATCH, SUM).alu64(Alu::Rsh, SCRATCH, 16).alu64(Alu::And, SUM, 0xffff).alu64(
+            Alu::Add,
+            SUM,
+            SCRATCH,
+        );
+    }
+    let not_zero = asm.label();
+    asm.alu64(Alu::Xor, SUM, 0xffff).jump_if(Cond::Ne, SUM, 0, not_zero).mov_imm(SUM, 0xffff);
+    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout().udp as i16 + 6, SUM);
+}
