@@ -9,8 +9,10 @@
 
 use std::ops::AddAssign;
 
+use serde::Serialize;
+
 /// Packets that were wanted and did not reach a worker, by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// No cell was attached when the packet came: the pool was used up.
     pub no_free_cell: u64,

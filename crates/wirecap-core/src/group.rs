@@ -58,6 +58,11 @@ impl BuddyGroup {
         &self.members
     }
 
+    /// Basic or advanced.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
     /// unless its backlog is over T and a buddy has a smaller one.
     pub fn destination(&self, home: usize, load: impl Fn(usize) -> Load) -> usize {

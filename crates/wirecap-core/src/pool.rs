@@ -151,6 +151,11 @@ impl Pool {
         self.geometry
     }
 
+    /// Where the pool's cells begin, in bytes from the start of the packet memory.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// The slots, to be shared with readers.
     pub fn slots(&self) -> Arc<SlotTable> {
         Arc::clone(&self.slots)

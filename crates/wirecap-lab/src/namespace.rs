@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
@@ -126,7 +127,11 @@ impl Namespace {
         unshare(CloneFlags::CLONE_NEWNS)?;
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
-        mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)
+        match mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none) {
+            // The caller is inside already and has this very sysfs.
+            Err(Errno::EBUSY) => Ok(()),
+            result => result,
+        }
     }
 }
 

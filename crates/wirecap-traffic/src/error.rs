@@ -43,6 +43,14 @@ pub enum Error {
         /// Index asked for.
         ifindex: u32,
     },
+    /// The private network namespace could not be made.
+    #[error(
+        "cannot make a network namespace for the generator's program: {cause}; needs CAP_SYS_ADMIN, run with sudo"
+    )]
+    Anchor {
+        /// The kernel's answer.
+        cause: io::Error,
+    },
     /// The kernel refused to run live frames.
     #[error(
         "the kernel refused to run live frames of {len} bytes ({cause}): live frames need Linux 5.18 and at most about \

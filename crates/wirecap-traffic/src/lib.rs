@@ -11,6 +11,7 @@
 //! which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is reported together with
 //! what the interface really took ([`Sent`]).
 
+mod anchor;
 mod error;
 mod frame;
 mod link_counters;

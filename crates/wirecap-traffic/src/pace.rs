@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Most frames per call into the kernel: about 10 ms, so that a run ends close to its time.
+/// Most frames per call into the kernel: 3 ms at full speed, so that a run ends close to its time.
 const CHUNK: u64 = 65_536;
 /// Shortest sleep between calls when sending at a rate: timers are not much finer.
 const TICK: Duration = Duration::from_millis(1);

@@ -1,1 +1,72 @@
-//! wirecap
+//! Lossless, zero-copy packet capture and delivery on multi-queue NICs under Linux.
+//!
+//! wirecap is WireCAP (Wu and DeMar, IMC 2014) built on the kernel's AF_XDP. Every receive queue has
+//! a pool of R chunks of M cells that absorbs bursts; workers of one buddy group absorb skew between
+//! queues; packets are read where the kernel put them; and every packet is accounted for.
+//!
+//! ```no_run
+//! use wirecap::{Capture, Mode};
+//!
+//! let mut capture = Capture::builder()
+//!     .port("eth1")
+//!     .cells_per_chunk(256)                 // M
+//!     .chunks_per_pool(500)                 // R
+//!     .mode(Mode::advanced(60)?)            // T, in percent
+//!     .workers(4)
+//!     .open()?;
+//! let workers = capture.take_workers();
+//! let stopper = capture.stopper();
+//! std::thread::scope(|scope| {
+//!     for mut worker in workers {
+//!         scope.spawn(move || {
+//!             while let Some(batch) = worker.next_batch() {
+//!                 for packet in &batch {
+//!                     let _first_byte = packet.data()[0];
+//!                 }
+//!             } // the batch goes home here
+//!         });
+//!     }
+//!     std::thread::sleep(std::time::Duration::from_secs(10));
+//!     stopper.stop();
+//! });
+//! let report = capture.finish();
+//! assert_eq!(report.total().unexplained(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what can be asked for | [`Builder`] |
+//! | a running capture and its end | [`Capture`] |
+//! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
+//! | the account | [`Report`] |
+//! | threads and locks | `engine` |
+//! | where packets come from | [`port`] |
+//!
+//! # Order
+//!
+//! Packets of one receive queue are numbered in the order in which they came
+//! ([`Packet::number`]), and a batch holds consecutive numbers. In basic mode a queue has one worker,
+//! which gets them in order. In advanced mode batches of one queue may go to several workers, which
+//! run at the same time; then the numbers tell the order.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod builder;
+mod capture;
+mod engine;
+mod error;
+pub mod port;
+pub mod report;
+
+pub use batch::{Batch, Packet, Packets, Parts};
+pub use builder::{Builder, Dispatch, Grouping};
+pub use capture::{Capture, PortEvent, Stopper};
+pub use engine::{
+    wait::Wait,
+    worker::{Next, Worker},
+};
+pub use error::Error;
+pub use port::{PortSpec, xdp::Modes};
+pub use report::Report;
+pub use wirecap_core::{Lost, Mode, QueueAccount};

@@ -126,7 +126,7 @@ impl<R: Read> Reader<R> {
     /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is bad (both
     /// with its byte offset), [`Error::UnsupportedVersion`] for a later section, [`Error::Read`] if the system says so.
     // Not an Iterator: the record borrows the buffer.
-    #[allow(clippy::should_implement_trait)]
+    #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
         if self.ended {
             return Ok(None);

@@ -57,7 +57,7 @@ fn each_kind_of_bad_block_is_named() {
 
         let runs_out = [order.u16(1), order.u16(5), vec![0; 4]].concat();
         let option = Damage::OptionLength { code: 1, length: 5, left: 4 };
-        assert_eq!(damage_of(order, &order.packet(0, 1, 3, b"abc", &[runs_out.clone()])), option);
+        assert_eq!(damage_of(order, &order.packet(0, 1, 3, b"abc", std::slice::from_ref(&runs_out))), option);
         assert_eq!(damage_of(order, &order.interface(1, 0, &[runs_out])), option);
     }
 }

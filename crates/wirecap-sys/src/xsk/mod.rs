@@ -24,7 +24,7 @@ mod transmitter;
 
 pub use error::XskError;
 pub use ring::{ConsumerRing, FillBatch, ProducerRing};
-pub use socket::{BindMode, RingSizes, Socket, SocketConfig, SocketStatistics, UmemShare};
+pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, UmemShare};
 pub use transmitter::Transmitter;
 
 /// Entry of a receive or transmit ring.

@@ -222,12 +222,6 @@ impl Socket {
         })
     }
 
-    /// Waits until a packet is there, at most `timeout` (rounded up to milliseconds). Also the call
-    /// that wakes a driver that asked for it.
-    pub fn wait_readable(&self, timeout: Duration) {
-        wait_readable(&[self.as_fd()], timeout);
-    }
-
     /// Tells the kernel that there are cells in the fill ring again, if it asked to be told.
     pub fn wake_receiver(&self) {
         if self.fill.needs_wakeup() {
@@ -286,16 +280,36 @@ impl AsFd for Socket {
     }
 }
 
-/// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
-/// milliseconds.
-pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Duration) {
-    let mut polls: Vec<_> = fds
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-    // SAFETY: the pointer and the count are those of one Vec that outlives the call.
-    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+/// Descriptors to wait on together. Allocates only when it is made.
+#[derive(Debug)]
+pub struct PollSet {
+    /// INVARIANT: each `fd` here is one of `_fds`, so it is open.
+    polls: Vec<libc::pollfd>,
+    _fds: Vec<OwnedFd>,
+}
+
+impl PollSet {
+    /// A set of descriptors.
+    pub fn new(fds: Vec<OwnedFd>) -> Self {
+        let polls = fds
+            .iter()
+            .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        Self { polls, _fds: fds }
+    }
+
+    /// Whether there is nothing to wait on.
+    pub fn is_empty(&self) -> bool {
+        self.polls.is_empty()
+    }
+
+    /// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
+    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver.
+    pub fn wait(&mut self, timeout: Duration) {
+        let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+        // SAFETY: the pointer and the count are those of one Vec that outlives the call.
+        unsafe { libc::poll(self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t, timeout_ms) };
+    }
 }
 
 fn set_up(step: &'static str) -> impl Fn(io::Error) -> XskError {

@@ -4,10 +4,9 @@
 use std::{io, sync::Arc, time::Duration};
 
 use super::{
-    BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError, socket::wait_readable,
+    BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError,
 };
 use crate::memory::PacketMemory;
-use std::os::fd::AsFd;
 
 const CELL_BYTES: u32 = 4096;
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
@@ -101,7 +100,7 @@ impl Transmitter {
                 return Ok(false);
             }
             self.socket.wake_sender()?;
-            wait_readable(&[self.socket.as_fd()], Duration::from_millis(1));
+            std::thread::sleep(Duration::from_micros(100));
         }
     }
 

@@ -1,0 +1,239 @@
+//! What a worker is given: packets that borrow from the pool.
+//!
+//! ```text
+//!   Batch (filled cells of one chunk) ──► Packet ──► parts: usually one slice of a cell
+//!     └─ dropped: the cells go home, whoever held them
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use wirecap_core::{ChunkRange, Handover};
+
+use crate::engine::Shared;
+
+/// Packets of one receive queue, in the order in which they came.
+///
+/// A batch may be held for as long as needed, and sent to another thread; meanwhile its cells are
+/// missing in the pool, nothing else. Dropping it recycles them. Cost of both: a few atomic
+/// operations for the whole batch.
+pub struct Batch {
+    shared: Arc<Shared>,
+    queue: usize,
+    /// INVARIANT: `Some` until drop.
+    handover: Option<Handover>,
+}
+
+impl Batch {
+    pub(crate) fn new(shared: Arc<Shared>, queue: usize, handover: Handover) -> Self {
+        Self { shared, queue, handover: Some(handover) }
+    }
+
+    fn handover(&self) -> &Handover {
+        self.handover.as_ref().expect("a batch has its cells until it is dropped")
+    }
+
+    /// Number of packets.
+    pub fn len(&self) -> usize {
+        self.handover().packets as usize
+    }
+
+    /// Never true: an empty batch is not handed over.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of all packets together.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.handover().bytes)
+    }
+
+    /// Which port the packets came from, by its position in the list of ports.
+    pub fn port(&self) -> usize {
+        self.shared.queues[self.queue].port
+    }
+
+    /// Which receive queue of the port they came from.
+    pub fn queue(&self) -> u16 {
+        self.shared.queues[self.queue].ring_id
+    }
+
+    /// Number of the first packet: how many packets of this queue came before it. Batches of a queue
+    /// that went to several workers can be put in order by it.
+    pub fn first_number(&self) -> u64 {
+        self.handover().first_number
+    }
+
+    /// The packets.
+    pub fn packets(&self) -> Packets<'_> {
+        let handover = self.handover();
+        let (range, rest) = match &handover.lead {
+            Some(lead) => (lead, Some(&handover.range)),
+            None => (&handover.range, None),
+        };
+        let cursor = Cursor { batch: self, range, offset: 0, rest };
+        Packets { cursor, number: handover.first_number, left: handover.packets }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Batch").field("queue", &self.queue).field("handover", &self.handover).finish()
+    }
+}
+
+impl<'b> IntoIterator for &'b Batch {
+    type Item = Packet<'b>;
+    type IntoIter = Packets<'b>;
+
+    fn into_iter(self) -> Packets<'b> {
+        self.packets()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let Some(handover) = self.handover.take() else { return };
+        let recycle = &self.shared.queues[self.queue].recycle;
+        for range in handover.lead.into_iter().chain([handover.range]) {
+            let refused = recycle.push(range);
+            debug_assert!(refused.is_ok(), "{refused:?}");
+        }
+    }
+}
+
+/// A place in the cells of a batch.
+#[derive(Clone)]
+struct Cursor<'b> {
+    batch: &'b Batch,
+    range: &'b ChunkRange,
+    offset: u32,
+    rest: Option<&'b ChunkRange>,
+}
+
+/// One cell's worth of a packet.
+struct Part<'b> {
+    bytes: &'b [u8],
+    more: bool,
+    timestamp_ns: u64,
+}
+
+impl<'b> Cursor<'b> {
+    #[inline]
+    fn next_part(&mut self) -> Option<Part<'b>> {
+        if self.offset == self.range.count() {
+            self.range = self.rest.take()?;
+            self.offset = 0;
+        }
+        let reader = &self.batch.shared.queues[self.batch.queue].reader;
+        let (descriptor, bytes) = reader.get(self.range, self.offset)?;
+        self.offset += 1;
+        Some(Part { bytes, more: descriptor.more, timestamp_ns: descriptor.timestamp_ns })
+    }
+}
+
+/// The packets of a [`Batch`], in order.
+#[derive(Clone)]
+pub struct Packets<'b> {
+    cursor: Cursor<'b>,
+    number: u64,
+    left: u32,
+}
+
+impl<'b> Iterator for Packets<'b> {
+    type Item = Packet<'b>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'b>> {
+        let part = self.cursor.next_part()?;
+        let rest = part.more.then(|| self.cursor.clone());
+        let mut len = part.bytes.len();
+        let mut more = part.more;
+        while more {
+            let Some(part) = self.cursor.next_part() else { break };
+            len += part.bytes.len();
+            more = part.more;
+        }
+        let number = self.number;
+        self.number += 1;
+        self.left = self.left.saturating_sub(1);
+        Some(Packet { first: part.bytes, rest, len, timestamp_ns: part.timestamp_ns, number })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Packets<'_> {}
+
+/// One packet, as long as its batch is held.
+#[derive(Clone)]
+pub struct Packet<'b> {
+    first: &'b [u8],
+    rest: Option<Cursor<'b>>,
+    len: usize,
+    timestamp_ns: u64,
+    number: u64,
+}
+
+impl<'b> Packet<'b> {
+    /// Length in bytes, all parts together.
+    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first part: the whole packet unless it is larger than a cell. Headers are always in it.
+    pub fn data(&self) -> &'b [u8] {
+        self.first
+    }
+
+    /// All parts, in order. One, unless the packet is larger than a cell.
+    pub fn parts(&self) -> Parts<'b> {
+        Parts { first: Some(self.first), rest: self.rest.clone() }
+    }
+
+    /// When it was captured, in nanoseconds since 1970 (UTC). Read from the clock once per batch,
+    /// and strictly increasing within a queue.
+    pub fn timestamp_ns(&self) -> u64 {
+        self.timestamp_ns
+    }
+
+    /// How many packets of its receive queue were captured before it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Debug for Packet<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Packet")
+            .field("number", &self.number)
+            .field("len", &self.len)
+            .field("timestamp_ns", &self.timestamp_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The parts of a [`Packet`].
+#[derive(Clone)]
+pub struct Parts<'b> {
+    first: Option<&'b [u8]>,
+    rest: Option<Cursor<'b>>,
+}
+
+impl<'b> Iterator for Parts<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let part = self.rest.as_mut()?.next_part()?;
+        if !part.more {
+            self.rest = None;
+        }
+        Some(part.bytes)
+    }
+}

@@ -1,0 +1,158 @@
+//! The runtime: threads, waiting and shutting down, around the state machines of `wirecap-core`.
+//!
+//! ```text
+//!   pull (default)                                push (the paper's)
+//!
+//!   ring 0 ──► worker 0                           ring 0 ─┐                 ┌─► worker 0
+//!   ring 1 ──► worker 1 ◄─ idle: helps itself     ring 1 ─┼► capture thread ┼─► worker 1
+//!   ring 2 ──► worker 2    from ring 0, over T    ring 2 ─┘   over T: to the └─► worker 2
+//!                                                             least busy buddy
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what all threads share | this file |
+//! | a receive queue and its lock | [`queue`] |
+//! | the thread of the application | [`worker`] |
+//! | the thread that captures for others | [`capture_thread`] |
+//! | what to do while nothing comes | [`wait`] |
+
+pub(crate) mod capture_thread;
+pub(crate) mod queue;
+pub(crate) mod wait;
+pub(crate) mod worker;
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread::Thread,
+    time::Duration,
+};
+
+use wirecap_core::{BacklogGauge, BuddyGroup, Geometry, Load, PoolId};
+
+use self::{queue::Queue, wait::Wait};
+
+/// Counters of one worker. Written by the worker alone, read by reports.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct WorkerState {
+    pub(crate) packets: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) offloaded_in: AtomicU64,
+    /// The worker was dropped: it ended, or its thread panicked.
+    pub(crate) gone: AtomicBool,
+    /// Push: the worker dozes and wants to be woken.
+    dozing: AtomicBool,
+    thread: OnceLock<Thread>,
+    /// Packets given to this worker, by queue.
+    pub(crate) delivered: Box<[AtomicU64]>,
+}
+
+impl WorkerState {
+    pub(crate) fn new(queues: usize) -> Self {
+        Self { delivered: (0..queues).map(|_| AtomicU64::new(0)).collect(), ..Self::default() }
+    }
+
+    /// Sleeps until [`WorkerState::wake`], at most `limit`, unless `ready` says there is something.
+    pub(crate) fn doze(&self, limit: Duration, ready: impl FnOnce() -> bool) {
+        self.thread.get_or_init(std::thread::current);
+        self.dozing.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`: either we see what was pushed, or the pusher sees that we
+        // doze.
+        fence(Ordering::SeqCst);
+        if !ready() {
+            std::thread::park_timeout(limit);
+        }
+        self.dozing.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the worker if it dozes. Call after the push.
+    pub(crate) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.dozing.load(Ordering::Relaxed) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+}
+
+/// Adds to a counter that only one thread writes.
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+}
+
+/// What all threads of an engine share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) geometry: Geometry,
+    pub(crate) wait: Wait,
+    pub(crate) queues: Vec<Queue>,
+    /// The queues whose home each worker is.
+    pub(crate) homes: Vec<Vec<usize>>,
+    /// For each port, where its queues begin in `queues`, and how many there are.
+    pub(crate) ports: Vec<std::ops::Range<usize>>,
+    pub(crate) workers: Vec<WorkerState>,
+    pub(crate) groups: Vec<BuddyGroup>,
+    /// The group of each worker.
+    pub(crate) group_of: Vec<usize>,
+    /// Push: backlog of each worker, by capture thread.
+    pub(crate) gauges: Vec<Vec<BacklogGauge>>,
+    /// Pull: nobody feeds capture queues.
+    pub(crate) pull: bool,
+    /// The ports are detached; what is in the rings is the last.
+    pub(crate) stopping: AtomicBool,
+    /// Push: capture threads that still may push.
+    pub(crate) capture_threads: AtomicUsize,
+}
+
+impl Shared {
+    /// Where the queue of a pool is in `queues`.
+    pub(crate) fn queue_index(&self, pool: PoolId) -> usize {
+        let range = self.ports[usize::from(pool.nic_id)].clone();
+        let guess = range.start + usize::from(pool.ring_id);
+        if range.contains(&guess) && self.queues[guess].ring_id == pool.ring_id {
+            return guess;
+        }
+        let found = self.queues[range.clone()].iter().position(|queue| queue.ring_id == pool.ring_id);
+        range.start + found.expect("a pool of this engine")
+    }
+
+    /// The buddy group of a worker.
+    pub(crate) fn group(&self, worker: usize) -> &BuddyGroup {
+        &self.groups[self.group_of[worker]]
+    }
+
+    /// Descriptors that become readable when packets wait in one of these queues.
+    pub(crate) fn wakers(&self, queues: &[usize]) -> Vec<OwnedFd> {
+        let wakers = queues.iter().filter_map(|&queue| self.queues[queue].waker.as_ref());
+        wakers.filter_map(|waker| waker.try_clone().ok()).collect()
+    }
+
+    /// How busy a worker is. With `pull`, a queue that somebody is working at right now counts as
+    /// having no backlog: it is being looked after.
+    pub(crate) fn load(&self, worker: usize) -> Load {
+        let cells = u64::from(self.geometry.cells_per_pool());
+        let backlog_cells = if self.pull {
+            self.homes[worker]
+                .iter()
+                .filter_map(|&queue| self.queues[queue].try_lock().map(|owner| owner.backlog()))
+                .sum()
+        } else {
+            self.gauges[worker].iter().map(BacklogGauge::cells).sum()
+        };
+        Load {
+            backlog_cells,
+            capacity_cells: cells * self.homes[worker].len() as u64,
+            gone: self.workers[worker].gone.load(Ordering::Acquire),
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,133 @@
+//! One receive queue at work: its port's ring, its pool, and what others may see of it.
+//!
+//! ```text
+//!   Queue ── owner (Mutex): QueueOwner { port queue, pool }    one thread at a time
+//!         ── reader, recycle, waker                            any thread
+//! ```
+//!
+//! With `push` the owner is always the same capture thread; with `pull` it is the worker, or a buddy
+//! that helps. The lock is taken once per batch and is uncontended but for buddies.
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use wirecap_core::{Descriptor, Handover, Pool, RecycleQueue};
+use wirecap_sys::memory::CellReader;
+
+use crate::port::{AnyQueue, QueueCounts, ReceiveQueue};
+
+/// A receive queue of an engine.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Which port of the engine it belongs to.
+    pub(crate) port: usize,
+    /// Its number on the NIC.
+    pub(crate) ring_id: u16,
+    /// The worker whose queue it is.
+    pub(crate) home: usize,
+    pub(crate) reader: CellReader,
+    pub(crate) recycle: RecycleQueue,
+    /// Readable when packets wait.
+    pub(crate) waker: Option<OwnedFd>,
+    owner: Mutex<QueueOwner>,
+}
+
+impl Queue {
+    pub(crate) fn new(
+        port: usize,
+        home: usize,
+        reader: CellReader,
+        source: AnyQueue,
+        pool: Pool,
+    ) -> Self {
+        Self {
+            port,
+            ring_id: pool.id().ring_id,
+            home,
+            reader,
+            recycle: RecycleQueue::new(pool.id(), pool.geometry()),
+            waker: source.waker(),
+            owner: Mutex::new(QueueOwner { source, pool, last_timestamp_ns: 0 }),
+        }
+    }
+
+    /// Waits for the queue. Nothing of the application runs while it is locked, so a poisoned lock
+    /// says nothing about its state.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, QueueOwner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue, unless somebody else is at it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, QueueOwner>> {
+        match self.owner.try_lock() {
+            Ok(owner) => Some(owner),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Captures at most the rest of one chunk and hands it over, if there is anything.
+    pub(crate) fn capture(&self) -> Option<Handover> {
+        let mut owner = self.lock();
+        owner.bring_home(&self.recycle);
+        owner.receive();
+        owner.pool.hand_over()
+    }
+}
+
+/// What only one thread at a time may touch.
+#[derive(Debug)]
+pub(crate) struct QueueOwner {
+    source: AnyQueue,
+    pub(crate) pool: Pool,
+    /// Timestamps of a queue increase strictly, also when the clock is set back.
+    last_timestamp_ns: u64,
+}
+
+impl QueueOwner {
+    /// Takes back what was recycled and gives free chunks to the kernel. Returns whether there was
+    /// anything.
+    pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue) -> bool {
+        if recycle.is_empty() && self.pool.levels().free_chunks == 0 {
+            return false;
+        }
+        // A refusal is counted by the pool.
+        recycle.take_all(|range| {
+            let _ = self.pool.recycle(range);
+        });
+        self.source.attach(&mut self.pool);
+        true
+    }
+
+    /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
+    /// cells were filled.
+    pub(crate) fn receive(&mut self) -> u32 {
+        let space = self.pool.space();
+        if space == 0 || self.source.backlog() == 0 {
+            return 0;
+        }
+        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
+        let mut timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
+        let pool = &mut self.pool;
+        let received = self.source.receive(space, |descriptor: Descriptor| {
+            pool.fill(Descriptor { timestamp_ns, ..descriptor });
+            // All parts of a packet have the time of the packet.
+            timestamp_ns += u64::from(!descriptor.more);
+        });
+        self.last_timestamp_ns = timestamp_ns;
+        received
+    }
+
+    /// Cells that wait to be handed over: in the ring, and filled in the pool.
+    pub(crate) fn backlog(&self) -> u64 {
+        u64::from(self.source.backlog()) + u64::from(self.pool.filled_cells())
+    }
+
+    /// The port's counters.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        self.source.counts()
+    }
+}

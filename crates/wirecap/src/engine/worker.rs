@@ -1,0 +1,186 @@
+//! A worker: an application thread that is given packets.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use wirecap_core::{CaptureConsumer, Handover};
+use wirecap_sys::cpu;
+
+use super::{Shared, add, wait::Waiter};
+use crate::batch::Batch;
+
+/// What came of waiting for packets.
+#[derive(Debug)]
+pub enum Next {
+    /// Packets.
+    Batch(Batch),
+    /// The time is over and nothing came.
+    Idle,
+    /// The capture has ended and everything was delivered.
+    Ended,
+}
+
+/// Takes packets from the engine, in batches.
+///
+/// A worker may be moved to the thread that uses it; it binds that thread to its core, if it has
+/// one, on the first call. Dropping a worker tells the engine that it is gone: in advanced mode its
+/// buddies take over its queues, in basic mode they fill up and lose.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    core: Option<usize>,
+    started: bool,
+    /// Which of the home queues (pull) or lanes (push) is looked at first.
+    turn: usize,
+    lanes: Vec<CaptureConsumer>,
+    waiter: Waiter,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        index: usize,
+        core: Option<usize>,
+        lanes: Vec<CaptureConsumer>,
+    ) -> Self {
+        let wakers = if shared.pull { shared.wakers(&shared.homes[index]) } else { Vec::new() };
+        Self {
+            waiter: Waiter::new(shared.wait, shared.geometry, wakers),
+            shared: Arc::clone(shared),
+            index,
+            core,
+            started: false,
+            turn: 0,
+            lanes,
+        }
+    }
+
+    /// Number of the worker, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Waits for packets. `None` when the capture has ended and everything was delivered.
+    pub fn next_batch(&mut self) -> Option<Batch> {
+        loop {
+            match self.next_batch_within(Duration::from_secs(1)) {
+                Next::Batch(batch) => return Some(batch),
+                Next::Idle => {}
+                Next::Ended => return None,
+            }
+        }
+    }
+
+    /// Waits for packets, at most `timeout`. With a timeout of zero it only looks.
+    pub fn next_batch_within(&mut self, timeout: Duration) -> Next {
+        if !self.started {
+            self.start();
+        }
+        let mut deadline = None;
+        loop {
+            // Looked at before the queues: what was captured before the end is delivered.
+            let ending = self.is_ending();
+            if let Some(batch) = self.take(ending) {
+                self.waiter.reset();
+                return Next::Batch(batch);
+            }
+            if ending {
+                return Next::Ended;
+            }
+            let now = Instant::now();
+            let left = deadline.get_or_insert(now + timeout).saturating_duration_since(now);
+            if left.is_zero() {
+                return Next::Idle;
+            }
+            self.pause(left);
+        }
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        cpu::precise_sleeps();
+        if let Some(core) = self.core {
+            // The builder has checked that the core can be used.
+            let _ = cpu::pin_to_core(core);
+        }
+    }
+
+    /// Whether nothing will be added to what waits now.
+    fn is_ending(&self) -> bool {
+        if self.shared.pull {
+            self.shared.is_stopping()
+        } else {
+            self.shared.capture_threads.load(Ordering::Acquire) == 0
+        }
+    }
+
+    fn take(&mut self, ending: bool) -> Option<Batch> {
+        let handover = if self.shared.pull { self.pull(ending) } else { self.pop() }?;
+        Some(self.deliver(handover))
+    }
+
+    /// Takes from an own ring, or helps a buddy.
+    fn pull(&mut self, ending: bool) -> Option<Handover> {
+        let home = &self.shared.homes[self.index];
+        for turn in 0..home.len() {
+            let at = (self.turn + turn) % home.len();
+            if let Some(handover) = self.shared.queues[home[at]].capture() {
+                self.turn = at + 1;
+                return Some(handover);
+            }
+        }
+        let group = self.shared.group(self.index);
+        if let Some(buddy) = group.buddy_in_need(self.index, |worker| self.shared.load(worker)) {
+            return self.help(buddy);
+        }
+        // At the end there is nothing to wait for, so everybody helps whoever has something left.
+        if ending && matches!(group.mode(), wirecap_core::Mode::Advanced { .. }) {
+            return group.members().iter().find_map(|&buddy| self.help(buddy));
+        }
+        None
+    }
+
+    fn help(&self, buddy: usize) -> Option<Handover> {
+        self.shared.homes[buddy].iter().find_map(|&queue| self.shared.queues[queue].capture())
+    }
+
+    /// Takes from the capture queues, in turn.
+    fn pop(&mut self) -> Option<Handover> {
+        for turn in 0..self.lanes.len() {
+            let at = (self.turn + turn) % self.lanes.len();
+            if let Some(handover) = self.lanes[at].pop() {
+                self.turn = at + 1;
+                return Some(handover);
+            }
+        }
+        None
+    }
+
+    fn deliver(&self, handover: Handover) -> Batch {
+        let queue = self.shared.queue_index(handover.pool());
+        let (packets, bytes) = (u64::from(handover.packets), u64::from(handover.bytes));
+        let state = &self.shared.workers[self.index];
+        add(&state.packets, packets);
+        add(&state.bytes, bytes);
+        add(&state.delivered[queue], packets);
+        if self.shared.queues[queue].home != self.index {
+            add(&state.offloaded_in, packets);
+        }
+        Batch::new(Arc::clone(&self.shared), queue, handover)
+    }
+
+    fn pause(&mut self, limit: Duration) {
+        let Self { shared, waiter, lanes, index, .. } = self;
+        let ready = || lanes.iter().any(|lane| lane.backlog_cells() > 0);
+        waiter.pause(limit, |limit| shared.workers[*index].doze(limit, ready));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.workers[self.index].gone.store(true, Ordering::Release);
+    }
+}

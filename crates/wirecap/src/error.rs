@@ -1,0 +1,139 @@
+//! What can go wrong between opening a capture and its end, and what to do about it.
+
+use std::io;
+
+use thiserror::Error;
+use wirecap_core::GeometryError;
+use wirecap_sys::{bpf, memory::MemoryError, netdev, xsk::XskError};
+
+/// Why a capture could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No port was named.
+    #[error("no interface to capture from; name at least one")]
+    NoPort,
+    /// A port is named twice.
+    #[error("{0} is named twice; name each interface once")]
+    PortTwice(String),
+    /// More ports or queues than chunk names can tell apart.
+    #[error("{what}: {given} is more than the {most} an engine can have")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        given: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// M, R, T or the cell size cannot be used.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The ring is no power of two, or smaller than a chunk.
+    #[error(
+        "a ring of {ring} entries cannot be used with M = {cells_per_chunk}: it must be a power of two and hold at least \
+         one whole chunk; leave it out to get one as deep as the pool"
+    )]
+    Ring {
+        /// Entries asked for.
+        ring: u32,
+        /// M.
+        cells_per_chunk: u32,
+    },
+    /// Some workers would never get a packet.
+    #[error(
+        "{workers} workers for {queues} receive queues: in basic mode a worker without a queue gets nothing; \
+         use at most {queues} workers, or advanced mode"
+    )]
+    IdleWorkers {
+        /// Workers asked for.
+        workers: usize,
+        /// Receive queues of all ports.
+        queues: usize,
+    },
+    /// No worker.
+    #[error("0 workers cannot capture anything; use at least 1")]
+    NoWorker,
+    /// A core that the process may not use.
+    #[error("core {core} cannot be used: {source}")]
+    Core {
+        /// Its number.
+        core: usize,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no such interface, or it cannot be asked.
+    #[error(transparent)]
+    Interface(#[from] netdev::Error),
+    /// The interface is down.
+    #[error("{0} is down; bring it up first: ip link set {0} up")]
+    Down(String),
+    /// The interface cannot be captured over AF_XDP as it is no Ethernet device.
+    #[error("{name} is of type {kind}; AF_XDP captures Ethernet interfaces only")]
+    NotEthernet {
+        /// Its name.
+        name: String,
+        /// Its type.
+        kind: String,
+    },
+    /// The host uses the interface.
+    #[error(
+        "{name} is used by the host ({reason}); capturing it over AF_XDP would cut the host off from it. \
+         Say xdp:{name} to take it all the same"
+    )]
+    UsedByHost {
+        /// Its name.
+        name: String,
+        /// Its address, or the bridge or bond it belongs to.
+        reason: String,
+    },
+    /// The packet memory could not be set up.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No way of attaching to the interface worked.
+    #[error("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))]
+    NoMode {
+        /// The interface.
+        name: String,
+        /// What was tried, and why it failed.
+        attempts: Vec<String>,
+    },
+    /// The process lacks a privilege.
+    #[error(
+        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK ({reason}); run as root, or \
+         once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep {program}"
+    )]
+    NotPermitted {
+        /// Which step was refused.
+        reason: String,
+        /// Path of the running program.
+        program: String,
+    },
+    /// An AF_XDP socket could not be set up.
+    #[error("{name}: {source}")]
+    Socket {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: XskError,
+    },
+    /// The XDP program could not be loaded or attached.
+    #[error("{name}: {source}")]
+    Program {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: bpf::Error,
+    },
+    /// A thread could not be started.
+    #[error("a capture thread could not be started: {0}")]
+    Thread(io::Error),
+}
+
+impl Error {
+    /// The error for a step that lacks privilege.
+    pub(crate) fn not_permitted(reason: impl ToString) -> Self {
+        let program = std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string());
+        Error::NotPermitted { reason: reason.to_string(), program }
+    }
+}

@@ -1,0 +1,81 @@
+//! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
+
+use std::os::fd::OwnedFd;
+
+use wirecap_core::{Descriptor, Pool};
+
+use super::{QueueCounts, ReceiveQueue};
+
+/// Which trouble. Each is "one in so many calls", drawn from a seeded generator; 0 is never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Nothing is received although packets wait: an interrupt that was lost.
+    pub stall: u32,
+    /// Only one packet is received although more wait.
+    pub short_batch: u32,
+    /// Free chunks are not attached: the kernel starves.
+    pub starve: u32,
+    /// The driver reports a cell that is not ours, once more besides the real ones.
+    pub foreign_cell: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct FaultQueue<Q> {
+    inner: Q,
+    faults: Faults,
+    random: u64,
+    /// Foreign cells reported so far, which the inner port has not seen.
+    pub(crate) foreign: u64,
+}
+
+impl<Q> FaultQueue<Q> {
+    pub(crate) fn new(inner: Q, faults: Faults, queue: u16) -> Self {
+        let random = (faults.seed ^ u64::from(queue)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self { inner, faults, random, foreign: 0 }
+    }
+
+    /// True once in `one_in` calls on average (xorshift; never for 0).
+    fn strikes(&mut self, one_in: u32) -> bool {
+        if one_in == 0 {
+            return false;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % u64::from(one_in) == 0
+    }
+}
+
+impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
+    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+        if self.strikes(self.faults.stall) {
+            return 0;
+        }
+        if max > 0 && self.strikes(self.faults.foreign_cell) {
+            self.foreign += 1;
+            take(Descriptor { address: u64::MAX, len: 60, more: false, timestamp_ns: 0 });
+        }
+        let max = if self.strikes(self.faults.short_batch) { max.min(1) } else { max };
+        self.inner.receive(max, take)
+    }
+
+    fn attach(&mut self, pool: &mut Pool) {
+        if !self.strikes(self.faults.starve) {
+            self.inner.attach(pool);
+        }
+    }
+
+    fn backlog(&self) -> u32 {
+        self.inner.backlog()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.inner.counts()
+    }
+
+    fn waker(&self) -> Option<OwnedFd> {
+        self.inner.waker()
+    }
+}

@@ -1,0 +1,138 @@
+//! The XDP program of a port, put together at run time.
+//!
+//! ```text
+//!   packet ──► counters[rx_queue].seen += 1
+//!              longer than a cell holds, and not split? ──► too_long += 1, drop
+//!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
+//! ```
+//!
+//! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
+//! counted by what the socket reports.
+
+use std::os::fd::BorrowedFd;
+
+use wirecap_sys::bpf::{
+    Alu, Assembler, Cond, Error, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
+    XDP_DROP, XDP_PASS, XDP_REDIRECT,
+};
+
+// Offsets in `struct xdp_md` of <linux/bpf.h>.
+const MD_DATA: i16 = 0;
+const MD_DATA_END: i16 = 4;
+const MD_RX_QUEUE_INDEX: i16 = 16;
+
+// Offsets in a value of the counters map.
+const SEEN: i16 = 0;
+const FILTERED: i16 = 8;
+const PASSED: i16 = 16;
+const TOO_LONG: i16 = 24;
+const COUNTERS_BYTES: u32 = 32;
+
+/// Counters of one queue, summed over the CPUs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProgramCounts {
+    pub(crate) seen: u64,
+    pub(crate) filtered: u64,
+    pub(crate) passed: u64,
+    pub(crate) too_long: u64,
+}
+
+/// The program of a port with its maps.
+#[derive(Debug)]
+pub(crate) struct CaptureProgram {
+    pub(crate) program: Program,
+    counters: Map,
+    sockets: Map,
+}
+
+impl CaptureProgram {
+    /// Loads the program for a port with `queues` receive queues. With `longest_frame` in bytes,
+    /// longer frames are counted and dropped; without, frames may come in several buffers.
+    pub(crate) fn load(queues: u32, longest_frame: Option<u32>) -> Result<Self, Error> {
+        let counters = Map::create(&MapSpec {
+            kind: MapKind::PerCpuArray,
+            key_size: 4,
+            value_size: COUNTERS_BYTES,
+            max_entries: queues,
+            name: "wirecap_counts",
+        })?;
+        let sockets = Map::create(&MapSpec {
+            kind: MapKind::XskMap,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues,
+            name: "wirecap_socks",
+        })?;
+        let insns = assemble(&counters, &sockets, longest_frame)?;
+        let spec = ProgramSpec {
+            frags: longest_frame.is_none(),
+            ..ProgramSpec::new(ProgramKind::Xdp, "wirecap", &insns)
+        };
+        Ok(Self { program: Program::load(&spec)?, counters, sockets })
+    }
+
+    /// From now on packets of the queue go to this socket.
+    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        self.sockets.set_socket(queue, socket)
+    }
+
+    /// The counters of a queue.
+    pub(crate) fn counts(&self, queue: u32) -> Result<ProgramCounts, Error> {
+        let values = self.counters.lookup_per_cpu(&queue.to_ne_bytes())?;
+        let sum = |offset: i16| values.sum_u64(offset as usize);
+        Ok(ProgramCounts {
+            seen: sum(SEEN),
+            filtered: sum(FILTERED),
+            passed: sum(PASSED),
+            too_long: sum(TOO_LONG),
+        })
+    }
+}
+
+fn assemble(
+    counters: &Map,
+    sockets: &Map,
+    longest_frame: Option<u32>,
+) -> Result<Vec<Insn>, Error> {
+    use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
+    let mut asm = Assembler::new();
+    let (pass, fits) = (asm.label(), asm.label());
+
+    asm.mov(R6, R1);
+    asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
+    asm.store(Size::Word, R10, -4, R7);
+    asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if(Cond::Eq, R0, 0, pass);
+    asm.mov(R8, R0);
+    count(&mut asm, R8, SEEN);
+
+    if let Some(longest) = longest_frame {
+        asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
+        asm.alu64(Alu::Sub, R2, R1);
+        asm.jump_if(Cond::Le, R2, longest as i32, fits);
+        count(&mut asm, R8, TOO_LONG);
+        asm.mov_imm(R0, XDP_DROP).exit();
+    }
+
+    asm.bind(fits);
+    asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
+    asm.call(Helper::RedirectMap);
+    let done = asm.label();
+    asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+    count(&mut asm, R8, PASSED);
+    asm.bind(done);
+    asm.exit();
+
+    // A queue beyond the map: it did not exist when the port was opened, and nobody listens to it.
+    asm.bind(pass);
+    asm.mov_imm(R0, XDP_PASS).exit();
+    asm.finish()
+}
+
+/// Adds one to a counter. The value is this CPU's own, so no atomic is needed.
+fn count(asm: &mut Assembler, counters: Reg, offset: i16) {
+    asm.load(Size::Double, Reg::R1, counters, offset);
+    asm.alu64(Alu::Add, Reg::R1, 1);
+    asm.store(Size::Double, counters, offset, Reg::R1);
+}

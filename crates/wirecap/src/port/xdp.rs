@@ -1,0 +1,317 @@
+//! The `xdp` port: an interface captured over AF_XDP.
+//!
+//! ```text
+//!   open: interface ── queues, MTU, features
+//!     try  native XDP + zero-copy ─► native XDP + copy ─► generic XDP + copy     (each failure is kept and told)
+//!       sockets of all queues, fill rings filled ─► bind ─► program loaded, sockets registered ─► link attached
+//! ```
+//!
+//! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
+//! the interface back whatever becomes of this process.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use wirecap_core::{Descriptor, Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
+use wirecap_sys::{
+    bpf::{self, Link, XdpMode},
+    memory::PacketMemory,
+    netdev::{HardwareType, Interface, Promiscuous},
+    xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError},
+};
+
+use super::{
+    QueueCounts, ReceiveQueue,
+    program::{CaptureProgram, ProgramCounts},
+};
+use crate::{Error, report::QueueMode};
+
+/// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
+const KERNEL_HEADROOM_BYTES: u32 = 256;
+/// Ethernet header and two VLAN tags, which the MTU does not count.
+const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
+/// Completion entries of a socket that only receives. The kernel insists on the ring.
+const IDLE_COMPLETION_ENTRIES: u32 = 64;
+/// How long a queue may stay busy after its last user has gone.
+const BUSY_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How to open ports of this kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct XdpOptions {
+    pub(crate) ring_entries: u32,
+    pub(crate) promiscuous: bool,
+    pub(crate) modes: Modes,
+}
+
+/// Which ways of attaching are tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Modes {
+    /// The best that works: zero-copy, copy, generic.
+    #[default]
+    Best,
+    /// Zero-copy or an error.
+    ZeroCopy,
+    /// Native XDP with one copy by the kernel.
+    Copy,
+    /// Generic XDP: works on every driver, slowly.
+    Generic,
+}
+
+impl Modes {
+    fn attempts(self) -> &'static [(XdpMode, BindMode)] {
+        const ALL: &[(XdpMode, BindMode)] = &[
+            (XdpMode::Native, BindMode::ZeroCopy),
+            (XdpMode::Native, BindMode::Copy),
+            (XdpMode::Generic, BindMode::Copy),
+        ];
+        match self {
+            Modes::Best => ALL,
+            Modes::ZeroCopy => &ALL[..1],
+            Modes::Copy => &ALL[1..2],
+            Modes::Generic => &ALL[2..],
+        }
+    }
+}
+
+/// A port, open. Dropping the link gives the interface back.
+#[derive(Debug)]
+pub(crate) struct XdpPort {
+    pub(crate) link: Option<Link>,
+    pub(crate) mode: QueueMode,
+    /// Why better modes were not taken, in words.
+    pub(crate) fallbacks: Vec<String>,
+    pub(crate) multi_buffer: bool,
+    _promiscuous: Option<Promiscuous>,
+}
+
+/// One receive queue of a port.
+#[derive(Debug)]
+pub(crate) struct XdpQueue {
+    socket: Socket,
+    program: Arc<CaptureProgram>,
+    queue: u32,
+    multi_buffer: bool,
+    /// The last counters that could be read.
+    last: ProgramCounts,
+}
+
+/// The socket of another port whose UMEM registration may be shared, with its mode.
+pub(crate) type Sharable<'a> = Option<(&'a XdpQueue, BindMode)>;
+
+/// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue.
+pub(crate) fn open(
+    interface: &Interface,
+    pools: &mut [Pool],
+    memory: &Arc<PacketMemory>,
+    options: XdpOptions,
+    sharable: Sharable<'_>,
+) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
+    check(interface)?;
+    let geometry = pools[0].geometry();
+    let multi_buffer = needs_multi_buffer(interface, geometry);
+    let promiscuous = if options.promiscuous {
+        Some(Promiscuous::enable(interface.ifindex).map_err(Error::not_permitted)?)
+    } else {
+        None
+    };
+    let mut failures = Vec::new();
+    for &(xdp_mode, bind_mode) in options.modes.attempts() {
+        let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+        match attempt.run(pools, sharable) {
+            Ok((link, queues)) => {
+                let mode = QueueMode::of(xdp_mode, queues[0].socket.mode().unwrap_or(bind_mode));
+                let port = XdpPort {
+                    link: Some(link),
+                    mode,
+                    fallbacks: failures,
+                    multi_buffer,
+                    _promiscuous: promiscuous,
+                };
+                return Ok((port, queues));
+            }
+            Err(error) if is_final(&error) => return Err(error),
+            Err(error) => {
+                failures.push(format!("{}: {error}", QueueMode::of(xdp_mode, bind_mode).as_str()));
+                pools.iter_mut().for_each(Pool::detach_unfilled);
+            }
+        }
+    }
+    Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
+}
+
+/// Whether another mode would fail in the same way.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::NotPermitted { .. } => true,
+        Error::Socket { source, .. } => matches!(
+            source,
+            XskError::Busy { .. } | XskError::MemoryLockLimit { .. } | XskError::NotSupported
+        ),
+        Error::Program { source, .. } => {
+            matches!(source, bpf::Error::Busy { .. } | bpf::Error::Rejected { .. })
+        }
+        _ => false,
+    }
+}
+
+fn check(interface: &Interface) -> Result<(), Error> {
+    let name = interface.name.clone();
+    if interface.hardware_type != HardwareType::ETHERNET {
+        return Err(Error::NotEthernet { name, kind: interface.hardware_type.to_string() });
+    }
+    if !interface.up {
+        return Err(Error::Down(name));
+    }
+    Ok(())
+}
+
+/// Longest frame that fits a cell, in bytes.
+fn cell_payload(geometry: Geometry) -> u32 {
+    geometry.cell_bytes() - KERNEL_HEADROOM_BYTES
+}
+
+/// Frames may be longer than a cell, and chunks are large enough for packets of several cells.
+fn needs_multi_buffer(interface: &Interface, geometry: Geometry) -> bool {
+    interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry)
+        && geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER
+}
+
+struct Attempt<'a> {
+    interface: &'a Interface,
+    memory: &'a Arc<PacketMemory>,
+    options: XdpOptions,
+    xdp_mode: XdpMode,
+    bind_mode: BindMode,
+    multi_buffer: bool,
+}
+
+impl Attempt<'_> {
+    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Link, Vec<XdpQueue>), Error> {
+        let geometry = pools[0].geometry();
+        let queues = self.interface.queues.max.max(self.interface.queues.current);
+        let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
+        let program = CaptureProgram::load(queues, longest).map_err(|source| self.program_error(source))?;
+        let program = Arc::new(program);
+
+        // Another port's registration serves if it has the mode that is wanted here; sharing would
+        // impose its mode otherwise. Multi-buffer is part of the registration, too.
+        let other = sharable.filter(|&(_, mode)| mode == self.bind_mode && !self.multi_buffer);
+        let mut opened: Vec<XdpQueue> = Vec::with_capacity(pools.len());
+        for pool in pools.iter_mut() {
+            let share = match opened.first().or(other.map(|(queue, _)| queue)) {
+                Some(first) => UmemShare::With(&first.socket),
+                None => UmemShare::Register,
+            };
+            let socket = self.open_socket(pool, share).map_err(|source| self.socket_error(source))?;
+            let queue = u32::from(pool.id().ring_id);
+            program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
+            let (program, last) = (Arc::clone(&program), ProgramCounts::default());
+            let multi_buffer = self.multi_buffer;
+            opened.push(XdpQueue { socket, program, queue, multi_buffer, last });
+        }
+        let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
+            .map_err(|source| self.program_error(source))?;
+        Ok((link, opened))
+    }
+
+    fn open_socket(&self, pool: &mut Pool, share: UmemShare<'_>) -> Result<Socket, XskError> {
+        let entries = self.options.ring_entries;
+        let config = SocketConfig {
+            ifindex: self.interface.ifindex,
+            queue_id: u32::from(pool.id().ring_id),
+            cell_bytes: pool.geometry().cell_bytes(),
+            headroom: 0,
+            rings: RingSizes { fill: entries, completion: IDLE_COMPLETION_ENTRIES, rx: entries, tx: 0 },
+            multi_buffer: self.multi_buffer,
+        };
+        let mut socket = Socket::create(self.memory, config, share)?;
+        attach_to(&mut socket, pool);
+        socket.bind(self.bind_mode, share, BUSY_PATIENCE)?;
+        Ok(socket)
+    }
+
+    fn program_error(&self, source: bpf::Error) -> Error {
+        match source {
+            bpf::Error::NotPermitted { .. } => Error::not_permitted(source),
+            source => Error::Program { name: self.interface.name.clone(), source },
+        }
+    }
+
+    fn socket_error(&self, source: XskError) -> Error {
+        match source {
+            XskError::NotPermitted => Error::not_permitted(source),
+            source => Error::Socket { name: self.interface.name.clone(), source },
+        }
+    }
+}
+
+/// Puts the pool's free chunks into the fill ring, published at once.
+fn attach_to(socket: &mut Socket, pool: &mut Pool) -> u32 {
+    let mut batch = socket.fill.batch();
+    let room = batch.room();
+    pool.attach(room, |cell| {
+        batch.push(cell);
+    })
+}
+
+impl XdpQueue {
+    /// Whether another port may use this one's UMEM registration: it would inherit that packets come
+    /// in several parts.
+    pub(crate) fn can_share(&self) -> bool {
+        !self.multi_buffer
+    }
+
+    /// The mode the kernel reports for this queue.
+    pub(crate) fn bind_mode(&self) -> BindMode {
+        self.socket.mode().unwrap_or(BindMode::Copy)
+    }
+}
+
+impl ReceiveQueue for XdpQueue {
+    #[inline]
+    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+        let Some(rx) = &mut self.socket.rx else { return 0 };
+        rx.consume(max, |entry: RingDescriptor| {
+            take(Descriptor { address: entry.address, len: entry.len, more: entry.more(), timestamp_ns: 0 });
+        })
+    }
+
+    fn attach(&mut self, pool: &mut Pool) {
+        if attach_to(&mut self.socket, pool) > 0 {
+            self.socket.wake_receiver();
+        }
+    }
+
+    fn backlog(&self) -> u32 {
+        let filled = self.socket.rx.as_ref().map_or(0, |rx| rx.filled());
+        if filled == 0 {
+            // The driver may have asked to be woken after we had last looked: it found the fill ring
+            // empty just before we filled it. Without this it would sleep for ever.
+            self.socket.wake_receiver();
+        }
+        filled
+    }
+
+    fn counts(&self) -> QueueCounts {
+        let program = self.program.counts(self.queue).unwrap_or(self.last);
+        let socket = self.socket.statistics().unwrap_or_default();
+        QueueCounts {
+            seen: program.seen,
+            filtered: program.filtered,
+            passed: program.passed,
+            too_long: program.too_long,
+            // In copy mode each packet without a cell counts here once; frames that are too long,
+            // which the kernel would count here as well, do not get past the program.
+            no_free_cell: socket.rx_dropped,
+            rx_ring_full: socket.rx_ring_full,
+            refused_cells: socket.rx_invalid_descs,
+        }
+    }
+
+    fn waker(&self) -> Option<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned().ok()
+    }
+}

@@ -1,0 +1,165 @@
+//! What a capture did: modes, the account of every queue, the load of every worker.
+
+use serde::Serialize;
+use wirecap_core::{Lost, QueueAccount};
+use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
+
+/// How packets get from the NIC into cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueMode {
+    /// The driver writes into the cells.
+    ZeroCopy,
+    /// Native XDP; the kernel copies each packet once.
+    Copy,
+    /// Generic XDP; the kernel makes a socket buffer of each packet and copies it.
+    Generic,
+    /// No NIC: the `null` port.
+    Memory,
+}
+
+impl QueueMode {
+    pub(crate) fn of(xdp: XdpMode, bind: BindMode) -> Self {
+        match (xdp, bind) {
+            (XdpMode::Native, BindMode::ZeroCopy) => QueueMode::ZeroCopy,
+            (XdpMode::Native, BindMode::Copy) => QueueMode::Copy,
+            (XdpMode::Generic, _) => QueueMode::Generic,
+        }
+    }
+
+    /// The name used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueueMode::ZeroCopy => "zero-copy",
+            QueueMode::Copy => "copy",
+            QueueMode::Generic => "generic",
+            QueueMode::Memory => "memory",
+        }
+    }
+
+    /// In words, for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            QueueMode::ZeroCopy => "native XDP, zero-copy: the NIC writes into the cells",
+            QueueMode::Copy => "native XDP, copy: the kernel copies each packet into its cell",
+            QueueMode::Generic => "generic XDP, copy: works with every driver, slowly",
+            QueueMode::Memory => "memory only",
+        }
+    }
+}
+
+/// One receive queue, in packets since the start.
+#[derive(Debug, Clone, Serialize)]
+pub struct QueueReport {
+    /// The queue's number on its NIC.
+    pub queue: u16,
+    /// How its packets are captured.
+    pub mode: QueueMode,
+    /// Packets that reached the port.
+    pub seen: u64,
+    /// Packets the filter did not want.
+    pub filtered: u64,
+    /// Packets left to the host.
+    pub passed: u64,
+    /// Packets given to workers.
+    pub delivered: u64,
+    /// Packets lost.
+    pub lost: Lost,
+    /// What no term explains: 0 at the end, packets on their way before.
+    pub unexplained: i64,
+    /// Cells in use now, in percent of the pool.
+    pub pool_used_percent: f64,
+    /// Recycled cells that were refused; 0 unless there is a defect.
+    pub refused: u64,
+}
+
+/// One port.
+#[derive(Debug, Clone, Serialize)]
+pub struct PortReport {
+    /// Name of the interface.
+    pub name: String,
+    /// Its driver.
+    pub driver: String,
+    /// Why a better mode than the one in use was not taken, a line for each.
+    pub fallbacks: Vec<String>,
+    /// Whether packets larger than a cell arrive in several parts.
+    pub multi_buffer: bool,
+    /// NUMA node of the NIC and of its pools, if there is one.
+    pub numa_node: Option<u32>,
+    /// Whether the interface is gone.
+    pub removed: bool,
+    /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say.
+    pub dropped_before_xdp: u64,
+    /// Its receive queues.
+    pub queues: Vec<QueueReport>,
+}
+
+/// One worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WorkerReport {
+    /// Packets it was given.
+    pub packets: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Packets it took over from buddies.
+    pub offloaded_in: u64,
+    /// Packets of its own queues that buddies took over.
+    pub offloaded_out: u64,
+    /// Core it is bound to, if any.
+    pub core: Option<usize>,
+}
+
+/// The memory of a capture, in bytes.
+#[derive(Debug, Clone, Serialize)]
+pub struct MemoryReport {
+    /// Packet memory: queues × R × M × cell size.
+    pub cells_bytes: u64,
+    /// Which pages it is on, in words.
+    pub pages: String,
+}
+
+/// Everything there is to say about a capture.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Since it was opened.
+    pub seconds: f64,
+    /// The ports.
+    pub ports: Vec<PortReport>,
+    /// The workers.
+    pub workers: Vec<WorkerReport>,
+    /// The memory.
+    pub memory: MemoryReport,
+}
+
+impl Report {
+    /// The accounts of all queues added up.
+    pub fn total(&self) -> QueueAccount {
+        let mut total = QueueAccount::default();
+        for queue in self.ports.iter().flat_map(|port| &port.queues) {
+            total += queue.account();
+        }
+        total
+    }
+
+    /// The fullest pool, in percent.
+    pub fn pool_used_percent(&self) -> f64 {
+        self.ports
+            .iter()
+            .flat_map(|port| &port.queues)
+            .map(|queue| queue.pool_used_percent)
+            .fold(0.0, f64::max)
+    }
+}
+
+impl QueueReport {
+    /// The account of the queue.
+    pub fn account(&self) -> QueueAccount {
+        QueueAccount {
+            seen: self.seen,
+            filtered: self.filtered,
+            passed: self.passed,
+            delivered: self.delivered,
+            lost: self.lost,
+        }
+    }
+}
