@@ -18,9 +18,10 @@ pub const MAX_CHUNKS_PER_POOL: u32 = 1 << 18;
 /// Most cells a pool may have: the kernel's rings are a power of two of at most this many entries
 /// here (64 MiB of ring for the receive side).
 pub const MAX_CELLS_PER_POOL: u64 = 1 << 22;
-/// Smallest chunk that may hold packets of several cells. The kernel makes at most 18 parts of a
-/// packet (`MAX_SKB_FRAGS` + 1), so that such a packet then lies in two chunks at most.
-pub const MIN_CELLS_PER_CHUNK_MULTI_BUFFER: u32 = 32;
+/// Smallest chunk that may hold packets of several cells. The kernel takes packets of up to
+/// `MAX_SKB_FRAGS` + 1 = 18 pages of 4 KiB, which are 42 cells of 2 KiB; with this many cells in a
+/// chunk such a packet lies in two chunks at most.
+pub const MIN_CELLS_PER_CHUNK_MULTI_BUFFER: u32 = 64;
 
 /// The sizes of one pool. Every pool of an engine has the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

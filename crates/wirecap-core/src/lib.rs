@@ -42,9 +42,9 @@ pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use geometry::{Geometry, GeometryError, Mode};
 pub use group::{BuddyGroup, Load};
-pub use pool::{Pool, PoolLevels, Refused};
+pub use pool::{Filler, Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
-pub use slots::{Descriptor, SlotTable};
+pub use slots::{Descriptor, Filled, SlotTable};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

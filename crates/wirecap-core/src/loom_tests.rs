@@ -122,7 +122,7 @@ fn loom_chunk_hand_over() {
             pool.attach(1, |_| ());
             if pool.space() > 0 {
                 filled += 1;
-                assert!(pool.fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
+                assert!(pool.filler().unwrap().fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
                 producer.push(pool.hand_over().unwrap()).unwrap();
             }
             thread::yield_now();

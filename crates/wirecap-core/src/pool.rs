@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::{
     chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId},
     geometry::Geometry,
-    slots::{Descriptor, SlotTable},
+    slots::{Descriptor, Slot, SlotTable},
     sync::Arc,
 };
 
@@ -169,9 +169,8 @@ impl Pool {
         let mut given = 0;
         while room - given >= cells {
             let Some(chunk_id) = self.free.pop() else { break };
-            let first = self.slots.index(chunk_id, 0);
-            for index in first..first + cells as usize {
-                fill_ring(self.slots.address(index) & cell_start);
+            for slot in self.slots.chunk(chunk_id) {
+                fill_ring(slot.address() & cell_start);
             }
             self.chunks[chunk_id as usize].state = ChunkState::Attached;
             self.attached.push_back(chunk_id);
@@ -186,29 +185,19 @@ impl Pool {
         if self.attached.is_empty() { 0 } else { self.geometry.cells_per_chunk() - self.filling.filled }
     }
 
-    /// Takes a cell that the kernel filled. Returns whether it was one of this pool's; one that was
-    /// not is counted and left alone.
-    ///
-    /// # Panics
-    /// When there is no [`Pool::space`].
+    /// Opens the oldest attached chunk for filling. `None` when no chunk is attached.
     #[inline]
-    pub fn fill(&mut self, descriptor: Descriptor) -> bool {
-        if descriptor.address.wrapping_sub(self.base) >= self.geometry.pool_bytes() {
-            self.foreign += 1;
-            return false;
-        }
-        assert!(self.filling.filled < self.geometry.cells_per_chunk(), "no space");
-        let index = self.slots.index(self.attached[0], self.filling.filled);
-        self.slots.set(index, descriptor);
-        self.filling.filled += 1;
-        self.waiting.begun_bytes += descriptor.len;
-        if !descriptor.more {
-            self.filling.complete = self.filling.filled;
-            self.captured_packets += 1;
-            self.waiting.packets += 1;
-            self.waiting.bytes += std::mem::take(&mut self.waiting.begun_bytes);
-        }
-        true
+    pub fn filler(&mut self) -> Option<Filler<'_>> {
+        let &chunk_id = self.attached.front()?;
+        Some(Filler {
+            slots: self.slots.chunk(chunk_id),
+            base: self.base,
+            bytes: self.geometry.pool_bytes(),
+            filling: &mut self.filling,
+            waiting: &mut self.waiting,
+            captured_packets: &mut self.captured_packets,
+            foreign: &mut self.foreign,
+        })
     }
 
     /// Takes attached chunks back whose cells were never filled, because the socket they were given
@@ -352,6 +341,49 @@ impl Pool {
     /// unless a driver is broken.
     pub fn foreign(&self) -> u64 {
         self.foreign
+    }
+}
+
+/// Takes cells that the kernel filled into the slots of one chunk.
+#[derive(Debug)]
+pub struct Filler<'p> {
+    slots: &'p [Slot],
+    base: u64,
+    bytes: u64,
+    filling: &'p mut Filling,
+    waiting: &'p mut Waiting,
+    captured_packets: &'p mut u64,
+    foreign: &'p mut u64,
+}
+
+impl Filler<'_> {
+    /// How many cells can be filled before [`Pool::hand_over`] must be called.
+    #[inline]
+    pub fn space(&self) -> u32 {
+        self.slots.len() as u32 - self.filling.filled
+    }
+
+    /// Takes a filled cell. Returns whether it was one of this pool's and there was space; one that
+    /// was not is counted and left alone.
+    #[inline]
+    pub fn fill(&mut self, descriptor: Descriptor) -> bool {
+        let slot = match self.slots.get(self.filling.filled as usize) {
+            Some(slot) if descriptor.address.wrapping_sub(self.base) < self.bytes => slot,
+            _ => {
+                *self.foreign += 1;
+                return false;
+            }
+        };
+        slot.set(descriptor);
+        self.filling.filled += 1;
+        self.waiting.begun_bytes += descriptor.len;
+        if !descriptor.more {
+            self.filling.complete = self.filling.filled;
+            *self.captured_packets += 1;
+            self.waiting.packets += 1;
+            self.waiting.bytes += std::mem::take(&mut self.waiting.begun_bytes);
+        }
+        true
     }
 }
 

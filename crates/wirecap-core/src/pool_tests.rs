@@ -23,7 +23,7 @@ impl Kernel {
 
     fn receive(&mut self, pool: &mut Pool, more: bool) {
         let address = self.fill_ring.pop_front().expect("a cell") + 256;
-        assert!(pool.fill(Descriptor { address, len: 60, more, timestamp_ns: 7 }));
+        assert!(pool.filler().unwrap().fill(Descriptor { address, len: 60, more, timestamp_ns: 7 }));
     }
 }
 
@@ -147,7 +147,7 @@ fn a_descriptor_that_is_not_ours_is_counted_and_left_alone() {
     let (mut pool, mut kernel) = (pool(4, 1), Kernel::default());
     kernel.attach(&mut pool, 4);
     for address in [0, BASE - 1, BASE + 4 * 2048, u64::MAX] {
-        assert!(!pool.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
+        assert!(!pool.filler().unwrap().fill(Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
     }
     assert_eq!((pool.foreign(), pool.captured_packets()), (4, 0));
 }
@@ -207,7 +207,7 @@ proptest! {
                     if pool.space() > 0 {
                         let address = kernel.remove(at.index(kernel.len()));
                         let descriptor = Descriptor { address: address + 256, len: 60, more, timestamp_ns: 0 };
-                        prop_assert!(pool.fill(descriptor));
+                        prop_assert!(pool.filler().unwrap().fill(descriptor));
                         begun = if more { begun + 1 } else { 0 };
                     }
                 }
@@ -251,7 +251,7 @@ proptest! {
         loop {
             while pool.space() > 0 {
                 let address = kernel.pop().unwrap();
-                let _ = pool.fill(Descriptor { address, len: 1, more: false, timestamp_ns: 0 });
+                let _ = pool.filler().unwrap().fill(Descriptor { address, len: 1, more: false, timestamp_ns: 0 });
             }
             if let Some(handover) = pool.hand_over() {
                 held.extend(handover.lead);

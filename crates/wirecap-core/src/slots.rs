@@ -38,7 +38,7 @@ pub struct Descriptor {
 const MORE: u64 = 1 << 32;
 
 #[derive(Debug)]
-struct Slot {
+pub(crate) struct Slot {
     /// Written by the pool's owner. Relaxed: published by the capture queue's release store, or
     /// read by the thread that wrote it.
     address: AtomicU64,
@@ -72,33 +72,75 @@ impl SlotTable {
         (chunk_id * self.cells_per_chunk + slot) as usize
     }
 
-    #[inline]
-    pub(crate) fn set(&self, index: usize, descriptor: Descriptor) {
-        let slot = &self.slots[index];
-        slot.address.store(descriptor.address, Ordering::Relaxed);
-        slot.length
-            .store(u64::from(descriptor.len) | if descriptor.more { MORE } else { 0 }, Ordering::Relaxed);
-        slot.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
+    /// The slots of a chunk.
+    pub(crate) fn chunk(&self, chunk_id: u32) -> &[Slot] {
+        let first = self.index(chunk_id, 0);
+        &self.slots[first..first + self.cells_per_chunk as usize]
     }
 
+    /// The filled cells of a range, or `None` when it reaches past the end of the table, which only
+    /// a range of another pool does.
     #[inline]
-    pub(crate) fn address(&self, index: usize) -> u64 {
-        self.slots[index].address.load(Ordering::Relaxed)
+    pub fn range(&self, range: &ChunkRange) -> Option<Filled<'_>> {
+        let first = self.index(range.chunk().chunk_id, range.first());
+        let slots = self.slots.get(first..first + range.count() as usize)?;
+        Some(Filled { slots })
     }
 
     /// The filled cell number `offset` of a range, or `None` past its end.
-    #[inline]
     pub fn get(&self, range: &ChunkRange, offset: u32) -> Option<Descriptor> {
-        if offset >= range.count() {
-            return None;
-        }
-        let slot = self.slots.get(self.index(range.chunk().chunk_id, range.first() + offset))?;
-        let length = slot.length.load(Ordering::Relaxed);
-        Some(Descriptor {
-            address: slot.address.load(Ordering::Relaxed),
+        self.range(range)?.slots.get(offset as usize).map(Slot::get)
+    }
+}
+
+impl Slot {
+    #[inline]
+    pub(crate) fn set(&self, descriptor: Descriptor) {
+        self.address.store(descriptor.address, Ordering::Relaxed);
+        let more = if descriptor.more { MORE } else { 0 };
+        self.length.store(u64::from(descriptor.len) | more, Ordering::Relaxed);
+        self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> u64 {
+        self.address.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn get(&self) -> Descriptor {
+        let length = self.length.load(Ordering::Relaxed);
+        Descriptor {
+            address: self.address(),
             len: length as u32,
             more: length & MORE != 0,
-            timestamp_ns: slot.timestamp_ns.load(Ordering::Relaxed),
-        })
+            timestamp_ns: self.timestamp_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The filled cells of a range, in order.
+#[derive(Debug, Clone)]
+pub struct Filled<'s> {
+    slots: &'s [Slot],
+}
+
+impl Filled<'_> {
+    /// Where the cell lies that comes `ahead` places after the next one, if there is one: for
+    /// fetching it into the cache in time.
+    #[inline]
+    pub fn address_ahead(&self, ahead: usize) -> Option<u64> {
+        self.slots.get(ahead).map(Slot::address)
+    }
+}
+
+impl Iterator for Filled<'_> {
+    type Item = Descriptor;
+
+    #[inline]
+    fn next(&mut self) -> Option<Descriptor> {
+        let (next, rest) = self.slots.split_first()?;
+        self.slots = rest;
+        Some(next.get())
     }
 }

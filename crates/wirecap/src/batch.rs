@@ -7,7 +7,8 @@
 
 use std::{fmt, sync::Arc};
 
-use wirecap_core::{ChunkRange, Handover};
+use wirecap_core::{ChunkRange, Descriptor, Handover};
+use wirecap_sys::memory::{CellReader, Cells};
 
 use crate::engine::Shared;
 
@@ -70,7 +71,8 @@ impl Batch {
             Some(lead) => (lead, Some(&handover.range)),
             None => (&handover.range, None),
         };
-        let cursor = Cursor { batch: self, range, offset: 0, rest };
+        let reader = &self.shared.queues[self.queue].reader;
+        let cursor = Cursor { cells: reader.cells(range), reader, rest };
         Packets { cursor, number: handover.first_number, left: handover.packets }
     }
 }
@@ -104,30 +106,20 @@ impl Drop for Batch {
 /// A place in the cells of a batch.
 #[derive(Clone)]
 struct Cursor<'b> {
-    batch: &'b Batch,
-    range: &'b ChunkRange,
-    offset: u32,
+    cells: Cells<'b>,
+    reader: &'b CellReader,
+    /// The range that follows when `cells` is a lead.
     rest: Option<&'b ChunkRange>,
-}
-
-/// One cell's worth of a packet.
-struct Part<'b> {
-    bytes: &'b [u8],
-    more: bool,
-    timestamp_ns: u64,
 }
 
 impl<'b> Cursor<'b> {
     #[inline]
-    fn next_part(&mut self) -> Option<Part<'b>> {
-        if self.offset == self.range.count() {
-            self.range = self.rest.take()?;
-            self.offset = 0;
+    fn next_part(&mut self) -> Option<(Descriptor, &'b [u8])> {
+        if let Some(part) = self.cells.next() {
+            return Some(part);
         }
-        let reader = &self.batch.shared.queues[self.batch.queue].reader;
-        let (descriptor, bytes) = reader.get(self.range, self.offset)?;
-        self.offset += 1;
-        Some(Part { bytes, more: descriptor.more, timestamp_ns: descriptor.timestamp_ns })
+        self.cells = self.reader.cells(self.rest.take()?);
+        self.cells.next()
     }
 }
 
@@ -144,19 +136,19 @@ impl<'b> Iterator for Packets<'b> {
 
     #[inline]
     fn next(&mut self) -> Option<Packet<'b>> {
-        let part = self.cursor.next_part()?;
-        let rest = part.more.then(|| self.cursor.clone());
-        let mut len = part.bytes.len();
-        let mut more = part.more;
+        let (descriptor, first) = self.cursor.next_part()?;
+        let rest = descriptor.more.then(|| self.cursor.clone());
+        let mut len = first.len();
+        let mut more = descriptor.more;
         while more {
-            let Some(part) = self.cursor.next_part() else { break };
-            len += part.bytes.len();
-            more = part.more;
+            let Some((descriptor, bytes)) = self.cursor.next_part() else { break };
+            len += bytes.len();
+            more = descriptor.more;
         }
         let number = self.number;
         self.number += 1;
         self.left = self.left.saturating_sub(1);
-        Some(Packet { first: part.bytes, rest, len, timestamp_ns: part.timestamp_ns, number })
+        Some(Packet { first, rest, len, timestamp_ns: descriptor.timestamp_ns, number })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -230,10 +222,10 @@ impl<'b> Iterator for Parts<'b> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        let part = self.rest.as_mut()?.next_part()?;
-        if !part.more {
+        let (descriptor, bytes) = self.rest.as_mut()?.next_part()?;
+        if !descriptor.more {
             self.rest = None;
         }
-        Some(part.bytes)
+        Some(bytes)
     }
 }

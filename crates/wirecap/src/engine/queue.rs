@@ -105,15 +105,15 @@ impl QueueOwner {
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
     /// cells were filled.
     pub(crate) fn receive(&mut self) -> u32 {
-        let space = self.pool.space();
+        let Some(mut filler) = self.pool.filler() else { return 0 };
+        let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {
             return 0;
         }
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
         let mut timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
-        let pool = &mut self.pool;
         let received = self.source.receive(space, |descriptor: Descriptor| {
-            pool.fill(Descriptor { timestamp_ns, ..descriptor });
+            filler.fill(Descriptor { timestamp_ns, ..descriptor });
             // All parts of a packet have the time of the packet.
             timestamp_ns += u64::from(!descriptor.more);
         });
