@@ -211,7 +211,10 @@ mod tests {
                 for _ in 0..=round % 4 {
                     let Some(got) = consumer.pop() else { break };
                     assert_eq!(got.range, handover(next_out, false).range);
-                    assert_eq!((got.first_number, got.packets, got.bytes), (u64::from(next_out) * 10, 2, 120));
+                    assert_eq!(
+                        (got.first_number, got.packets, got.bytes),
+                        (u64::from(next_out) * 10, 2, 120)
+                    );
                     next_out += 1;
                 }
             }

@@ -36,7 +36,9 @@ pub struct Geometry {
 #[non_exhaustive]
 pub enum GeometryError {
     /// M is not a power of two.
-    #[error("M (cells per chunk) is {given}, but must be a power of two from 1 to {MAX_CELLS_PER_CHUNK}; try {hint}")]
+    #[error(
+        "M (cells per chunk) is {given}, but must be a power of two from 1 to {MAX_CELLS_PER_CHUNK}; try {hint}"
+    )]
     CellsPerChunk {
         /// What was asked for.
         given: u32,
@@ -171,10 +173,7 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_work_are_refused_with_a_hint() {
-        assert_eq!(
-            Geometry::new(100, 8, 2048),
-            Err(GeometryError::CellsPerChunk { given: 100, hint: 128 })
-        );
+        assert_eq!(Geometry::new(100, 8, 2048), Err(GeometryError::CellsPerChunk { given: 100, hint: 128 }));
         assert_eq!(Geometry::new(0, 8, 2048), Err(GeometryError::CellsPerChunk { given: 0, hint: 1 }));
         assert_eq!(
             Geometry::new(1 << 20, 8, 2048),

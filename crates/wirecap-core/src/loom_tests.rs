@@ -122,7 +122,9 @@ fn loom_chunk_hand_over() {
             pool.attach(1, |_| ());
             if pool.space() > 0 {
                 filled += 1;
-                assert!(pool.filler().unwrap().fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
+                let mut filler = pool.filler().unwrap();
+                assert!(filler.fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
+                filler.finish();
                 producer.push(pool.hand_over().unwrap()).unwrap();
             }
             thread::yield_now();

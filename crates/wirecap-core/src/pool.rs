@@ -193,10 +193,16 @@ impl Pool {
             slots: self.slots.chunk(chunk_id),
             base: self.base,
             bytes: self.geometry.pool_bytes(),
-            filling: &mut self.filling,
-            waiting: &mut self.waiting,
-            captured_packets: &mut self.captured_packets,
-            foreign: &mut self.foreign,
+            filled: self.filling.filled,
+            bytes_filled: 0,
+            any_more: false,
+            foreign: 0,
+            pool: Counters {
+                filling: &mut self.filling,
+                waiting: &mut self.waiting,
+                captured_packets: &mut self.captured_packets,
+                foreign: &mut self.foreign,
+            },
         })
     }
 
@@ -345,11 +351,25 @@ impl Pool {
 }
 
 /// Takes cells that the kernel filled into the slots of one chunk.
+///
+/// It keeps what changes with each cell in values of its own, which the compiler holds in registers,
+/// and adds them to the pool's in [`Filler::finish`].
 #[derive(Debug)]
+#[must_use = "the cells count as filled only after finish()"]
 pub struct Filler<'p> {
     slots: &'p [Slot],
     base: u64,
     bytes: u64,
+    filled: u32,
+    bytes_filled: u32,
+    any_more: bool,
+    foreign: u64,
+    pool: Counters<'p>,
+}
+
+/// The counters of the pool that a [`Filler`] changes.
+#[derive(Debug)]
+struct Counters<'p> {
     filling: &'p mut Filling,
     waiting: &'p mut Waiting,
     captured_packets: &'p mut u64,
@@ -360,30 +380,53 @@ impl Filler<'_> {
     /// How many cells can be filled before [`Pool::hand_over`] must be called.
     #[inline]
     pub fn space(&self) -> u32 {
-        self.slots.len() as u32 - self.filling.filled
+        self.slots.len() as u32 - self.filled
     }
 
     /// Takes a filled cell. Returns whether it was one of this pool's and there was space; one that
     /// was not is counted and left alone.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, descriptor: Descriptor) -> bool {
-        let slot = match self.slots.get(self.filling.filled as usize) {
-            Some(slot) if descriptor.address.wrapping_sub(self.base) < self.bytes => slot,
-            _ => {
-                *self.foreign += 1;
-                return false;
-            }
+        let ours = descriptor.address.wrapping_sub(self.base) < self.bytes;
+        let Some(slot) = self.slots.get(self.filled as usize).filter(|_| ours) else {
+            self.foreign += 1;
+            return false;
         };
         slot.set(descriptor);
-        self.filling.filled += 1;
-        self.waiting.begun_bytes += descriptor.len;
-        if !descriptor.more {
-            self.filling.complete = self.filling.filled;
-            *self.captured_packets += 1;
-            self.waiting.packets += 1;
-            self.waiting.bytes += std::mem::take(&mut self.waiting.begun_bytes);
-        }
+        self.filled += 1;
+        self.bytes_filled += descriptor.len;
+        self.any_more |= descriptor.more;
         true
+    }
+
+    /// Makes what was filled known to the pool.
+    #[inline]
+    pub fn finish(mut self) {
+        let Counters { filling, waiting, captured_packets, foreign } = &mut self.pool;
+        **foreign += self.foreign;
+        let first = std::mem::replace(&mut filling.filled, self.filled);
+        if self.any_more || waiting.begun_bytes > 0 {
+            return self.finish_parts(first);
+        }
+        filling.complete = self.filled;
+        waiting.packets += self.filled - first;
+        waiting.bytes += self.bytes_filled;
+        **captured_packets += u64::from(self.filled - first);
+    }
+
+    /// Some packets came in several parts: looks for where they end.
+    fn finish_parts(self, first: u32) {
+        let Counters { filling, waiting, captured_packets, .. } = self.pool;
+        for (index, slot) in self.slots.iter().enumerate().take(self.filled as usize).skip(first as usize) {
+            let descriptor = slot.get();
+            waiting.begun_bytes += descriptor.len;
+            if !descriptor.more {
+                filling.complete = index as u32 + 1;
+                *captured_packets += 1;
+                waiting.packets += 1;
+                waiting.bytes += std::mem::take(&mut waiting.begun_bytes);
+            }
+        }
     }
 }
 

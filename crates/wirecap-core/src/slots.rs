@@ -108,7 +108,7 @@ impl Slot {
     }
 
     #[inline]
-    fn get(&self) -> Descriptor {
+    pub(crate) fn get(&self) -> Descriptor {
         let length = self.length.load(Ordering::Relaxed);
         Descriptor {
             address: self.address(),

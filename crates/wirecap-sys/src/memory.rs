@@ -116,7 +116,11 @@ impl PacketMemory {
     ///
     /// # Errors
     /// [`MemoryError::Exhausted`] when the rest is too small.
-    pub fn carve(self: &Arc<Self>, id: PoolId, geometry: Geometry) -> Result<(Pool, CellReader), MemoryError> {
+    pub fn carve(
+        self: &Arc<Self>,
+        id: PoolId,
+        geometry: Geometry,
+    ) -> Result<(Pool, CellReader), MemoryError> {
         let bytes = geometry.pool_bytes();
         let base = self
             .carved
@@ -323,7 +327,9 @@ mod tests {
         assert!(cells.iter().all(|cell| !other_cells.contains(cell)));
 
         assert!(memory.write(cells[0] + 256, b"hello"));
-        assert!(pool.filler().unwrap().fill(Descriptor { address: cells[0] + 256, len: 5, more: false, timestamp_ns: 1 }));
+        let mut filler = pool.filler().unwrap();
+        assert!(filler.fill(Descriptor { address: cells[0] + 256, len: 5, more: false, timestamp_ns: 1 }));
+        filler.finish();
         let handover = pool.hand_over().unwrap();
         let read: Vec<_> = reader.cells(&handover.range).map(|(_, bytes)| bytes).collect();
         assert_eq!(read, [b"hello"]);

@@ -195,10 +195,9 @@ impl Builder {
 
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * queues as u64)?);
         let mut pools = carve(&memory, geometry, &sources)?;
-        memory.populate().map_err(|source| wirecap_sys::memory::MemoryError::Map {
-            needed: memory.len(),
-            source,
-        })?;
+        memory
+            .populate()
+            .map_err(|source| wirecap_sys::memory::MemoryError::Map { needed: memory.len(), source })?;
 
         let options = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
@@ -338,9 +337,7 @@ impl Source {
         let (port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Interface(interface) => {
                 let sharable = others.iter().find_map(|queues| match queues.first() {
-                    Some((AnyQueue::Xdp(queue), ..)) if queue.can_share() => {
-                        Some((queue, queue.bind_mode()))
-                    }
+                    Some((AnyQueue::Xdp(queue), ..)) if queue.can_share() => Some((queue, queue.bind_mode())),
                     _ => None,
                 });
                 let (port, queues) = xdp::open(interface, &mut pools, memory, options, sharable)?;
@@ -372,10 +369,10 @@ fn check_host(interface: &Interface) -> Result<(), Error> {
         first.map(|address| format!("address {}/{}", address.address, address.prefix_length))
     } else {
         interface.master.map(|master| match netdev::interfaces() {
-            Ok(all) => all
-                .iter()
-                .find(|other| other.ifindex == master)
-                .map_or_else(|| "member of another interface".into(), |other| format!("member of {}", other.name)),
+            Ok(all) => all.iter().find(|other| other.ifindex == master).map_or_else(
+                || "member of another interface".into(),
+                |other| format!("member of {}", other.name),
+            ),
             Err(_) => "member of another interface".into(),
         })
     };

@@ -16,9 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{
-    BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Lost, Mode, capture_queue,
-};
+use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Lost, Mode, capture_queue};
 use wirecap_sys::{
     memory::PacketMemory,
     netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
@@ -138,9 +136,10 @@ impl Capture {
         let pull = builder.dispatch == Dispatch::Pull;
         let threads = if pull { 0 } else { builder.capture_threads.clamp(1, queue_count) };
 
-        // Room for all full chunks of the queues a capture thread serves, and for what it hands over
-        // in part: see the rule in `capture_thread`.
-        let lane_room = parts.geometry.chunks_per_pool() as usize * queue_count.div_ceil(threads.max(1)) + 4;
+        // Room for all full chunks of the queues a capture thread serves, each with a lead, and for
+        // what it hands over in part: see the rule in `capture_thread`.
+        let served = queue_count.div_ceil(threads.max(1));
+        let lane_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
         let mut producers: Vec<Vec<CaptureProducer>> = (0..threads).map(|_| Vec::new()).collect();
         let mut consumers: Vec<Vec<CaptureConsumer>> = (0..workers).map(|_| Vec::new()).collect();
         let mut gauges = vec![Vec::new(); workers];
@@ -195,7 +194,8 @@ impl Capture {
             let core = core(&builder.capture_cores, index);
             let thread = CaptureThread::new(&capture.shared, core, served, lanes);
             let name = format!("wirecap-cap-{index}");
-            let handle = thread::Builder::new().name(name).spawn(move || thread.run()).map_err(Error::Thread)?;
+            let handle =
+                thread::Builder::new().name(name).spawn(move || thread.run()).map_err(Error::Thread)?;
             capture.threads.push(handle);
         }
         Ok(capture)
@@ -217,7 +217,8 @@ impl Capture {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = Vec::new();
         while let Ok(Some(event)) = changes.next_event() {
-            let Some(port) = ports.iter_mut().find(|port| port.ifindex.is_some() && port.ifindex == event.ifindex())
+            let Some(port) =
+                ports.iter_mut().find(|port| port.ifindex.is_some() && port.ifindex == event.ifindex())
             else {
                 continue;
             };
@@ -226,7 +227,9 @@ impl Capture {
                     port.removed = true;
                     events.push(PortEvent::Removed(port.name.clone()));
                 }
-                LinkEvent::State { up: true, carrier: true, .. } => events.push(PortEvent::Up(port.name.clone())),
+                LinkEvent::State { up: true, carrier: true, .. } => {
+                    events.push(PortEvent::Up(port.name.clone()))
+                }
                 LinkEvent::State { .. } => events.push(PortEvent::Down(port.name.clone())),
                 _ => {}
             }
@@ -277,8 +280,9 @@ impl Capture {
             .iter()
             .zip(&self.shared.ports)
             .map(|(port, range)| {
-                let queues =
-                    range.clone().map(|queue| self.queue_report(queue, port.mode, closed, &mut offloaded_out));
+                let queues = range
+                    .clone()
+                    .map(|queue| self.queue_report(queue, port.mode, closed, &mut offloaded_out));
                 port_report(port, queues.collect())
             })
             .collect();

@@ -133,7 +133,8 @@ pub enum Error {
 impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        let program = std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string());
+        let program =
+            std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string());
         Error::NotPermitted { reason: reason.to_string(), program }
     }
 }

@@ -250,9 +250,8 @@ impl Socket {
             return Ok(());
         }
         // SAFETY: a send without a buffer reads none of our memory.
-        let sent = unsafe {
-            libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0)
-        };
+        let sent =
+            unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
         if sent >= 0 {
             return Ok(());
         }
@@ -377,13 +376,7 @@ fn get_option<T: Default>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
     // SAFETY: the kernel writes at most `len` bytes into a value of integers, for which any bytes
     // are valid; both outlive the call.
     let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            abi::SOL_XDP,
-            option,
-            ptr::from_mut(&mut value).cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(fd.as_raw_fd(), abi::SOL_XDP, option, ptr::from_mut(&mut value).cast(), &raw mut len)
     };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

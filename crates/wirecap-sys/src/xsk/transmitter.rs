@@ -3,9 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{
-    BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError,
-};
+use super::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError};
 use crate::memory::PacketMemory;
 
 const CELL_BYTES: u32 = 4096;
@@ -33,8 +31,14 @@ impl Transmitter {
             .map_err(|error| XskError::SetUp { step: "packet memory", source: io::Error::other(error) })?;
         let memory = Arc::new(memory);
         let rings = RingSizes { fill: 64, completion: cells, rx: 0, tx: cells };
-        let config =
-            SocketConfig { ifindex, queue_id, cell_bytes: CELL_BYTES, headroom: 0, rings, multi_buffer: false };
+        let config = SocketConfig {
+            ifindex,
+            queue_id,
+            cell_bytes: CELL_BYTES,
+            headroom: 0,
+            rings,
+            multi_buffer: false,
+        };
         let mut last = None;
         for mode in [BindMode::ZeroCopy, BindMode::Copy] {
             let socket = Socket::create(&memory, config, UmemShare::Register)?;

@@ -36,13 +36,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(
-        port: usize,
-        home: usize,
-        reader: CellReader,
-        source: AnyQueue,
-        pool: Pool,
-    ) -> Self {
+    pub(crate) fn new(port: usize, home: usize, reader: CellReader, source: AnyQueue, pool: Pool) -> Self {
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -117,6 +111,7 @@ impl QueueOwner {
             // All parts of a packet have the time of the packet.
             timestamp_ns += u64::from(!descriptor.more);
         });
+        filler.finish();
         self.last_timestamp_ns = timestamp_ns;
         received
     }

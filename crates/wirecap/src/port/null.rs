@@ -3,7 +3,7 @@
 //! Cells that are attached count as filled at once, with whatever is in memory, so that a
 //! measurement shows the engine alone: capture, hand over, read, recycle.
 
-use std::{collections::VecDeque, os::fd::OwnedFd};
+use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Pool};
 
@@ -25,8 +25,11 @@ pub struct NullPort {
 
 #[derive(Debug)]
 pub(crate) struct NullQueue {
-    /// Cells the "kernel" has. Room for all of the pool's from the start.
-    cells: VecDeque<u64>,
+    /// The cells the "kernel" has: a ring like the real one.
+    /// INVARIANT: the length is a power of two, and `head <= tail <= head + length`.
+    cells: Box<[u64]>,
+    head: usize,
+    tail: usize,
     packet_bytes: u32,
     cell_payload: u32,
     /// Bytes of the packet that was begun and is not whole.
@@ -38,7 +41,9 @@ pub(crate) struct NullQueue {
 impl NullQueue {
     pub(crate) fn new(port: &NullPort, cells: u32, cell_bytes: u32) -> Self {
         Self {
-            cells: VecDeque::with_capacity(cells as usize),
+            cells: vec![0; cells.next_power_of_two() as usize].into(),
+            head: 0,
+            tail: 0,
             packet_bytes: port.packet_bytes,
             cell_payload: cell_bytes - HEADROOM_BYTES as u32,
             remaining: 0,
@@ -46,12 +51,20 @@ impl NullQueue {
             seen: 0,
         }
     }
-}
 
-impl ReceiveQueue for NullQueue {
-    #[inline]
-    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
-        let count = (self.cells.len() as u32).min(max);
+    fn filled(&self) -> usize {
+        self.tail - self.head
+    }
+
+    fn next_cell(&mut self) -> u64 {
+        let cell = self.cells[self.head & (self.cells.len() - 1)];
+        self.head += 1;
+        cell
+    }
+
+    /// Packets of several cells.
+    fn receive_parts(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+        let count = (self.filled() as u32).min(max);
         for taken in 0..count {
             if self.remaining == 0 {
                 if self.left == 0 {
@@ -61,26 +74,42 @@ impl ReceiveQueue for NullQueue {
                 self.seen += 1;
                 self.remaining = self.packet_bytes;
             }
-            let Some(cell) = self.cells.pop_front() else { return taken };
             let len = self.remaining.min(self.cell_payload);
             self.remaining -= len;
-            take(Descriptor {
-                address: cell + HEADROOM_BYTES,
-                len,
-                more: self.remaining > 0,
-                timestamp_ns: 0,
-            });
+            let (address, more) = (self.next_cell() + HEADROOM_BYTES, self.remaining > 0);
+            take(Descriptor { address, len, more, timestamp_ns: 0 });
         }
         count
     }
+}
+
+impl ReceiveQueue for NullQueue {
+    #[inline]
+    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+        if self.remaining > 0 || self.packet_bytes > self.cell_payload {
+            return self.receive_parts(max, take);
+        }
+        let count = (self.filled() as u64).min(u64::from(max)).min(self.left);
+        let len = self.packet_bytes;
+        for _ in 0..count {
+            let address = self.next_cell() + HEADROOM_BYTES;
+            take(Descriptor { address, len, more: false, timestamp_ns: 0 });
+        }
+        self.left -= count;
+        self.seen += count;
+        count as u32
+    }
 
     fn attach(&mut self, pool: &mut Pool) {
-        let room = (self.cells.capacity() - self.cells.len()) as u32;
-        pool.attach(room, |cell| self.cells.push_back(cell));
+        let (room, mask) = (self.cells.len() - self.filled(), self.cells.len() - 1);
+        pool.attach(room as u32, |cell| {
+            self.cells[self.tail & mask] = cell;
+            self.tail += 1;
+        });
     }
 
     fn backlog(&self) -> u32 {
-        (self.cells.len() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
+        (self.filled() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
     }
 
     fn counts(&self) -> QueueCounts {

@@ -12,8 +12,8 @@
 use std::os::fd::BorrowedFd;
 
 use wirecap_sys::bpf::{
-    Alu, Assembler, Cond, Error, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
-    XDP_DROP, XDP_PASS, XDP_REDIRECT,
+    Alu, Assembler, Cond, Error, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
+    Size, XDP_DROP, XDP_PASS, XDP_REDIRECT,
 };
 
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
@@ -89,11 +89,7 @@ impl CaptureProgram {
     }
 }
 
-fn assemble(
-    counters: &Map,
-    sockets: &Map,
-    longest_frame: Option<u32>,
-) -> Result<Vec<Insn>, Error> {
+fn assemble(counters: &Map, sockets: &Map, longest_frame: Option<u32>) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
     let (pass, fits) = (asm.label(), asm.label());

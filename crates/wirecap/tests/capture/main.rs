@@ -1,0 +1,35 @@
+//! Captures on real veth pairs, from the frame that is sent to the closed account. Needs root; without, each test says
+//! so and returns.
+//!
+//! | what | where |
+//! |---|---|
+//! | every frame once, in order, intact, accounted for | `account` |
+//! | pools that are too small | `overload` |
+//! | buddies help, chunks go home | `offload` |
+//! | batches held for long; workers that go away | `hold`, `worker_end` |
+//! | the end of a capture | `stop` |
+//! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
+//! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
+//! | packets larger than a cell | `large_frames` |
+//! | several ports, and what is left to the host | `several_ports`, `host` |
+//! | traces, sent and captured again | `traces` |
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod account;
+mod fault_port;
+mod hold;
+mod host;
+mod killed;
+mod large_frames;
+mod link_faults;
+mod offload;
+mod opening;
+mod overload;
+mod refusals;
+mod several_ports;
+mod stop;
+mod traces;
+mod unprivileged;
+mod worker_end;

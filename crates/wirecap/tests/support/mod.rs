@@ -1,0 +1,49 @@
+//! What the end-to-end tests share.
+//!
+//! ```text
+//!   Wire:  namespace outside ── out0 ═══ veth ═══ in0 ── namespace inside ── Capture
+//!            │ live(), QueueSender, PacketSender                                │
+//!            ▼ frames with sequence numbers                                     ▼
+//!                                                     Crew: one thread per worker, keeps every packet
+//!                                                       └─► check: order, bytes, account
+//! ```
+//!
+//! Rule: nothing here waits for a time that is expected to suffice. A test waits for what it needs to happen
+//! ([`wait_until`]), and fails only after a patience that no busy machine exceeds.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod check;
+pub mod crew;
+pub mod gate;
+pub mod wire;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long to wait for something that must happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// After [`PATIENCE`], with `what` was waited for.
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether the test may run: `false` means return now, see [`wirecap_lab::require_root`].
+macro_rules! need_root {
+    ($test:literal) => {
+        if !wirecap_lab::require_root($test) {
+            return;
+        }
+    };
+}
+pub(crate) use need_root;

@@ -1,0 +1,136 @@
+//! Two namespaces joined by a veth pair: one sends, in the other is the capture.
+
+use std::{thread, time::Duration};
+
+use wirecap::{Builder, Capture, Error};
+use wirecap_lab::{Namespace, VethOptions, VethPair};
+use wirecap_sys::{cpu, netdev, xsk::Transmitter};
+use wirecap_traffic::{
+    FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template,
+};
+
+/// The end that sends.
+pub const SENDER: &str = "out0";
+/// The end that is captured.
+pub const PORT: &str = "in0";
+
+/// Frames under way at most: fewer than a veth's ring of 256 takes, so that none is lost on the way.
+const IN_FLIGHT: u32 = 64;
+
+/// A veth pair.
+pub struct Wire {
+    /// Where the frames come from.
+    pub outside: Namespace,
+    /// Where the capture is.
+    pub inside: Namespace,
+    /// The pair: a sends, b is captured.
+    pub veth: VethPair,
+}
+
+impl Wire {
+    /// A pair with two new namespaces.
+    pub fn new(label: &str, options: VethOptions) -> Self {
+        let outside = Namespace::new(&format!("{label}_out")).unwrap();
+        let inside = Namespace::new(&format!("{label}_in")).unwrap();
+        let veth = VethPair::new(&outside, SENDER, &inside, PORT, options).unwrap();
+        Self { outside, inside, veth }
+    }
+
+    /// A pair with so many queues.
+    pub fn with_queues(label: &str, queues: u32) -> Self {
+        Self::new(label, VethOptions { queues, ..VethOptions::default() })
+    }
+
+    /// Opens a capture of end b.
+    #[track_caller]
+    pub fn capture(&self, builder: Builder) -> Capture {
+        self.try_capture(builder).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Opens a capture of end b, or not.
+    pub fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
+        self.inside.enter(|| builder.port(PORT).open())
+    }
+
+    /// A generator of live frames, for [`Wire::live`].
+    pub fn generator(&self, frame: FrameSpec) -> LiveGenerator {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        let options = LiveOptions { frame, ..LiveOptions::default() };
+        self.outside.enter(|| LiveGenerator::new(ifindex, options)).unwrap()
+    }
+
+    /// Sends live frames from a core, which decides the receive queue: core modulo queues.
+    pub fn live(&self, generator: &mut LiveGenerator, core: usize, frames: u64) -> Sent {
+        self.outside.enter(|| {
+            cpu::pin_to_core(core).unwrap();
+            generator.run(frames).unwrap()
+        })
+    }
+
+    /// A sender of any frames.
+    pub fn packet_sender(&self) -> PacketSender {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap()
+    }
+
+    /// A sender of numbered frames into one receive queue.
+    pub fn queue_sender(&self, queue: u16, frame: FrameSpec) -> QueueSender {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        let open = || Transmitter::open(ifindex, u32::from(queue), IN_FLIGHT).unwrap();
+        let transmitter = self.outside.enter(open);
+        let template = Template::new(frame).unwrap();
+        QueueSender { transmitter, template, flow: u32::from(queue), next: 0 }
+    }
+
+    /// Whether an XDP program is on end b.
+    pub fn is_captured(&self) -> bool {
+        !self.inside.enter(|| netdev::interface(PORT)).unwrap().xdp_programs.is_empty()
+    }
+}
+
+/// Sends numbered frames of one flow from one transmit queue. On a veth they come out of the receive queue of the same
+/// number.
+pub struct QueueSender {
+    transmitter: Transmitter,
+    template: Template,
+    flow: u32,
+    next: u64,
+}
+
+impl QueueSender {
+    /// Sends so many frames, and returns when the other end has taken them from the wire.
+    #[track_caller]
+    pub fn send(&mut self, frames: u64) {
+        let end = self.next + frames;
+        while self.next < end {
+            let batch = (end - self.next).min(u64::from(IN_FLIGHT));
+            let stamped: Vec<Vec<u8>> = (self.next..self.next + batch)
+                .map(|sequence| self.template.stamp(self.flow, sequence).to_vec())
+                .collect();
+            self.next += self.transmitter.send(stamped.iter().map(Vec::as_slice)).unwrap();
+            assert!(self.transmitter.finish(super::PATIENCE).unwrap(), "frames are stuck");
+        }
+    }
+
+    /// Frames sent so far: the next sequence number.
+    pub fn sent(&self) -> u64 {
+        self.next
+    }
+
+    /// Sends frames, waiting after each few as long as `more_than_can_be_taken`.
+    #[track_caller]
+    pub fn send_while(&mut self, frames: u64, mut more_than_can_be_taken: impl FnMut(u64) -> bool) {
+        let end = self.next + frames;
+        while self.next < end {
+            self.send((end - self.next).min(u64::from(IN_FLIGHT)));
+            let sent = self.next;
+            super::wait_until("the workers keep up", || !more_than_can_be_taken(sent));
+        }
+    }
+}
+
+/// Lets whatever should not happen happen, if it is going to: the one place where a test waits for a time, and a
+/// machine that is too slow for it makes the test weaker, never fail.
+pub fn give_it_a_chance() {
+    thread::sleep(Duration::from_millis(100));
+}
