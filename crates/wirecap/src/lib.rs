@@ -4,32 +4,39 @@
 //! a pool of R chunks of M cells that absorbs bursts; workers of one buddy group absorb skew between
 //! queues; packets are read where the kernel put them; and every packet is accounted for.
 //!
-//! ```no_run
-//! use wirecap::{Capture, Mode};
+//! ```
+//! use wirecap::{Capture, Mode, port::null::NullPort};
 //!
+//! # let nic = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1000 };
 //! let mut capture = Capture::builder()
-//!     .port("eth1")
+//!     .port(nic)                            // on a real machine: .port("eth1")
 //!     .cells_per_chunk(256)                 // M
-//!     .chunks_per_pool(500)                 // R
+//!     .chunks_per_pool(20)                  // R
 //!     .mode(Mode::advanced(60)?)            // T, in percent
-//!     .workers(4)
+//!     .workers(2)
 //!     .open()?;
 //! let workers = capture.take_workers();
 //! let stopper = capture.stopper();
-//! std::thread::scope(|scope| {
-//!     for mut worker in workers {
-//!         scope.spawn(move || {
-//!             while let Some(batch) = worker.next_batch() {
-//!                 for packet in &batch {
-//!                     let _first_byte = packet.data()[0];
-//!                 }
-//!             } // the batch goes home here
-//!         });
-//!     }
-//!     std::thread::sleep(std::time::Duration::from_secs(10));
+//! let bytes: usize = std::thread::scope(|scope| {
+//!     let threads: Vec<_> = workers
+//!         .into_iter()
+//!         .map(|mut worker| {
+//!             scope.spawn(move || {
+//!                 let mut bytes = 0;
+//!                 while let Some(batch) = worker.next_batch() {
+//!                     bytes += batch.packets().map(|packet| packet.data().len()).sum::<usize>();
+//!                 }                         // here the batch goes home
+//!                 bytes
+//!             })
+//!         })
+//!         .collect();
+//!     std::thread::sleep(std::time::Duration::from_millis(100));
 //!     stopper.stop();
+//!     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
 //! });
 //! let report = capture.finish();
+//! assert_eq!(bytes, 2 * 1000 * 60);
+//! assert_eq!(report.total().delivered, 2000);
 //! assert_eq!(report.total().unexplained(), 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

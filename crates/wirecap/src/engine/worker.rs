@@ -75,6 +75,23 @@ impl Worker {
     }
 
     /// Waits for packets, at most `timeout`. With a timeout of zero it only looks.
+    ///
+    /// ```
+    /// # use wirecap::{Capture, Next, port::null::NullPort};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let mut kept = Vec::new();
+    /// loop {
+    ///     match worker.next_batch_within(std::time::Duration::from_millis(10)) {
+    ///         Next::Batch(batch) => kept.push(batch),   // holding it costs pool, nothing else
+    ///         Next::Idle => break,
+    ///         Next::Ended => unreachable!("nobody has stopped the capture"),
+    ///     }
+    /// }
+    /// assert_eq!(kept.iter().map(|batch| batch.len()).sum::<usize>(), 10);
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
     pub fn next_batch_within(&mut self, timeout: Duration) -> Next {
         if !self.started {
             self.start();

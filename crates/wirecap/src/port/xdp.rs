@@ -111,35 +111,53 @@ pub(crate) fn open(
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     check(interface)?;
     let geometry = pools[0].geometry();
-    let multi_buffer = needs_multi_buffer(interface, geometry);
     let promiscuous = if options.promiscuous {
         Some(Promiscuous::enable(interface.ifindex).map_err(Error::not_permitted)?)
     } else {
         None
     };
+    let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
+    let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
-    for &(xdp_mode, bind_mode) in options.modes.attempts() {
-        let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
-        match attempt.run(pools, sharable) {
-            Ok((link, queues)) => {
-                let mode = QueueMode::of(xdp_mode, queues[0].socket.mode().unwrap_or(bind_mode));
-                let port = XdpPort {
-                    link: Some(link),
-                    mode,
-                    fallbacks: failures,
-                    multi_buffer,
-                    _promiscuous: promiscuous,
-                };
-                return Ok((port, queues));
-            }
-            Err(error) if is_final(&error) => return Err(error),
-            Err(error) => {
-                failures.push(format!("{}: {error}", QueueMode::of(xdp_mode, bind_mode).as_str()));
-                pools.iter_mut().for_each(Pool::detach_unfilled);
+    // Losing nothing comes before speed: all modes are tried with split packets first.
+    for &multi_buffer in if large_frames && can_split { &[true, false][..] } else { &[false] } {
+        if large_frames && !multi_buffer {
+            failures.push(unsplit(geometry, can_split));
+        }
+        for &(xdp_mode, bind_mode) in options.modes.attempts() {
+            let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+            match attempt.run(pools, sharable) {
+                Ok((link, queues)) => {
+                    let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
+                    let port = XdpPort {
+                        link: Some(link),
+                        mode,
+                        fallbacks: failures,
+                        multi_buffer,
+                        _promiscuous: promiscuous,
+                    };
+                    return Ok((port, queues));
+                }
+                Err(error) if is_final(&error) => return Err(error),
+                Err(error) => {
+                    failures.push(attempt.failure(&error));
+                    pools.iter_mut().for_each(Pool::detach_unfilled);
+                }
             }
         }
     }
     Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
+}
+
+/// Why frames longer than a cell are lost, in words.
+fn unsplit(geometry: Geometry, can_split: bool) -> String {
+    let longest = cell_payload(geometry);
+    let cause = if can_split {
+        "no mode of this interface splits them".to_owned()
+    } else {
+        format!("M is below {MIN_CELLS_PER_CHUNK_MULTI_BUFFER}, too small to split them")
+    };
+    format!("frames over {longest} bytes will be lost as too_long: {cause}")
 }
 
 /// Whether another mode would fail in the same way.
@@ -171,12 +189,6 @@ fn check(interface: &Interface) -> Result<(), Error> {
 /// Longest frame that fits a cell, in bytes.
 fn cell_payload(geometry: Geometry) -> u32 {
     geometry.cell_bytes() - KERNEL_HEADROOM_BYTES
-}
-
-/// Frames may be longer than a cell, and chunks are large enough for packets of several cells.
-fn needs_multi_buffer(interface: &Interface, geometry: Geometry) -> bool {
-    interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry)
-        && geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER
 }
 
 struct Attempt<'a> {
@@ -231,6 +243,18 @@ impl Attempt<'_> {
         attach_to(&mut socket, pool);
         socket.bind(self.bind_mode, share, BUSY_PATIENCE)?;
         Ok(socket)
+    }
+
+    /// What to say when the next mode is tried.
+    fn failure(&self, error: &Error) -> String {
+        let mode = QueueMode::of(self.xdp_mode, self.bind_mode).as_str();
+        let split = if self.multi_buffer { " with packets of several cells" } else { "" };
+        let reason = match error {
+            Error::Socket { source, .. } => source.to_string(),
+            Error::Program { source, .. } => source.to_string(),
+            error => error.to_string(),
+        };
+        format!("{mode}{split} is not available: {reason}")
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {

@@ -1,0 +1,99 @@
+//! Batches may be held for as long as wanted, and dropped anywhere.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use wirecap::{Batch, Capture, Dispatch, Next, Worker};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{
+    check,
+    crew::{Arrival, arrivals},
+    need_root, wait_until,
+    wire::Wire,
+};
+
+/// M × R.
+const POOL: u64 = 64 * 16;
+/// Packets that are held at once.
+const HELD: u64 = POOL * 3 / 4;
+
+/// Takes batches until there are so many packets.
+fn take(worker: &mut Worker, packets: u64) -> Vec<Batch> {
+    let (mut batches, mut taken) = (Vec::new(), 0);
+    wait_until("a worker gets its packets", || {
+        while let Next::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
+            taken += batch.len() as u64;
+            batches.push(batch);
+        }
+        taken >= packets
+    });
+    assert_eq!(taken, packets);
+    batches
+}
+
+fn copies(batches: &[Batch]) -> Vec<Arrival> {
+    batches.iter().flat_map(|batch| arrivals(0, batch)).collect()
+}
+
+#[test]
+fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thread() {
+    need_root!("hold::held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thread");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("hold", 1);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let mut capture = wire.capture(builder.dispatch(dispatch));
+        let mut worker = capture.take_workers().remove(0);
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+
+        // Sent in drips, so that chunks are handed over in part and held in many pieces.
+        let mut held = Vec::new();
+        for _ in 0..HELD / 32 {
+            sender.send(32);
+            held.extend(take(&mut worker, 32));
+        }
+        assert!(held.len() >= 12);
+        let before = copies(&held);
+
+        // Four pools' worth of others pass through the quarter that is left.
+        for _ in 0..4 * POOL / 64 {
+            sender.send(64);
+            take(&mut worker, 64);
+        }
+        assert!(capture.report().pool_used_percent() >= 75.0);
+        let after: Vec<Arrival> = copies(&held);
+        assert!(before.iter().zip(&after).all(|(before, after)| before.bytes == after.bytes));
+        check::increasing(&check::intact(&after, FrameSpec::default()));
+
+        let (give, taken) = mpsc::channel::<Batch>();
+        let other = thread::spawn(move || taken.into_iter().map(|batch| batch.len() as u64).sum::<u64>());
+        held.into_iter().for_each(|batch| give.send(batch).unwrap());
+        drop(give);
+        assert_eq!(other.join().unwrap(), HELD);
+
+        wait_until("all cells are home", || {
+            let _ = worker.next_batch_within(Duration::ZERO);
+            capture.report().pool_used_percent() == 0.0
+        });
+        sender.send(POOL - 64);
+        take(&mut worker, POOL - 64);
+        drop(worker);
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}");
+        check::pools_whole(&report);
+    }
+}
+
+#[test]
+fn a_batch_may_outlive_the_capture() {
+    need_root!("hold::a_batch_may_outlive_the_capture");
+    let wire = Wire::with_queues("outlive", 1);
+    let mut capture = wire.capture(Capture::builder().chunks_per_pool(4));
+    let mut worker = capture.take_workers().remove(0);
+    wire.queue_sender(0, FrameSpec::default()).send(10);
+    let held = take(&mut worker, 10);
+    drop(worker);
+    let account = check::account_closed(&capture.finish());
+    assert_eq!((account.seen, account.delivered), (10, 10));
+    assert_eq!(check::intact(&copies(&held), FrameSpec::default()), (0..10).collect::<Vec<u64>>());
+}

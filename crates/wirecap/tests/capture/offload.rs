@@ -1,0 +1,149 @@
+//! Advanced mode: buddies take over what is over T, and only that, and the chunks go home.
+
+use wirecap::{Capture, Dispatch, Grouping, Mode, Report};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{
+    check,
+    crew::Crew,
+    gate::Gate,
+    need_root, wait_until,
+    wire::{QueueSender, Wire, give_it_a_chance},
+};
+
+const CHUNK: u64 = 64;
+/// M × R of a queue.
+const POOL: u64 = CHUNK * 16;
+/// T.
+const THRESHOLD: u32 = 50;
+/// Frames into the hot queue that stay below T.
+const BELOW: u64 = POOL / 2 - CHUNK;
+/// Frames in all into the hot queue.
+const HOT: u64 = 5_000;
+/// Frames into each other queue.
+const COLD: u64 = 500;
+
+/// Four queues, four workers. Worker 0 stands at a gate with the first batch it gets.
+struct Lab {
+    wire: Wire,
+    capture: Capture,
+    crew: Crew,
+    gate: Gate,
+}
+
+impl Lab {
+    fn new(label: &str, dispatch: Dispatch, mode: Mode, grouping: Grouping) -> Self {
+        let wire = Wire::with_queues(label, 4);
+        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(16);
+        let mut capture = wire.capture(builder.mode(mode).dispatch(dispatch).grouping(grouping));
+        let gate = Gate::closed();
+        let at_gate = gate.clone();
+        let crew = Crew::start(capture.take_workers(), move |worker, _| {
+            if worker == 0 {
+                at_gate.pass();
+            }
+        });
+        Self { wire, capture, crew, gate }
+    }
+
+    fn sender(&self, queue: u16) -> QueueSender {
+        self.wire.queue_sender(queue, FrameSpec::default())
+    }
+
+    /// Opens the gate, waits for `packets` in all, and ends the capture.
+    fn finish(self, packets: u64) -> Report {
+        self.gate.open();
+        self.crew.wait_for(packets);
+        wait_until("all cells are home", || self.capture.report().pool_used_percent() == 0.0);
+        self.capture.stopper().stop();
+        let arrivals = self.crew.join();
+        let report = self.capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!(account.delivered, arrivals.len() as u64);
+        for packets in check::in_order(&arrivals).values() {
+            check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
+        }
+        check::pools_whole(&report);
+        report
+    }
+}
+
+fn offloaded(report: &Report) -> u64 {
+    let taken_in: u64 = report.workers.iter().map(|worker| worker.offloaded_in).sum();
+    let given_out: u64 = report.workers.iter().map(|worker| worker.offloaded_out).sum();
+    assert_eq!(taken_in, given_out, "{report:#?}");
+    taken_in
+}
+
+fn buddies_help_above_the_threshold_only(dispatch: Dispatch) {
+    let mode = Mode::advanced(THRESHOLD).unwrap();
+    let lab = Lab::new("offload", dispatch, mode, Grouping::All);
+    let mut hot = lab.sender(0);
+    hot.send(BELOW);
+    wait_until("the hot queue sees its frames", || lab.capture.report().total().seen == BELOW);
+    give_it_a_chance();
+    assert_eq!((offloaded(&lab.capture.report()), lab.crew.arrived()), (0, 0), "below T");
+
+    // What is not taken over stays below the threshold, and a chunk or two on their way.
+    hot.send_while(HOT - BELOW, |sent| sent - lab.crew.arrived() > BELOW + 4 * CHUNK);
+    let helped = offloaded(&lab.capture.report());
+    assert!(helped >= HOT - POOL, "{helped} packets were taken over");
+    for queue in 1..4 {
+        lab.sender(queue).send(COLD);
+    }
+
+    let report = lab.finish(HOT + 3 * COLD);
+    assert_eq!(report.total().lost.total(), 0, "{report:#?}");
+    assert_eq!((report.workers[0].offloaded_in, report.workers[0].offloaded_out), (0, offloaded(&report)));
+    let kept = report.workers[0].packets;
+    assert!(kept >= BELOW / 2 && kept <= HOT - helped, "worker 0 got what was below T: {kept}");
+}
+
+#[test]
+fn buddies_help_above_the_threshold_only_in_pull() {
+    need_root!("offload::buddies_help_above_the_threshold_only_in_pull");
+    buddies_help_above_the_threshold_only(Dispatch::Pull);
+}
+
+#[test]
+fn buddies_help_above_the_threshold_only_in_push() {
+    need_root!("offload::buddies_help_above_the_threshold_only_in_push");
+    buddies_help_above_the_threshold_only(Dispatch::Push);
+}
+
+#[test]
+fn basic_mode_loses_on_the_hot_queue_and_nowhere_else() {
+    need_root!("offload::basic_mode_loses_on_the_hot_queue_and_nowhere_else");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let lab = Lab::new("basic", dispatch, Mode::Basic, Grouping::All);
+        lab.sender(0).send(HOT);
+        for queue in 1..4 {
+            let mut cold = lab.sender(queue);
+            let before = lab.crew.arrived();
+            cold.send(COLD);
+            lab.crew.wait_for(before + COLD);
+        }
+        wait_until("all frames are seen", || lab.capture.report().total().seen == HOT + 3 * COLD);
+        let report = lab.finish(POOL + 3 * COLD);
+        let lost: Vec<u64> = report.ports[0].queues.iter().map(|queue| queue.lost.no_free_cell).collect();
+        assert_eq!(lost, [HOT - POOL, 0, 0, 0], "{dispatch:?}");
+        assert_eq!(report.total().lost.total(), HOT - POOL);
+        assert_eq!(offloaded(&report), 0);
+    }
+}
+
+#[test]
+fn a_chunk_does_not_leave_its_buddy_group() {
+    need_root!("offload::a_chunk_does_not_leave_its_buddy_group");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let groups = Grouping::Sets(vec![vec![0, 3], vec![1, 2]]);
+        let lab = Lab::new("groups", dispatch, Mode::advanced(THRESHOLD).unwrap(), groups);
+        let mut hot = lab.sender(0);
+        hot.send_while(HOT, |sent| sent - lab.crew.arrived() > BELOW + 4 * CHUNK);
+        let report = lab.finish(HOT);
+        assert_eq!(report.total().lost.total(), 0, "{dispatch:?}");
+        let got: Vec<u64> = report.workers.iter().map(|worker| worker.packets).collect();
+        assert_eq!((got[1], got[2], got[0] + got[3]), (0, 0, HOT), "{dispatch:?}");
+        assert_eq!(report.workers[3].offloaded_in, got[3]);
+    }
+}

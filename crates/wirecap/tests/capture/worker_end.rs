@@ -1,0 +1,131 @@
+//! Workers that panic, or go away while the capture runs.
+
+use std::{panic, thread, time::Duration};
+
+use wirecap::{Capture, Dispatch, Mode, Next, Worker};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+
+/// M × R.
+const POOL: u64 = 64 * 16;
+
+fn builder(dispatch: Dispatch, mode: Mode) -> wirecap::Builder {
+    Capture::builder().cells_per_chunk(64).chunks_per_pool(16).dispatch(dispatch).mode(mode)
+}
+
+/// Takes one batch and panics with it in hand. Gives the number of packets in it.
+fn panic_with_a_batch(mut worker: Worker) -> u64 {
+    let thread = thread::spawn(move || {
+        let batch = worker.next_batch().expect("a batch");
+        // Unlike panic!, this says nothing on standard error, where it would look like a failure.
+        panic::resume_unwind(Box::new(batch.len() as u64));
+    });
+    let payload: Box<u64> = thread.join().expect_err("it panicked").downcast().expect("a number of packets");
+    *payload
+}
+
+#[test]
+fn buddies_take_over_from_a_worker_that_panicked() {
+    need_root!("worker_end::buddies_take_over_from_a_worker_that_panicked");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("panic", 2);
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(60).unwrap()));
+        let mut workers = capture.take_workers();
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        sender.send(1);
+        assert_eq!(panic_with_a_batch(workers.remove(0)), 1);
+
+        // Worker 1 is left, and gets all of queue 0, several pools' worth.
+        let crew = Crew::eager(workers);
+        sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 2);
+        crew.wait_for(4 * POOL);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.total()), (1 + 4 * POOL, 0), "{dispatch:?}");
+        assert_eq!(report.workers[1].offloaded_in, 4 * POOL);
+        check::increasing(&check::intact(&arrivals, FrameSpec::default()));
+        check::pools_whole(&report);
+    }
+}
+
+#[test]
+fn what_waited_for_a_worker_that_goes_away_does_not_stay_missing_in_the_pool() {
+    need_root!("worker_end::what_waited_for_a_worker_that_goes_away_does_not_stay_missing_in_the_pool");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("backlog", 2);
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(90).unwrap()));
+        let mut workers = capture.take_workers();
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        sender.send(POOL / 2);
+        wait_until("all frames are seen", || capture.report().total().seen == POOL / 2);
+        drop(workers.remove(0));
+
+        let crew = Crew::eager(workers);
+        wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+        // So a burst of nearly a whole pool fits again, whoever takes it.
+        let before = crew.arrived();
+        sender.send(POOL - 64);
+        crew.wait_for(before + POOL - 64);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let account = check::account_closed(&capture.finish());
+        assert_eq!(account.delivered + account.lost.left_at_stop, sender.sent(), "{dispatch:?}");
+        assert_eq!(account.lost.total(), account.lost.left_at_stop);
+        check::increasing(&check::intact(&arrivals, FrameSpec::default()));
+    }
+}
+
+#[test]
+fn in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up() {
+    need_root!("worker_end::in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("gone", 2);
+        let mut capture = wire.capture(builder(dispatch, Mode::Basic));
+        let mut workers = capture.take_workers();
+        let mut worker = workers.remove(0);
+        let mut lonely = wire.queue_sender(0, FrameSpec::default());
+        lonely.send(1);
+        wait_until("the first frame", || {
+            matches!(worker.next_batch_within(Duration::from_millis(1)), Next::Batch(_))
+        });
+        drop(worker);
+
+        let crew = Crew::eager(workers);
+        lonely.send(2 * POOL);
+        wire.queue_sender(1, FrameSpec::default()).send(500);
+        crew.wait_for(500);
+        wait_until("all frames are seen", || capture.report().total().seen == lonely.sent() + 500);
+        capture.stopper().stop();
+        assert_eq!(crew.join().len(), 500);
+        let report = capture.finish();
+        check::account_closed(&report);
+        let [gone, other] = &report.ports[0].queues[..] else { panic!("two queues") };
+        assert_eq!((gone.seen, gone.delivered), (1 + 2 * POOL, 1), "{dispatch:?}");
+        assert_eq!(gone.lost.no_free_cell + gone.lost.left_at_stop, 2 * POOL);
+        // The first packet's cell may or may not have been home in time.
+        assert!((POOL - 64..=POOL).contains(&gone.lost.left_at_stop), "{gone:?}");
+        assert_eq!((other.delivered, other.lost.total()), (500, 0));
+    }
+}
+
+#[test]
+fn a_capture_ends_although_every_worker_panicked() {
+    need_root!("worker_end::a_capture_ends_although_every_worker_panicked");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("all", 2);
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(0).unwrap()));
+        let workers = capture.take_workers();
+        let mut delivered = 0;
+        for (queue, worker) in workers.into_iter().enumerate() {
+            wire.queue_sender(queue as u16, FrameSpec::default()).send(10);
+            delivered += panic_with_a_batch(worker);
+        }
+        // Finishing must not wait for anybody who is gone.
+        let account = check::account_closed(&capture.finish());
+        assert_eq!((account.seen, account.delivered), (20, delivered), "{dispatch:?}");
+        assert_eq!(account.lost.left_at_stop, 20 - delivered);
+    }
+}
