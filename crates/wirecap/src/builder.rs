@@ -5,26 +5,23 @@
 use std::{collections::HashSet, sync::Arc, thread};
 
 use wirecap_core::{
-    Geometry, Mode, Pool, PoolId,
+    Geometry, Mode,
     chunk::{MAX_NICS, MAX_RINGS},
 };
 use wirecap_sys::{
     cpu,
-    memory::{CellReader, PacketMemory},
-    netdev::{self, Interface},
+    memory::{MemoryError, PacketMemory},
 };
 
 use crate::{
     Capture, Error,
-    capture::{OpenPort, Parts},
+    capture::Parts,
     engine::wait::Wait,
     port::{
-        AnyQueue, PortSpec,
-        fault::FaultQueue,
-        null::{NullPort, NullQueue},
-        xdp::{self, Modes, XdpOptions},
+        PortSpec,
+        source::{self, Source},
+        xdp::{Modes, XdpOptions},
     },
-    report::QueueMode,
 };
 
 /// How chunks get from rings to workers.
@@ -194,10 +191,8 @@ impl Builder {
         self.check_threads(queues)?;
 
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * queues as u64)?);
-        let mut pools = carve(&memory, geometry, &sources)?;
-        memory
-            .populate()
-            .map_err(|source| wirecap_sys::memory::MemoryError::Map { needed: memory.len(), source })?;
+        let mut pools = source::carve(&memory, geometry, &sources)?;
+        memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
         let options = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
@@ -244,7 +239,7 @@ impl Builder {
         let mut sources = Vec::new();
         for spec in &self.ports {
             let source = Source::resolve(spec)?;
-            if matches!(source.kind, Kind::Interface(_)) && !names.insert(source.name.clone()) {
+            if source.is_interface() && !names.insert(source.name.clone()) {
                 return Err(Error::PortTwice(source.name));
             }
             limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;
@@ -256,160 +251,4 @@ impl Builder {
 
 fn limit(what: &'static str, given: usize, most: usize) -> Result<(), Error> {
     if given > most { Err(Error::TooMany { what, given, most }) } else { Ok(()) }
-}
-
-/// One pool for each receive queue of each port, near the NIC.
-fn carve(
-    memory: &Arc<PacketMemory>,
-    geometry: Geometry,
-    sources: &[Source],
-) -> Result<Vec<(Pool, CellReader)>, Error> {
-    let mut pools = Vec::new();
-    for (nic_id, source) in sources.iter().enumerate() {
-        for &ring_id in &source.rings {
-            let id = PoolId { nic_id: nic_id as u16, ring_id };
-            let (pool, reader) = memory.carve(id, geometry)?;
-            if let Some(node) = source.numa_node() {
-                // A preference; where it cannot be had, memory of another node serves as well.
-                let _ = memory.prefer_node(pool.base(), geometry.pool_bytes(), node);
-            }
-            pools.push((pool, reader));
-        }
-    }
-    Ok(pools)
-}
-
-/// A port, looked up but not opened.
-struct Source {
-    name: String,
-    kind: Kind,
-    rings: Vec<u16>,
-    faults: Vec<crate::port::fault::Faults>,
-}
-
-enum Kind {
-    Interface(Box<Interface>),
-    Null(NullPort),
-}
-
-/// A queue of an open port with its pool.
-pub(crate) type OpenQueue = (AnyQueue, Pool, CellReader);
-
-impl Source {
-    fn resolve(spec: &PortSpec) -> Result<Self, Error> {
-        match spec {
-            PortSpec::Xdp { name, force } => {
-                let interface = netdev::interface(name)?;
-                if !force {
-                    check_host(&interface)?;
-                }
-                let rings = (0..interface.queues.current.max(1) as u16).collect();
-                let name = interface.name.clone();
-                Ok(Self { name, kind: Kind::Interface(Box::new(interface)), rings, faults: Vec::new() })
-            }
-            PortSpec::Null(port) => {
-                let rings = (0..port.queues).collect();
-                Ok(Self { name: spec.name(), kind: Kind::Null(port.clone()), rings, faults: Vec::new() })
-            }
-            PortSpec::Fault { inner, faults } => {
-                let mut source = Self::resolve(inner)?;
-                source.faults.push(*faults);
-                Ok(source)
-            }
-        }
-    }
-
-    fn numa_node(&self) -> Option<u32> {
-        match &self.kind {
-            Kind::Interface(interface) => interface.numa_node,
-            Kind::Null(_) => None,
-        }
-    }
-
-    fn open(
-        &self,
-        pools: Vec<(Pool, CellReader)>,
-        memory: &Arc<PacketMemory>,
-        options: XdpOptions,
-        others: &[Vec<OpenQueue>],
-    ) -> Result<(OpenPort, Vec<OpenQueue>), Error> {
-        let (mut pools, readers): (Vec<Pool>, Vec<CellReader>) = pools.into_iter().unzip();
-        let (port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
-            Kind::Interface(interface) => {
-                let sharable = others.iter().find_map(|queues| match queues.first() {
-                    Some((AnyQueue::Xdp(queue), ..)) if queue.can_share() => Some((queue, queue.bind_mode())),
-                    _ => None,
-                });
-                let (port, queues) = xdp::open(interface, &mut pools, memory, options, sharable)?;
-                let open = OpenPort::interface(interface, port);
-                (open, queues.into_iter().map(AnyQueue::Xdp).collect())
-            }
-            Kind::Null(null) => {
-                let queues = pools.iter_mut().map(|pool| {
-                    let geometry = pool.geometry();
-                    AnyQueue::Null(NullQueue::new(null, geometry.cells_per_pool(), geometry.cell_bytes()))
-                });
-                (OpenPort::memory(&self.name), queues.collect())
-            }
-        };
-        let queues = queues.into_iter().zip(&self.rings).map(|(queue, &ring)| {
-            self.faults
-                .iter()
-                .fold(queue, |inner, &faults| AnyQueue::Fault(Box::new(FaultQueue::new(inner, faults, ring))))
-        });
-        let opened = queues.zip(pools).zip(readers).map(|((queue, pool), reader)| (queue, pool, reader));
-        Ok((port, opened.collect()))
-    }
-}
-
-/// Whether taking the interface would cut the host off.
-fn check_host(interface: &Interface) -> Result<(), Error> {
-    let reason = if interface.has_ip_address() {
-        let first = interface.addresses.iter().find(|address| !address.address.is_unspecified());
-        first.map(|address| format!("address {}/{}", address.address, address.prefix_length))
-    } else {
-        interface.master.map(|master| match netdev::interfaces() {
-            Ok(all) => all.iter().find(|other| other.ifindex == master).map_or_else(
-                || "member of another interface".into(),
-                |other| format!("member of {}", other.name),
-            ),
-            Err(_) => "member of another interface".into(),
-        })
-    };
-    match reason {
-        Some(reason) => Err(Error::UsedByHost { name: interface.name.clone(), reason }),
-        None => Ok(()),
-    }
-}
-
-impl OpenPort {
-    fn interface(interface: &Interface, port: xdp::XdpPort) -> Self {
-        Self {
-            name: interface.name.clone(),
-            ifindex: Some(interface.ifindex),
-            driver: interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone()),
-            numa_node: interface.numa_node,
-            before: netdev::LinkStatistics::of_index(interface.ifindex).ok(),
-            mode: port.mode,
-            fallbacks: port.fallbacks.clone(),
-            multi_buffer: port.multi_buffer,
-            xdp: Some(port),
-            removed: false,
-        }
-    }
-
-    fn memory(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            ifindex: None,
-            driver: "none".into(),
-            numa_node: None,
-            before: None,
-            mode: QueueMode::Memory,
-            fallbacks: Vec::new(),
-            multi_buffer: false,
-            xdp: None,
-            removed: false,
-        }
-    }
 }

@@ -16,18 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Lost, Mode, capture_queue};
+use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue};
 use wirecap_sys::{
     memory::PacketMemory,
-    netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
+    netdev::{self, LinkChanges, LinkEvent, LinkStatistics, StatisticsReader},
 };
 
 use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
-    builder::OpenQueue,
+    books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
+    port::source::OpenQueue,
     port::xdp::XdpPort,
-    report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    report::{QueueMode, Report},
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
@@ -41,13 +42,41 @@ pub(crate) struct OpenPort {
     pub(crate) ifindex: Option<u32>,
     pub(crate) driver: String,
     pub(crate) numa_node: Option<u32>,
-    /// The interface's counters when the port was opened.
-    pub(crate) before: Option<LinkStatistics>,
+    /// What the interface itself counts.
+    pub(crate) link: Option<LinkCounters>,
     pub(crate) mode: QueueMode,
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
     pub(crate) xdp: Option<XdpPort>,
     pub(crate) removed: bool,
+}
+
+/// Counters of an interface since its port was opened.
+#[derive(Debug)]
+pub(crate) struct LinkCounters {
+    /// Of the network namespace the port was opened in, wherever the report is made.
+    reader: StatisticsReader,
+    ifindex: u32,
+    before: LinkStatistics,
+    /// The last count, for when the interface is gone.
+    dropped: u64,
+}
+
+impl LinkCounters {
+    pub(crate) fn open(ifindex: u32) -> Option<Self> {
+        let mut reader = StatisticsReader::open().ok()?;
+        let before = reader.of_index(ifindex).ok()?;
+        Some(Self { reader, ifindex, before, dropped: 0 })
+    }
+
+    /// Packets the NIC or its driver had no room for.
+    pub(crate) fn dropped(&mut self) -> u64 {
+        if let Ok(now) = self.reader.of_index(self.ifindex) {
+            let since = now.since(&self.before);
+            self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
+        }
+        self.dropped
+    }
 }
 
 /// What the builder has opened.
@@ -274,104 +303,16 @@ impl Capture {
     }
 
     fn report_with(&self, closed: bool) -> Report {
-        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut offloaded_out = vec![0; self.shared.workers.len()];
-        let ports = ports
-            .iter()
-            .zip(&self.shared.ports)
-            .map(|(port, range)| {
-                let queues = range
-                    .clone()
-                    .map(|queue| self.queue_report(queue, port.mode, closed, &mut offloaded_out));
-                port_report(port, queues.collect())
-            })
-            .collect();
-        let workers = self.shared.workers.iter().zip(&self.worker_cores).zip(&offloaded_out);
-        let workers = workers.map(|((state, &core), &offloaded_out)| WorkerReport {
-            packets: state.packets.load(Ordering::Relaxed),
-            bytes: state.bytes.load(Ordering::Relaxed),
-            offloaded_in: state.offloaded_in.load(Ordering::Relaxed),
-            offloaded_out,
-            core,
-        });
-        Report {
-            seconds: self.started.elapsed().as_secs_f64(),
-            ports,
-            workers: workers.collect(),
-            memory: MemoryReport {
-                cells_bytes: self.shared.geometry.pool_bytes() * self.shared.queues.len() as u64,
-                pages: self.memory.pages().as_str().into(),
-            },
-        }
-    }
-
-    fn queue_report(
-        &self,
-        index: usize,
-        mode: QueueMode,
-        closed: bool,
-        offloaded_out: &mut [u64],
-    ) -> QueueReport {
-        let queue = &self.shared.queues[index];
-        let mut delivered = 0;
-        for (worker, state) in self.shared.workers.iter().enumerate() {
-            let packets = state.delivered[index].load(Ordering::Relaxed);
-            delivered += packets;
-            if worker != queue.home {
-                offloaded_out[queue.home] += packets;
-            }
-        }
-        let owner = queue.lock();
-        let (counts, levels) = (owner.counts(), owner.pool.levels());
-        let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
-        drop(owner);
-        let used = levels.outstanding_cells + levels.filled_cells;
-        let mut report = QueueReport {
-            queue: queue.ring_id,
-            mode,
-            seen: counts.seen,
-            filtered: counts.filtered,
-            passed: counts.passed,
-            delivered,
-            lost: Lost {
-                no_free_cell: counts.no_free_cell,
-                rx_ring_full: counts.rx_ring_full,
-                too_long: counts.too_long,
-                left_at_stop: if closed { captured.saturating_sub(delivered) } else { 0 },
-            },
-            unexplained: 0,
-            pool_used_percent: 100.0 * f64::from(used) / f64::from(levels.cells),
-            refused: refused + counts.refused_cells,
-        };
-        report.unexplained = report.account().unexplained();
-        report
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let books =
+            Books { shared: &self.shared, ports: &mut ports, worker_cores: &self.worker_cores, closed };
+        books.report(self.started.elapsed().as_secs_f64(), self.memory.pages())
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-fn port_report(port: &OpenPort, queues: Vec<QueueReport>) -> PortReport {
-    let now = port.ifindex.and_then(|ifindex| LinkStatistics::of_index(ifindex).ok());
-    let dropped = match (&now, &port.before) {
-        (Some(now), Some(before)) => {
-            let since = now.since(before);
-            since.rx_missed_errors + since.rx_fifo_errors
-        }
-        _ => 0,
-    };
-    PortReport {
-        name: port.name.clone(),
-        driver: port.driver.clone(),
-        fallbacks: port.fallbacks.clone(),
-        multi_buffer: port.multi_buffer,
-        numa_node: port.numa_node,
-        removed: port.removed,
-        dropped_before_xdp: dropped,
-        queues,
     }
 }
 
@@ -400,11 +341,25 @@ fn group(grouping: &Grouping, mode: Mode, workers: usize) -> (Vec<BuddyGroup>, V
         set.retain(|&worker| worker < workers && group_of[worker] == usize::MAX);
         set.iter().for_each(|&worker| group_of[worker] = group);
     }
-    for worker in 0..workers {
-        if group_of[worker] == usize::MAX {
-            group_of[worker] = sets.len();
-            sets.push(vec![worker]);
-        }
+    for (worker, group) in group_of.iter_mut().enumerate().filter(|(_, group)| **group == usize::MAX) {
+        *group = sets.len();
+        sets.push(vec![worker]);
     }
     (sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_in_no_set_are_on_their_own_and_nobody_is_in_two() {
+        let mode = Mode::Advanced { threshold_percent: 60 };
+        let sets = Grouping::Sets(vec![vec![0, 2], vec![2, 3, 99]]);
+        let (groups, group_of) = group(&sets, mode, 5);
+        let members: Vec<_> = groups.iter().map(BuddyGroup::members).collect();
+        assert_eq!(members, [&[0, 2][..], &[3], &[1], &[4]]);
+        assert_eq!(group_of, [0, 2, 0, 1, 3]);
+        assert_eq!(group(&Grouping::All, mode, 3).0[0].members(), [0, 1, 2]);
+    }
 }

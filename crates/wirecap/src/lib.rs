@@ -59,6 +59,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod books;
 mod builder;
 mod capture;
 mod engine;

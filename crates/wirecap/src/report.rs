@@ -71,6 +71,8 @@ pub struct QueueReport {
     pub pool_used_percent: f64,
     /// Recycled cells that were refused; 0 unless there is a defect.
     pub refused: u64,
+    /// Cells the driver reported that are not of this pool; 0 unless a driver is broken.
+    pub foreign: u64,
 }
 
 /// One port.

@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 use ethtool::Ethtool;
 use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
-pub use statistics::LinkStatistics;
+pub use statistics::{LinkStatistics, StatisticsReader};
 use xdp_features::NetdevFamily;
 pub use xdp_features::{RxMetadata, XdpFeatures};
 

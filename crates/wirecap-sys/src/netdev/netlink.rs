@@ -83,6 +83,7 @@ pub(super) enum Scope {
 }
 
 /// A blocking netlink socket for questions and answers, in the namespace of the thread that opened it.
+#[derive(Debug)]
 pub(super) struct Conversation {
     socket: Socket,
     sequence: u32,

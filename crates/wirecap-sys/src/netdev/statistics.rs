@@ -4,7 +4,7 @@ use libc::IFLA_STATS64;
 
 use super::error::Result;
 use super::link::{self, Selector};
-use super::netlink::{each_attribute, split_header};
+use super::netlink::{Conversation, each_attribute, split_header};
 
 /// Declares the structure once: the fields in the order in which the kernel sends them.
 macro_rules! link_statistics {
@@ -97,7 +97,7 @@ impl LinkStatistics {
     /// [`Error::NoSuchInterface`](super::Error::NoSuchInterface) with suggestions, and the other errors of
     /// this module.
     pub fn of(name: &str) -> Result<Self> {
-        Self::read(Selector::Name(name))
+        StatisticsReader::open()?.read(Selector::Name(name))
     }
 
     /// The counters of the interface with index `ifindex`, whatever it is called by now.
@@ -105,17 +105,41 @@ impl LinkStatistics {
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn of_index(ifindex: u32) -> Result<Self> {
-        Self::read(Selector::Index(ifindex))
+        StatisticsReader::open()?.read(Selector::Index(ifindex))
+    }
+}
+
+/// Reads counters again and again, always in the network namespace it was opened in.
+#[derive(Debug)]
+pub struct StatisticsReader {
+    rtnetlink: Conversation,
+}
+
+impl StatisticsReader {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::System`](super::Error::System) when there is none to be had.
+    pub fn open() -> Result<Self> {
+        Ok(Self { rtnetlink: link::open()? })
     }
 
-    fn read(selector: Selector<'_>) -> Result<Self> {
+    /// The counters of the interface with index `ifindex`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn of_index(&mut self, ifindex: u32) -> Result<LinkStatistics> {
+        self.read(Selector::Index(ifindex))
+    }
+
+    fn read(&mut self, selector: Selector<'_>) -> Result<LinkStatistics> {
         const ACTION: &str = "reading the counters of an interface";
-        let message = link::raw_link(&mut link::open()?, selector, 0)?;
+        let message = link::raw_link(&mut self.rtnetlink, selector, 0)?;
         let (_, attributes) = split_header::<16>(ACTION, &message.payload)?;
-        let mut statistics = Self::default();
+        let mut statistics = LinkStatistics::default();
         each_attribute(ACTION, attributes, |kind, value| {
             if kind == IFLA_STATS64 {
-                statistics = Self::parse(value);
+                statistics = LinkStatistics::parse(value);
             }
             Ok(())
         })?;

@@ -19,6 +19,7 @@
 pub mod fault;
 pub mod null;
 pub(crate) mod program;
+pub(crate) mod source;
 pub(crate) mod xdp;
 
 use std::os::fd::OwnedFd;
@@ -61,6 +62,7 @@ pub(crate) trait ReceiveQueue: Send {
 
 /// A queue of any port.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and there is one per queue")]
 pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
     Null(NullQueue),

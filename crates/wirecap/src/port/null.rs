@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use wirecap_core::{Descriptor, Pool};
+use wirecap_core::{Descriptor, Geometry, Pool};
 
 use super::{QueueCounts, ReceiveQueue};
 
@@ -39,13 +39,13 @@ pub(crate) struct NullQueue {
 }
 
 impl NullQueue {
-    pub(crate) fn new(port: &NullPort, cells: u32, cell_bytes: u32) -> Self {
+    pub(crate) fn new(port: &NullPort, geometry: Geometry) -> Self {
         Self {
-            cells: vec![0; cells.next_power_of_two() as usize].into(),
+            cells: vec![0; geometry.ring_entries() as usize].into(),
             head: 0,
             tail: 0,
             packet_bytes: port.packet_bytes,
-            cell_payload: cell_bytes - HEADROOM_BYTES as u32,
+            cell_payload: geometry.cell_bytes() - HEADROOM_BYTES as u32,
             remaining: 0,
             left: port.packets_per_queue,
             seen: 0,

@@ -1,0 +1,104 @@
+//! Reading the counters of a running capture and adding them up to a [`Report`].
+
+use std::sync::atomic::Ordering;
+
+use wirecap_core::Lost;
+use wirecap_sys::memory::Pages;
+
+use crate::{
+    capture::{LinkCounters, OpenPort},
+    engine::Shared,
+    report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
+};
+
+/// Where the counters are.
+pub(crate) struct Books<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) ports: &'a mut [OpenPort],
+    pub(crate) worker_cores: &'a [Option<usize>],
+    /// The capture has ended: what no worker took is lost.
+    pub(crate) closed: bool,
+}
+
+impl Books<'_> {
+    pub(crate) fn report(mut self, seconds: f64, pages: Pages) -> Report {
+        let mut offloaded_out = vec![0; self.shared.workers.len()];
+        let mut ports = Vec::new();
+        let open_ports = std::mem::take(&mut self.ports);
+        for (port, range) in open_ports.iter_mut().zip(&self.shared.ports) {
+            let queues =
+                range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
+            ports.push(port_report(port, queues));
+        }
+        let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
+        let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
+            packets: state.packets.load(Ordering::Relaxed),
+            bytes: state.bytes.load(Ordering::Relaxed),
+            offloaded_in: state.offloaded_in.load(Ordering::Relaxed),
+            offloaded_out,
+            core,
+        });
+        let workers = workers.collect();
+        let cells_bytes = self.shared.geometry.pool_bytes() * self.shared.queues.len() as u64;
+        let memory = MemoryReport { cells_bytes, pages: pages.as_str().into() };
+        Report { seconds, ports, workers, memory }
+    }
+
+    /// Packets of a queue that workers were given, and of these, those that went to others than its
+    /// home worker.
+    fn delivered(&self, index: usize) -> (u64, u64) {
+        let home = self.shared.queues[index].home;
+        let (mut all, mut away) = (0, 0);
+        for (worker, state) in self.shared.workers.iter().enumerate() {
+            let packets = state.delivered[index].load(Ordering::Relaxed);
+            all += packets;
+            away += if worker == home { 0 } else { packets };
+        }
+        (all, away)
+    }
+
+    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
+        let queue = &self.shared.queues[index];
+        let (delivered, away) = self.delivered(index);
+        offloaded_out[queue.home] += away;
+        let owner = queue.lock();
+        let (counts, levels) = (owner.counts(), owner.pool.levels());
+        let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
+        let foreign = owner.pool.foreign();
+        drop(owner);
+        let used = levels.outstanding_cells + levels.filled_cells;
+        let mut report = QueueReport {
+            queue: queue.ring_id,
+            mode,
+            seen: counts.seen,
+            filtered: counts.filtered,
+            passed: counts.passed,
+            delivered,
+            lost: Lost {
+                no_free_cell: counts.no_free_cell,
+                rx_ring_full: counts.rx_ring_full,
+                too_long: counts.too_long,
+                left_at_stop: if self.closed { captured.saturating_sub(delivered) } else { 0 },
+            },
+            unexplained: 0,
+            pool_used_percent: 100.0 * f64::from(used) / f64::from(levels.cells),
+            refused: refused + counts.refused_cells,
+            foreign,
+        };
+        report.unexplained = report.account().unexplained();
+        report
+    }
+}
+
+fn port_report(port: &mut OpenPort, queues: Vec<QueueReport>) -> PortReport {
+    PortReport {
+        name: port.name.clone(),
+        driver: port.driver.clone(),
+        fallbacks: port.fallbacks.clone(),
+        multi_buffer: port.multi_buffer,
+        numa_node: port.numa_node,
+        removed: port.removed,
+        dropped_before_xdp: port.link.as_mut().map_or(0, LinkCounters::dropped),
+        queues,
+    }
+}

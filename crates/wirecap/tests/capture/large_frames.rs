@@ -1,0 +1,177 @@
+//! Packets larger than a cell.
+
+use wirecap::{Capture, Dispatch};
+use wirecap_lab::VethOptions;
+
+use crate::support::{
+    check,
+    crew::{Arrival, Crew},
+    need_root, wait_until,
+    wire::Wire,
+};
+
+const FRAMES: usize = 3_000;
+/// What the kernel leaves free in each cell.
+const HEADROOM: usize = 256;
+
+/// Pseudo-random numbers, the same in each run (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn frame(&mut self, least: usize, most: usize) -> Vec<u8> {
+        let len = least + self.next() as usize % (most - least + 1);
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn jumbo(label: &str, mtu: u32) -> Wire {
+    Wire::new(label, VethOptions { mtu, ..VethOptions::default() })
+}
+
+/// Sends the frames one after the other, never more than `under_way` ahead of the workers; gives what came.
+fn send_all(wire: &Wire, mut capture: Capture, frames: &[Vec<u8>], under_way: u64) -> Vec<Arrival> {
+    let crew = Crew::eager(capture.take_workers());
+    let mut sender = wire.packet_sender();
+    for frame in frames {
+        sender.send(frame).unwrap();
+        wait_until("the workers keep up", || sender.frames() <= crew.arrived() + under_way);
+    }
+    crew.wait_for(frames.len() as u64);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    let account = check::account_closed(&report);
+    assert_eq!((account.delivered, account.lost.total()), (frames.len() as u64, 0));
+    assert!(report.ports[0].multi_buffer);
+    check::pools_whole(&report);
+    check::in_order(&arrivals);
+    arrivals
+}
+
+fn assert_same(arrivals: &[Arrival], frames: &[Vec<u8>], cell_bytes: usize) {
+    assert_eq!(arrivals.len(), frames.len());
+    for (index, (arrival, frame)) in arrivals.iter().zip(frames).enumerate() {
+        assert!(arrival.bytes == *frame, "frame {index} of {} bytes differs", frame.len());
+        assert_eq!(arrival.parts, frame.len().div_ceil(cell_bytes - HEADROOM), "of {} bytes", frame.len());
+    }
+}
+
+#[test]
+fn jumbo_frames_come_in_parts_also_across_chunks() {
+    need_root!("large_frames::jumbo_frames_come_in_parts_also_across_chunks");
+    let mut random = Random(1);
+    let frames: Vec<_> = (0..FRAMES).map(|_| random.frame(60, 9_014)).collect();
+    for cell_bytes in [2048, 4096] {
+        for dispatch in [Dispatch::Pull, Dispatch::Push] {
+            let wire = jumbo("jumbo", 9_000);
+            // Some 13,000 cells in chunks of 64: about two chunks in three end within a packet.
+            let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).cell_bytes(cell_bytes);
+            let capture = wire.capture(builder.dispatch(dispatch));
+            let arrivals = send_all(&wire, capture, &frames, 100);
+            assert_same(&arrivals, &frames, cell_bytes as usize);
+        }
+    }
+}
+
+#[test]
+fn the_largest_frames_there_are() {
+    need_root!("large_frames::the_largest_frames_there_are");
+    let mut random = Random(2);
+    let frames: Vec<_> = (0..100).map(|_| random.frame(60_000, 65_549)).collect();
+    let wire = jumbo("largest", 65_535);
+    let capture = wire.capture(Capture::builder().cells_per_chunk(64).chunks_per_pool(16));
+    let arrivals = send_all(&wire, capture, &frames, 10);
+    assert_same(&arrivals, &frames, 2048);
+}
+
+#[test]
+fn large_frames_that_wait_at_the_stop_are_delivered() {
+    need_root!("large_frames::large_frames_that_wait_at_the_stop_are_delivered");
+    // Four packets of 15 or 18 cells fill a chunk of 64 but for an end that holds only the beginning of the next.
+    for len in [1792 * 15, 1792 * 18 - 1] {
+        for dispatch in [Dispatch::Pull, Dispatch::Push] {
+            let wire = jumbo("waiting", 65_535);
+            let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64);
+            let mut capture = wire.capture(builder.dispatch(dispatch));
+            let workers = capture.take_workers();
+            let frame = Random(3).frame(len, len);
+            let mut sender = wire.packet_sender();
+            (0..100).for_each(|_| sender.send(&frame).unwrap());
+            wait_until("all frames are seen", || capture.report().total().seen == 100);
+            capture.stopper().stop();
+            let arrivals = Crew::eager(workers).join();
+            let account = check::account_closed(&capture.finish());
+            assert_eq!((account.delivered, account.lost.total()), (100, 0), "{dispatch:?}, {len} bytes");
+            assert!(arrivals.iter().all(|arrival| arrival.bytes == frame));
+        }
+    }
+}
+
+#[test]
+fn large_frames_that_nobody_reads_are_counted_by_the_packet() {
+    need_root!("large_frames::large_frames_that_nobody_reads_are_counted_by_the_packet");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = jumbo("unread", 65_535);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let capture = wire.capture(builder.dispatch(dispatch));
+        let mut sender = wire.packet_sender();
+        // 37 cells each, so 27 fit the pool of 1,024.
+        (0..40).for_each(|_| sender.send(&[5; 65_549]).unwrap());
+        wait_until("all frames are seen", || capture.report().total().seen == 40);
+        let account = check::account_closed(&capture.finish());
+        assert_eq!((account.lost.left_at_stop, account.lost.no_free_cell), (27, 13), "{dispatch:?}");
+    }
+}
+
+#[test]
+fn without_several_parts_what_is_longer_than_a_cell_is_counted() {
+    need_root!("large_frames::without_several_parts_what_is_longer_than_a_cell_is_counted");
+    let wire = jumbo("toolong", 3_000);
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        // With M = 8 packets are not split.
+        let mut capture = wire.capture(Capture::builder().cells_per_chunk(8).dispatch(dispatch));
+        let crew = Crew::eager(capture.take_workers());
+        let mut sender = wire.packet_sender();
+        for len in [60, 1_791, 1_792, 1_793, 3_014, 1_792] {
+            sender.send(&vec![len as u8; len]).unwrap();
+        }
+        wait_until("all frames are seen", || capture.report().total().seen == 6);
+        crew.wait_for(4);
+        capture.stopper().stop();
+        let lengths: Vec<usize> = crew.join().iter().map(|arrival| arrival.bytes.len()).collect();
+        assert_eq!(lengths, [60, 1_791, 1_792, 1_792], "{dispatch:?}");
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.too_long, account.lost.total()), (4, 2, 2));
+        assert!(!report.ports[0].multi_buffer);
+    }
+}
+
+#[test]
+fn large_cells_hold_more() {
+    need_root!("large_frames::large_cells_hold_more");
+    let wire = jumbo("cells", 3_000);
+    let mut capture = wire.capture(Capture::builder().cells_per_chunk(8).cell_bytes(4096));
+    let crew = Crew::eager(capture.take_workers());
+    let mut sender = wire.packet_sender();
+    let frame = Random(4).frame(3_014, 3_014);
+    sender.send(&frame).unwrap();
+    crew.wait_for(1);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    assert!(arrivals[0].bytes == frame && arrivals[0].parts == 1);
+    assert!(!check_multi_buffer(capture));
+}
+
+fn check_multi_buffer(capture: Capture) -> bool {
+    let report = capture.finish();
+    check::account_closed(&report);
+    report.ports[0].multi_buffer
+}

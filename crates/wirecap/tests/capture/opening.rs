@@ -1,0 +1,97 @@
+//! Ways of attaching, and what is said about them.
+
+use wirecap::{Capture, Error, Modes, report::QueueMode};
+use wirecap_lab::VethOptions;
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wire::Wire};
+
+#[test]
+fn each_way_of_attaching_captures_and_is_reported() {
+    need_root!("opening::each_way_of_attaching_captures_and_is_reported");
+    let wire = Wire::with_queues("modes", 2);
+    for (modes, mode, fallbacks) in [
+        (Modes::Best, QueueMode::Copy, 1),
+        (Modes::Copy, QueueMode::Copy, 0),
+        (Modes::Generic, QueueMode::Generic, 0),
+    ] {
+        let mut capture = wire.capture(Capture::builder().chunks_per_pool(8).modes(modes));
+        let crew = Crew::eager(capture.take_workers());
+        let mut sender = wire.packet_sender();
+        let mut template = wirecap_traffic::Template::new(FrameSpec::default()).unwrap();
+        (0..500).for_each(|sequence| sender.send(template.stamp(1, sequence)).unwrap());
+        crew.wait_for(500);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        assert_eq!(check::account_closed(&report).delivered, 500, "{modes:?}");
+        check::each_once(check::intact(&arrivals, FrameSpec::default()), 500, 0);
+        assert!(report.ports[0].queues.iter().all(|queue| queue.mode == mode), "{modes:?}");
+        assert_eq!(report.ports[0].fallbacks.len(), fallbacks, "{:?}", report.ports[0].fallbacks);
+        assert!(report.ports[0].fallbacks.iter().all(|line| line.starts_with("zero-copy: ")));
+        assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_str()), ("in0", "veth"));
+    }
+    let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
+    assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("zero-copy: "), "{error}");
+}
+
+#[test]
+fn an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says_so() {
+    need_root!("opening::an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says_so");
+    let wire = Wire::new("generic", VethOptions { mtu: 9000, ..VethOptions::default() });
+    // With M = 8 a packet of 9,000 bytes could lie in more than two chunks.
+    let mut capture = wire.capture(Capture::builder().cells_per_chunk(8));
+    let crew = Crew::eager(capture.take_workers());
+    let mut sender = wire.packet_sender();
+    sender.send(&[7; 60]).unwrap();
+    sender.send(&[8; 9000]).unwrap();
+    sender.send(&[9; 1792]).unwrap();
+    crew.wait_for(2);
+    capture.stopper().stop();
+    let came: Vec<Vec<u8>> = crew.join().into_iter().map(|arrival| arrival.bytes).collect();
+    assert_eq!(came, [vec![7; 60], vec![9; 1792]]);
+    let report = capture.finish();
+    let account = check::account_closed(&report);
+    assert_eq!((account.seen, account.delivered, account.lost.too_long), (3, 2, 1));
+    assert_eq!(report.ports[0].queues[0].mode, QueueMode::Generic);
+    assert_eq!(report.ports[0].fallbacks.len(), 2, "{:?}", report.ports[0].fallbacks);
+}
+
+#[test]
+fn an_interface_that_is_captured_already_is_refused_and_stays_captured() {
+    need_root!("opening::an_interface_that_is_captured_already_is_refused_and_stays_captured");
+    let wire = Wire::with_queues("twice", 1);
+    let mut first = wire.capture(Capture::builder().chunks_per_pool(8));
+    let crew = Crew::eager(first.take_workers());
+    for modes in [Modes::Best, Modes::Generic] {
+        let error = wire.try_capture(Capture::builder().modes(modes)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("another AF_XDP socket") || text.contains("another XDP program"), "{text}");
+    }
+    wire.queue_sender(0, FrameSpec::default()).send(100);
+    crew.wait_for(100);
+    first.stopper().stop();
+    crew.join();
+    assert_eq!(check::account_closed(&first.finish()).delivered, 100);
+}
+
+#[test]
+fn another_program_on_the_interface_is_named_and_left_alone() {
+    need_root!("opening::another_program_on_the_interface_is_named_and_left_alone");
+    use wirecap_sys::bpf::{
+        Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode,
+    };
+    let wire = Wire::with_queues("foreign", 1);
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, XDP_PASS).exit();
+    let insns = asm.finish().unwrap();
+    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &insns)).unwrap();
+    let ifindex = wire.veth.b().ifindex().unwrap();
+    let link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
+    let error = wire.try_capture(Capture::builder()).unwrap_err().to_string();
+    assert!(error.contains("another XDP program") && error.contains("in0"), "{error}");
+    assert!(error.contains("somebody"), "the holder is named: {error}");
+    assert!(wire.is_captured(), "it is still there");
+    drop(link);
+    drop(wire.capture(Capture::builder().chunks_per_pool(8)));
+}

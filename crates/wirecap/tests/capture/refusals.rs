@@ -1,0 +1,136 @@
+//! What cannot be opened is refused, before anything is changed, in words that help.
+
+use wirecap::{Builder, Capture, Error, Mode, PortSpec, port::null::NullPort};
+use wirecap_lab::{Namespace, VethOptions};
+
+use crate::support::{need_root, wire::Wire};
+
+fn null(queues: u16) -> PortSpec {
+    NullPort { queues, packet_bytes: 60, packets_per_queue: 0 }.into()
+}
+
+/// Asserts that opening fails, with all of `words` in the message.
+#[track_caller]
+fn refused(builder: Builder, words: &[&str]) -> Error {
+    let error = builder.open().map(|_| ()).expect_err("it cannot be opened");
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in: {text}");
+    }
+    error
+}
+
+#[test]
+fn sizes_that_cannot_work() {
+    let with = || Capture::builder().port(null(1));
+    refused(with().cells_per_chunk(100), &["M", "100", "power of two", "try 128"]);
+    refused(with().cells_per_chunk(0), &["M", "0", "try 1"]);
+    refused(with().cells_per_chunk(1 << 20), &["M", "try 16384"]);
+    refused(with().chunks_per_pool(0), &["R", "0"]);
+    refused(with().cells_per_chunk(1 << 14).chunks_per_pool(1 << 12), &["R x M", "lower -R or -M"]);
+    refused(with().cell_bytes(3000), &["3000", "2048 or 4096"]);
+    refused(with().ring_entries(1000), &["1000", "power of two"]);
+    refused(with().ring_entries(64), &["64", "M = 256", "one whole chunk"]);
+    let error = Mode::advanced(101).unwrap_err().to_string();
+    assert!(error.contains("101") && error.contains("0 to 100"), "{error}");
+    // Sizes that do work, so that the refusals above are not for another reason.
+    with().open().unwrap();
+    with().ring_entries(256).open().unwrap();
+}
+
+#[test]
+fn more_memory_than_there_is() {
+    let huge = Capture::builder().cells_per_chunk(1 << 14).chunks_per_pool(1 << 8).cell_bytes(4096);
+    refused(huge.port(null(1000)), &["16384000 MiB", "are available", "lower -R"]);
+}
+
+#[test]
+fn threads_that_cannot_be() {
+    let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
+    refused(with().mode(Mode::Basic).workers(3), &["3 workers", "2 receive queues", "advanced"]);
+    refused(with().workers(0), &["0 workers"]);
+    refused(with().worker_cores([0, 1023]), &["core 1023"]);
+    refused(with().capture_cores([99_999]), &["core 99999"]);
+    let mut advanced = with().workers(3).worker_cores([0]).open().unwrap();
+    assert_eq!(advanced.take_workers().len(), 3);
+}
+
+#[test]
+fn ports_that_are_none_or_twice_or_too_many() {
+    refused(Capture::builder(), &["no interface"]);
+    refused(Capture::builder().port(null(2000)), &["receive queues of one port", "2000", "1024"]);
+    let many = (0..65).fold(Capture::builder(), |builder, _| builder.port(null(1)));
+    refused(many, &["ports", "65", "64"]);
+    need_root!("refusals::ports_that_are_none_or_twice_or_too_many");
+    let wire = Wire::with_queues("twice", 1);
+    wire.inside.enter(|| {
+        refused(Capture::builder().port("in0").port("xdp:in0"), &["in0", "twice"]);
+    });
+}
+
+#[test]
+fn names_that_no_interface_has() {
+    need_root!("refusals::names_that_no_interface_has");
+    let wire = Wire::with_queues("names", 1);
+    wire.inside.ip(&["link", "set", "dev", "in0", "down"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "in0", "name", "capture0"]).unwrap();
+    wire.inside.enter(|| {
+        refused(Capture::builder().port("captur0"), &["captur0", "did you mean \"capture0\"?"]);
+        refused(Capture::builder().port("xdp:capture1"), &["capture1", "did you mean \"capture0\"?"]);
+        let far = refused(Capture::builder().port("zz"), &["no interface named \"zz\""]);
+        assert!(!far.to_string().contains("did you mean"), "{far}");
+        refused(Capture::builder().port(""), &["empty"]);
+        refused(Capture::builder().port("a-name-longer-than-linux-allows"), &["31 bytes", "15"]);
+    });
+}
+
+#[test]
+fn interfaces_that_are_down_or_no_ethernet() {
+    need_root!("refusals::interfaces_that_are_down_or_no_ethernet");
+    let wire = Wire::with_queues("down", 1);
+    wire.veth.b().set_down().unwrap();
+    wire.inside.ip(&["tuntap", "add", "dev", "tun0", "mode", "tun"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "tun0", "up"]).unwrap();
+    wire.inside.enter(|| {
+        refused(Capture::builder().port("in0"), &["in0 is down", "ip link set in0 up"]);
+        refused(Capture::builder().port("tun0"), &["tun0", "type none", "Ethernet"]);
+        refused(Capture::builder().port("xdp:lo"), &["lo", "loopback", "Ethernet"]);
+    });
+}
+
+#[test]
+fn interfaces_the_host_uses() {
+    need_root!("refusals::interfaces_the_host_uses");
+    let addresses_b = vec!["192.0.2.2/24".into()];
+    let wire = Wire::new("used", VethOptions { addresses_b, ..VethOptions::default() });
+    wire.inside.enter(|| {
+        refused(Capture::builder().port("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
+        let small = || Capture::builder().chunks_per_pool(4);
+        drop(small().port("xdp:in0").open().unwrap());
+
+        let namespace = |arguments: &[&str]| wire.inside.ip(arguments).unwrap();
+        namespace(&["address", "flush", "dev", "in0"]);
+        drop(small().port("in0").open().unwrap());
+        namespace(&["link", "add", "dev", "bridge0", "type", "bridge"]);
+        namespace(&["link", "set", "dev", "in0", "master", "bridge0"]);
+        refused(Capture::builder().port("in0"), &["in0", "member of bridge0", "xdp:in0"]);
+        drop(small().port("xdp:in0").open().unwrap());
+    });
+    assert!(!wire.is_captured());
+}
+
+#[test]
+fn a_refusal_leaves_the_other_ports_alone() {
+    need_root!("refusals::a_refusal_leaves_the_other_ports_alone");
+    let wire = Wire::with_queues("undone", 2);
+    let other = Namespace::new("undone_other").unwrap();
+    let options = VethOptions::default();
+    let second = wirecap_lab::VethPair::new(&other, "out1", &wire.inside, "in1", options).unwrap();
+    second.b().set_down().unwrap();
+    wire.inside.enter(|| {
+        refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
+        let interface = wirecap_sys::netdev::interface("in0").unwrap();
+        assert!(interface.xdp_programs.is_empty() && !interface.is_promiscuous());
+        drop(Capture::builder().port("in0").open().unwrap());
+    });
+}

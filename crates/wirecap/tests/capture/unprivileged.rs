@@ -1,0 +1,42 @@
+//! Without privilege the message says which capabilities are missing, and how to give them.
+
+use std::{env, process::Command};
+
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use wirecap::Capture;
+
+use crate::support::{need_root, wire::Wire};
+
+/// Set for the process without privilege: this same test, run again.
+const NOBODY: &str = "WIRECAP_TEST_NOBODY";
+const TEST: &str = "unprivileged::a_process_without_privilege_is_told_what_it_needs";
+const NOBODY_ID: u32 = 65_534;
+
+#[test]
+fn a_process_without_privilege_is_told_what_it_needs() {
+    if env::var_os(NOBODY).is_some() {
+        return open_as_nobody();
+    }
+    need_root!("unprivileged::a_process_without_privilege_is_told_what_it_needs");
+    let wire = Wire::with_queues("nobody", 1);
+    let run = || {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", TEST, "--nocapture"]).env(NOBODY, "1").output().unwrap()
+    };
+    let output = wire.inside.enter(run);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let program = env::current_exe().unwrap().display().to_string();
+    for word in ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "sudo setcap", "cap_net_raw", &program] {
+        assert!(said.contains(word), "no {word:?} in: {said}");
+    }
+    assert!(!wire.is_captured());
+}
+
+fn open_as_nobody() {
+    let (user, group) = (Uid::from_raw(NOBODY_ID), Gid::from_raw(NOBODY_ID));
+    setgroups(&[]).unwrap();
+    setresgid(group, group, group).unwrap();
+    setresuid(user, user, user).unwrap();
+    let error = Capture::builder().port("in0").chunks_per_pool(4).open().expect_err("nobody may not");
+    eprintln!("{error}");
+}
