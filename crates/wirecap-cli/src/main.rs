@@ -1,2 +1,49 @@
-//! wirecap
-fn main() {}
+//! The command `wirecap`.
+//!
+//! ```text
+//!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
+//!                               └─► interfaces   what there is, and what XDP can do on it
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | every flag, once | `flags` |
+//! | what is checked before anything runs | `plan` |
+//! | a capture from start to end | `capture` |
+//! | the list of interfaces | `interfaces` |
+//! | exit codes and how errors are printed | `exit` |
+#![forbid(unsafe_code)]
+
+mod capture;
+mod exit;
+mod flags;
+mod interfaces;
+mod plan;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::{
+    exit::{Exit, tell},
+    flags::{Command, Flags},
+    plan::Plan,
+};
+
+fn main() -> ExitCode {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(refused) => return exit::refuse(&refused).into(),
+    };
+    let outcome = match flags.command {
+        Command::Capture(flags) => Plan::new(*flags).and_then(capture::run),
+        Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
+    };
+    let exit = outcome.unwrap_or_else(|error| {
+        // Not the chain of causes: each message names its own already.
+        tell(format_args!("wirecap: {error}"));
+        exit::code_of(&error)
+    });
+    exit.into()
+}

@@ -283,14 +283,7 @@ impl Capture {
     /// took are `left_at_stop`. Call it when the workers are done.
     pub fn finish(mut self) -> Report {
         self.end();
-        for queue in &self.shared.queues {
-            // Counts what is still in the ring; nobody will read it.
-            while let Some(handover) = queue.capture() {
-                for range in handover.lead.into_iter().chain([handover.range]) {
-                    let _ = queue.recycle.push(range);
-                }
-            }
-        }
+        self.shared.queues.iter().for_each(Queue::discard_rest);
         self.report_with(true)
     }
 

@@ -19,6 +19,9 @@ use wirecap_sys::memory::CellReader;
 
 use crate::port::{AnyQueue, QueueCounts, ReceiveQueue};
 
+/// How often a ring that holds something is asked for it at the end.
+const LAST_ATTEMPTS: u32 = 1000;
+
 /// A receive queue of an engine.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -67,8 +70,34 @@ impl Queue {
     pub(crate) fn capture(&self) -> Option<Handover> {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle);
-        owner.receive();
-        owner.pool.hand_over()
+        loop {
+            let received = owner.receive();
+            let handover = owner.pool.hand_over();
+            // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
+            if handover.is_some() || received == 0 {
+                return handover;
+            }
+        }
+    }
+
+    /// Sends cells home that nobody will read.
+    pub(crate) fn send_home(&self, handover: Handover) {
+        for range in handover.lead.into_iter().chain([handover.range]) {
+            let _ = self.recycle.push(range);
+        }
+    }
+
+    /// Counts what is still in the ring at the end; nobody will read it. A port in trouble may hold back
+    /// what waits, so it is asked again, but not for ever.
+    pub(crate) fn discard_rest(&self) {
+        let mut attempts = LAST_ATTEMPTS;
+        while attempts > 0 {
+            match self.capture() {
+                Some(handover) => self.send_home(handover),
+                None if self.lock().source.backlog() == 0 => return,
+                None => attempts -= 1,
+            }
+        }
     }
 }
 
@@ -82,18 +111,20 @@ pub(crate) struct QueueOwner {
 }
 
 impl QueueOwner {
-    /// Takes back what was recycled and gives free chunks to the kernel. Returns whether there was
-    /// anything.
+    /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
+    /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue) -> bool {
-        if recycle.is_empty() && self.pool.levels().free_chunks == 0 {
+        let recycled = !recycle.is_empty();
+        if !recycled && self.pool.levels().free_chunks == 0 {
             return false;
         }
         // A refusal is counted by the pool.
         recycle.take_all(|range| {
             let _ = self.pool.recycle(range);
         });
+        let free_chunks = self.pool.levels().free_chunks;
         self.source.attach(&mut self.pool);
-        true
+        recycled || self.pool.levels().free_chunks < free_chunks
     }
 
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many

@@ -199,5 +199,9 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.workers[self.index].gone.store(true, Ordering::Release);
+        // What waits in the capture queues would be missing in its pools until the capture ends.
+        while let Some(handover) = self.pop() {
+            self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
+        }
     }
 }

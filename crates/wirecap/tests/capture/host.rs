@@ -44,7 +44,8 @@ fn a_queue_that_nobody_captures_goes_to_the_host() {
     let wire = Wire::new("queues", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     wire.veth.a().set_channels(2, 2).unwrap();
     wire.veth.b().set_channels(2, 2).unwrap();
-    let mut capture = wire.inside.enter(|| Capture::builder().port("xdp:in0").chunks_per_pool(8).open()).unwrap();
+    let mut capture =
+        wire.inside.enter(|| Capture::builder().port("xdp:in0").chunks_per_pool(8).open()).unwrap();
     let crew = Crew::eager(capture.take_workers());
 
     // Queues 2 and 3 come into being while the capture runs: it has no sockets for them.

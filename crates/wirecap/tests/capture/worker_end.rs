@@ -64,11 +64,15 @@ fn what_waited_for_a_worker_that_goes_away_does_not_stay_missing_in_the_pool() {
         drop(workers.remove(0));
 
         let crew = Crew::eager(workers);
+        if dispatch == Dispatch::Pull {
+            // It waited in the ring, where the buddy finds it. With push it was in the capture queue and goes home.
+            crew.wait_for(POOL / 2);
+        }
         wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
-        // So a burst of nearly a whole pool fits again, whoever takes it.
-        let before = crew.arrived();
-        sender.send(POOL - 64);
-        crew.wait_for(before + POOL - 64);
+        // So several pools' worth pass again, half a pool at a time.
+        let (before, first) = (crew.arrived(), sender.sent());
+        sender.send_while(4 * POOL, |sent| sent - first > crew.arrived() - before + POOL / 2 - 64);
+        crew.wait_for(before + 4 * POOL);
         capture.stopper().stop();
         let arrivals = crew.join();
         let account = check::account_closed(&capture.finish());

@@ -65,10 +65,7 @@ pub struct Crew {
 impl Crew {
     /// Starts the threads. Each calls `before` with the number of its worker and each batch it got, then copies the
     /// packets and recycles the batch.
-    pub fn start(
-        workers: Vec<Worker>,
-        before: impl Fn(usize, &Batch) + Clone + Send + 'static,
-    ) -> Self {
+    pub fn start(workers: Vec<Worker>, before: impl Fn(usize, &Batch) + Clone + Send + 'static) -> Self {
         let arrived = Arc::new(AtomicU64::new(0));
         let run = |mut worker: Worker| {
             let (before, arrived) = (before.clone(), Arc::clone(&arrived));

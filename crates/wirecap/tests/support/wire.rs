@@ -5,9 +5,7 @@ use std::{thread, time::Duration};
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev, xsk::Transmitter};
-use wirecap_traffic::{
-    FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template,
-};
+use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template};
 
 /// The end that sends.
 pub const SENDER: &str = "out0";

@@ -1,0 +1,69 @@
+//! What is said at the start: which mode each queue runs in and why none better, and the sizes.
+
+use wirecap::{
+    Dispatch, Mode, Report,
+    report::{PortReport, QueueMode},
+};
+
+use crate::{exit::tell, plan::Plan};
+
+/// Says how the capture runs.
+pub(crate) fn start(plan: &Plan, report: &Report) {
+    for port in &report.ports {
+        tell(port_line(port));
+    }
+    tell(sizes_line(plan, report));
+}
+
+fn port_line(port: &PortReport) -> String {
+    let modes: Vec<_> = groups(port)
+        .into_iter()
+        .map(|(first, last, mode)| match first == last {
+            true => format!("queue {first}: {}", mode.in_words()),
+            false => format!("queues {first}-{last}: {}", mode.in_words()),
+        })
+        .collect();
+    let mut line = format!("wirecap: {} ({}), {}", port.name, port.driver, modes.join(", "));
+    if port.multi_buffer {
+        line.push_str("; packets larger than a cell come in several");
+    }
+    for fallback in &port.fallbacks {
+        line.push_str("; ");
+        line.push_str(fallback);
+    }
+    line
+}
+
+/// Runs of queues in the same mode.
+fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
+    let mut groups: Vec<(u16, u16, QueueMode)> = Vec::new();
+    for queue in &port.queues {
+        match groups.last_mut() {
+            Some((_, last, mode)) if *mode == queue.mode => *last = queue.queue,
+            _ => groups.push((queue.queue, queue.queue, queue.mode)),
+        }
+    }
+    groups
+}
+
+fn sizes_line(plan: &Plan, report: &Report) -> String {
+    let (m, r) = (plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool());
+    let mode = match plan.mode {
+        Mode::Basic => "basic mode".into(),
+        Mode::Advanced { threshold_percent } => format!("T = {threshold_percent} %, advanced mode"),
+    };
+    let dispatch = match plan.dispatch {
+        Dispatch::Pull => "pull",
+        Dispatch::Push => "push",
+    };
+    let workers = match report.workers.len() {
+        1 => "1 worker".into(),
+        workers => format!("{workers} workers"),
+    };
+    format!(
+        "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {} MiB of packet memory, pages: {}",
+        plan.geometry.cells_per_pool(),
+        report.memory.cells_bytes >> 20,
+        report.memory.pages,
+    )
+}

@@ -1,0 +1,189 @@
+//! `wirecap capture`: from interfaces to a file.
+//!
+//! ```text
+//!   worker 0 ─ batch ─► block ─┐ bounded channel            per queue, in order
+//!   worker 1 ─ batch ─► block ─┼───────────────► sequencer ────────────────────► output
+//!   worker 2 ─ batch ─► block ─┘                 (writer thread)                    │
+//!        ▲                                            └── emptied buffers ──┐      file
+//!        └──────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Rule: a batch is dropped as soon as it is encoded. When the disk is slow, the channel fills up, the
+//! workers wait, the pools absorb, and what the pools cannot hold is in the account as `no_free_cell`.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | encoded packets on their way | [`block`] |
+//! | what a worker thread does | [`worker`] |
+//! | putting blocks in order | [`sequencer`] |
+//! | writing, and failing to | [`writer`], [`output`], [`records`] |
+//! | the blocks around the packets | [`describe`] |
+//! | what ends a capture | [`watch`] |
+//! | what the user is told | [`announce`], [`progress`], [`summary`] |
+
+mod announce;
+mod block;
+mod describe;
+mod output;
+mod progress;
+mod records;
+mod sequencer;
+mod summary;
+mod watch;
+mod worker;
+mod writer;
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Sender, channel, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::SystemTime,
+};
+
+use anyhow::{Result, anyhow};
+use wirecap::{Capture, Report, Worker};
+use wirecap_sys::netdev::{self, Interface};
+
+use self::{
+    block::{Encoding, Lanes},
+    output::Output,
+    watch::{End, Notice, Watch},
+    worker::{Count, Encode},
+    writer::{Writer, Written},
+};
+use crate::{
+    exit::{Exit, tell},
+    plan::Plan,
+};
+
+/// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
+/// the disk busy, little beside the pools.
+const WAITING_BLOCKS: usize = 64;
+
+/// Captures as planned, to the end.
+///
+/// # Errors
+/// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
+pub(crate) fn run(plan: Plan) -> Result<Exit> {
+    let interfaces = look_up(&plan)?;
+    let mut output = plan.destination.as_ref().map(Output::open).transpose()?;
+    let signalled = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+    let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize).sum();
+    let mut capture = plan.builder(queues).open()?;
+    let started = SystemTime::now();
+    if let Some(output) = &mut output {
+        output.begin(&describe::header(&plan, &interfaces))?;
+    }
+    if !plan.quiet {
+        announce::start(&plan, &capture.report());
+    }
+
+    let (notices, noticed) = channel();
+    let threads = Threads::start(&plan, &mut capture, output, notices)?;
+    let end = Watch::new(&plan, signalled, noticed).until_end(&mut capture, &threads.workers);
+    Ok(close(&plan, capture, threads, end, started))
+}
+
+/// What the machine says about the interfaces; a misspelt name ends here.
+fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
+    let look_up = |name: &String| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
+    plan.interfaces.iter().map(look_up).collect()
+}
+
+/// Ends the capture, writes all there is, closes the account, and tells.
+fn close(plan: &Plan, capture: Capture, threads: Threads, end: End, started: SystemTime) -> Exit {
+    capture.stopper().stop();
+    let Threads { workers, writer } = threads;
+    // All are joined, whatever became of the first.
+    let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
+    let report = capture.finish();
+    let written = writer.map(|writer| {
+        let writer = writer.join().expect("the writer does not panic");
+        let unwritten = report.total().delivered.saturating_sub(writer.packets());
+        let trailer = describe::trailer(&report, writer.format(), started, unwritten);
+        writer.close(&trailer)
+    });
+    let failed = panicked || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
+    tell_end(end, panicked, &report, written.as_ref());
+    summary::print(plan, &report, written.as_ref());
+    if failed || written.is_some_and(|written| written.failure.is_some()) { Exit::Failed } else { Exit::Fine }
+}
+
+/// Says what went wrong, if anything did.
+fn tell_end(end: End, panicked: bool, report: &Report, written: Option<&Written>) {
+    if end == End::Deserted {
+        tell("wirecap: every interface is gone, so the capture has ended; what was captured is kept");
+    }
+    if panicked {
+        tell("wirecap: a worker thread panicked, please report this; what the others captured is kept");
+    }
+    if let Some((written, failure)) = written.and_then(|written| Some((written, written.failure.as_ref()?))) {
+        tell(format_args!(
+            "wirecap: cannot write {}: {failure}\nwirecap: kept {} packets ({} bytes, whole to the last of them); \
+             {} packets were captured but not written",
+            written.file,
+            written.packets,
+            written.bytes,
+            report.total().delivered.saturating_sub(written.packets),
+        ));
+    }
+}
+
+/// The threads of a capture.
+struct Threads {
+    workers: Vec<JoinHandle<()>>,
+    /// `None` when packets are only counted.
+    writer: Option<JoinHandle<Writer>>,
+}
+
+impl Threads {
+    fn start(
+        plan: &Plan,
+        capture: &mut Capture,
+        output: Option<Output>,
+        notices: Sender<Notice>,
+    ) -> Result<Self> {
+        match output {
+            Some(output) => Self::to_file(plan, capture, output, notices),
+            None => Self::count_only(plan, capture, &notices),
+        }
+    }
+
+    fn count_only(plan: &Plan, capture: &mut Capture, notices: &Sender<Notice>) -> Result<Self> {
+        let count = Count::new(plan.count, notices);
+        let workers = capture.take_workers().into_iter();
+        let workers = workers.map(|worker| {
+            let count = count.clone();
+            spawn(worker, move |worker| count.run(worker))
+        });
+        Ok(Self { workers: workers.collect::<Result<_>>()?, writer: None })
+    }
+
+    fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
+        let lanes = Lanes::new(capture.report().ports.iter().map(|port| port.queues.len()));
+        let lane_count = lanes.count();
+        let encoding = Arc::new(Encoding { format: output.format(), snaplen: plan.snaplen, lanes });
+        let (sender, blocks) = sync_channel(WAITING_BLOCKS);
+        let (mut returns, mut workers) = (Vec::new(), Vec::new());
+        for worker in capture.take_workers() {
+            let (give_back, given_back) = sync_channel(WAITING_BLOCKS);
+            returns.push(give_back);
+            let encode = Encode::new(&encoding, &sender, given_back);
+            workers.push(spawn(worker, move |worker| encode.run(worker))?);
+        }
+        let writer = Writer::new(output, plan.count, lane_count, returns, notices);
+        let writer = thread::Builder::new()
+            .name("wirecap-writer".into())
+            .spawn(move || writer.run(&blocks))
+            .map_err(|cause| anyhow!("cannot start the writer thread: {cause}"))?;
+        Ok(Self { workers, writer: Some(writer) })
+    }
+}
+
+fn spawn(worker: Worker, work: impl FnOnce(Worker) + Send + 'static) -> Result<JoinHandle<()>> {
+    let name = format!("wirecap-work-{}", worker.index());
+    let started = thread::Builder::new().name(name).spawn(move || work(worker));
+    started.map_err(|cause| anyhow!("cannot start a worker thread: {cause}"))
+}

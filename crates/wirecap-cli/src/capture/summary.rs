@@ -1,0 +1,104 @@
+//! What is said at the end: the account, as a table or as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wirecap::{Lost, QueueAccount, Report};
+
+use super::{progress::rate, writer::Written};
+use crate::{exit::tell, plan::Plan, table::Table};
+
+/// The report with what was written.
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    written: Option<&'a Written>,
+}
+
+/// Prints the account to standard output, or to standard error if the packets went there.
+pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) {
+    let text = if plan.json { json(report, written) } else { in_words(report, written) };
+    let printed = if plan.stdout_is_taken() {
+        io::stderr().write_all(text.as_bytes())
+    } else {
+        io::stdout().write_all(text.as_bytes())
+    };
+    if let Err(cause) = printed {
+        tell(format_args!("wirecap: cannot print the account: {cause}"));
+    }
+    let unexplained = report.total().unexplained();
+    let unexplained_queue =
+        report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
+    if unexplained_queue {
+        tell(format_args!(
+            "wirecap: WARNING: the account does not close: {unexplained} packets are unexplained. This is a defect of \
+             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver"
+        ));
+    }
+}
+
+fn json(report: &Report, written: Option<&Written>) -> String {
+    let line = serde_json::to_string(&Summary { report, written });
+    line.expect("a report has only numbers and strings") + "\n"
+}
+
+fn in_words(report: &Report, written: Option<&Written>) -> String {
+    let mut text = format!("{}\n{}", accounts(report), workers(report));
+    for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
+        text += &format!(
+            "\n{}: {} packets were dropped by the NIC or its driver before they could be seen\n",
+            port.name, port.dropped_before_xdp
+        );
+    }
+    let delivered = report.total().delivered;
+    let pps = delivered as f64 / report.seconds.max(1e-9);
+    text += &format!("\n{delivered} packets in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    if let Some(written) = written {
+        text += &format!("{} packets written to {}, {} bytes", written.packets, written.file, written.bytes);
+        match delivered.saturating_sub(written.packets) {
+            0 => text += "\n",
+            unwritten => text += &format!("; {unwritten} more were captured and are not in it\n"),
+        }
+    }
+    text
+}
+
+fn accounts(report: &Report) -> Table {
+    let heads: Vec<_> = ["port", "queue", "mode", "seen", "filtered", "passed", "delivered"]
+        .into_iter()
+        .chain(Lost::default().causes().map(|(cause, _)| cause))
+        .chain(["unexplained"])
+        .collect();
+    let mut table = Table::new(&heads);
+    let mut row = |name: [String; 3], account: QueueAccount| {
+        let QueueAccount { seen, filtered, passed, delivered, .. } = account;
+        let figures = [seen, filtered, passed, delivered].into_iter();
+        let figures = figures.chain(account.lost.causes().map(|(_, packets)| packets));
+        let cells = name.into_iter().chain(figures.map(|packets| packets.to_string()));
+        table.row(cells.chain([account.unexplained().to_string()]).collect());
+    };
+    for port in &report.ports {
+        for queue in &port.queues {
+            let name = [port.name.clone(), queue.queue.to_string(), queue.mode.as_str().into()];
+            row(name, queue.account());
+        }
+    }
+    row(["total".into(), String::new(), String::new()], report.total());
+    table
+}
+
+fn workers(report: &Report) -> Table {
+    let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
+    for (index, worker) in report.workers.iter().enumerate() {
+        table.row(vec![
+            index.to_string(),
+            worker.core.map_or_else(|| "any".into(), |core| core.to_string()),
+            worker.packets.to_string(),
+            worker.bytes.to_string(),
+            worker.offloaded_in.to_string(),
+            worker.offloaded_out.to_string(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,145 @@
+//! Watches a running capture until something ends it.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
+use wirecap::{Capture, PortEvent};
+
+use super::progress::Progress;
+use crate::{exit::Exit, plan::Plan};
+
+/// How often signals and ports are looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What other threads have to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// As many packets as were asked for.
+    CountReached,
+    /// The output does not take any more.
+    WriteFailed,
+}
+
+/// What ended a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// The time asked for is over.
+    Duration,
+    /// There are as many packets as were asked for.
+    Count,
+    /// The output does not take any more.
+    WriteFailed,
+    /// Every interface is gone.
+    Deserted,
+    /// A worker ended before it was told to.
+    WorkerGone,
+}
+
+/// Becomes true with the first SIGINT or SIGTERM; the second ends the process at once.
+///
+/// # Errors
+/// What the kernel said.
+pub(crate) fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let signalled = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag still down.
+        flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signalled))?;
+        flag::register(signal, Arc::clone(&signalled))?;
+    }
+    Ok(signalled)
+}
+
+/// Watches a capture.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    signalled: Arc<AtomicBool>,
+    notices: Receiver<Notice>,
+    deadline: Option<Instant>,
+    progress: Progress,
+    /// Ports that are down now.
+    down: HashSet<String>,
+}
+
+impl Watch {
+    pub(crate) fn new(plan: &Plan, signalled: Arc<AtomicBool>, notices: Receiver<Notice>) -> Self {
+        let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
+        Self { signalled, notices, deadline, progress: Progress::new(plan), down: HashSet::new() }
+    }
+
+    /// Waits for what ends the capture; meanwhile tells how it goes.
+    pub(crate) fn until_end(mut self, capture: &mut Capture, workers: &[JoinHandle<()>]) -> End {
+        let end = loop {
+            if let Some(end) = self.wait_for_notice().or_else(|| self.look(capture, workers)) {
+                break end;
+            }
+            self.progress.show(capture);
+        };
+        self.progress.clear();
+        end
+    }
+
+    fn wait_for_notice(&self) -> Option<End> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let tick = left.map_or(TICK, |left| left.min(TICK));
+        match self.notices.recv_timeout(tick) {
+            Ok(Notice::CountReached) => Some(End::Count),
+            Ok(Notice::WriteFailed) => Some(End::WriteFailed),
+            Err(RecvTimeoutError::Timeout) => None,
+            // All senders are gone: so are the workers, which `look` finds out.
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(tick);
+                None
+            }
+        }
+    }
+
+    fn look(&mut self, capture: &mut Capture, workers: &[JoinHandle<()>]) -> Option<End> {
+        if self.signalled.load(Ordering::Relaxed) {
+            return Some(End::Signal);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Some(End::Duration);
+        }
+        for event in capture.events() {
+            self.tell(event);
+        }
+        if capture.is_deserted() {
+            return Some(End::Deserted);
+        }
+        workers.iter().any(JoinHandle::is_finished).then_some(End::WorkerGone)
+    }
+    /// Tells changes of state. The kernel also says "up" of an interface that was up all along, when
+    /// somebody else changes something about it.
+    fn tell(&mut self, event: PortEvent) {
+        match event {
+            PortEvent::Down(port) => {
+                let line = format!("wirecap: {port} is down; the capture goes on when it is up again");
+                if self.down.insert(port) {
+                    self.progress.tell(line);
+                }
+            }
+            PortEvent::Up(port) => {
+                if self.down.remove(&port) {
+                    self.progress.tell(format_args!("wirecap: {port} is up"));
+                }
+            }
+            PortEvent::Removed(port) => {
+                self.progress.tell(format_args!("wirecap: {port} was removed; what it had captured is kept"));
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `wirecap interfaces`: what there is, and what XDP can do on it.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, anyhow};
+use serde::Serialize;
+use wirecap_sys::{
+    bpf::{self, Program, XdpLink},
+    netdev::{self, AttachedMode, AttachedProgram, Interface, XdpFeatures},
+};
+
+use crate::{flags::InterfacesFlags, table::Table};
+
+/// One interface, as it is listed. `None`: not known, or not to be had.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    driver: Option<String>,
+    queues: u32,
+    queues_max: u32,
+    speed_mbps: Option<u32>,
+    numa_node: Option<u32>,
+    mtu: u32,
+    /// `up`, `no carrier` or `down`.
+    state: &'static str,
+    /// IP addresses of the host.
+    addresses: Vec<String>,
+    /// `None` before Linux 6.3.
+    xdp: Option<Features>,
+    holders: Vec<Holder>,
+}
+
+/// What XDP can do, as the kernel reports it.
+#[derive(Debug, Serialize)]
+struct Features {
+    native: bool,
+    redirect: bool,
+    zero_copy: bool,
+    multi_buffer: bool,
+}
+
+/// An XDP program that is attached now.
+#[derive(Debug, Serialize)]
+struct Holder {
+    mode: &'static str,
+    program_id: u32,
+    /// `None` without the privilege to ask.
+    program: Option<String>,
+    /// Who keeps it attached; empty if nobody we can see does.
+    processes: Vec<Process>,
+}
+
+#[derive(Debug, Serialize)]
+struct Process {
+    pid: u32,
+    name: String,
+}
+
+/// Prints the list.
+///
+/// # Errors
+/// The kernel cannot be asked, or standard output is closed.
+pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
+    let interfaces = netdev::interfaces()?;
+    // Without privilege it is not known who holds what; the rest is.
+    let links = bpf::links().unwrap_or_default();
+    let listed: Vec<_> = interfaces.into_iter().map(|interface| Listed::new(interface, &links)).collect();
+    let text = if flags.json { serde_json::to_string(&listed)? + "\n" } else { table(&listed).to_string() };
+    let printed = io::stdout().write_all(text.as_bytes());
+    printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
+}
+
+impl Listed {
+    fn new(interface: Interface, links: &[XdpLink]) -> Self {
+        let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
+        Self {
+            holders: holders.collect(),
+            name: interface.name,
+            driver: interface.driver.map(|driver| driver.name),
+            queues: interface.queues.current,
+            queues_max: interface.queues.max,
+            speed_mbps: interface.speed_mbps,
+            numa_node: interface.numa_node,
+            mtu: interface.mtu,
+            state: match (interface.up, interface.carrier) {
+                (true, true) => "up",
+                (true, false) => "no carrier",
+                (false, _) => "down",
+            },
+            addresses: interface.addresses.iter().map(ToString::to_string).collect(),
+            xdp: interface.xdp_features.map(Features::from),
+        }
+    }
+}
+
+impl From<XdpFeatures> for Features {
+    fn from(features: XdpFeatures) -> Self {
+        let XdpFeatures { native, redirect, zero_copy, multi_buffer, .. } = features;
+        Self { native, redirect, zero_copy, multi_buffer }
+    }
+}
+
+impl Features {
+    fn in_words(&self) -> String {
+        // AF_XDP needs the redirect; without it only generic XDP serves.
+        if !self.native || !self.redirect {
+            return "generic only".into();
+        }
+        let extras = [(self.zero_copy, "zero-copy"), (self.multi_buffer, "multi-buffer")];
+        let names = extras.iter().filter(|(there, _)| *there).map(|(_, name)| *name);
+        ["native"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Holder {
+    fn new(attached: AttachedProgram, links: &[XdpLink]) -> Self {
+        // By program: its number means the same in all namespaces, that of an interface does not.
+        let links = links.iter().filter(|link| link.prog_id == attached.program_id);
+        let holders = links.flat_map(|link| bpf::link_holders(link.id));
+        Self {
+            mode: match attached.mode {
+                AttachedMode::Native => "native",
+                AttachedMode::Generic => "generic",
+                AttachedMode::Offload => "offload",
+            },
+            program_id: attached.program_id,
+            program: Program::name_by_id(attached.program_id).ok(),
+            processes: holders.map(|holder| Process { pid: holder.pid, name: holder.name }).collect(),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let program = self.program.as_deref().unwrap_or("?");
+        let mut text = format!("{} {program} (id {})", self.mode, self.program_id);
+        for process in &self.processes {
+            text += &format!(" by {} (pid {})", process.name, process.pid);
+        }
+        text
+    }
+}
+
+fn table(listed: &[Listed]) -> Table {
+    let heads = ["name", "driver", "queues", "Mbit/s", "NUMA", "MTU", "state", "addresses", "XDP", "held by"];
+    let mut table = Table::new(&heads);
+    for interface in listed {
+        let holders: Vec<_> = interface.holders.iter().map(Holder::in_words).collect();
+        table.row(vec![
+            interface.name.clone(),
+            or_dash(interface.driver.clone()),
+            format!("{}/{}", interface.queues, interface.queues_max),
+            or_dash(interface.speed_mbps),
+            or_dash(interface.numa_node),
+            interface.mtu.to_string(),
+            interface.state.into(),
+            if interface.addresses.is_empty() { "no" } else { "yes" }.into(),
+            interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::in_words),
+            if holders.is_empty() { "-".into() } else { holders.join(", ") },
+        ]);
+    }
+    table
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}

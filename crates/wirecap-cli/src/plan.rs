@@ -1,0 +1,269 @@
+//! From flags to a plan: everything the command line alone can get wrong is found here, before the
+//! machine is asked anything.
+
+use std::{
+    collections::HashSet,
+    io::{IsTerminal, stdout},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Result;
+use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Wait};
+use wirecap_core::Geometry;
+use wirecap_file::Format;
+
+use crate::{
+    exit::Usage,
+    flags::{CaptureFlags, DispatchFlag, ModeFlag, WaitFlag, XdpModeFlag},
+};
+
+/// T unless the user says otherwise.
+const THRESHOLD_PERCENT: u32 = 60;
+
+/// A capture that makes sense.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What is opened; [`Plan::builder`] adds the number of workers.
+    builder: Builder,
+    /// Names of the interfaces, without `xdp:`.
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) geometry: Geometry,
+    pub(crate) mode: Mode,
+    pub(crate) dispatch: Dispatch,
+    workers: Option<usize>,
+    /// Where the packets go; `None` counts only.
+    pub(crate) destination: Option<Destination>,
+    /// Stop after so many packets.
+    pub(crate) count: Option<u64>,
+    /// Stop after so long.
+    pub(crate) duration: Option<Duration>,
+    /// Bytes kept of each packet; 0 keeps all.
+    pub(crate) snaplen: u32,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Where packets are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A file, in the format its name says.
+    File(PathBuf, Format),
+    /// Standard output, as pcapng.
+    Stdout,
+}
+
+impl Destination {
+    /// The format that is written.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Destination::File(_, format) => *format,
+            Destination::Stdout => Format::Pcapng,
+        }
+    }
+}
+
+impl Plan {
+    /// Checks the flags against each other.
+    ///
+    /// # Errors
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
+    pub(crate) fn new(flags: CaptureFlags) -> Result<Self> {
+        let geometry = Geometry::new(flags.cells_per_chunk, flags.chunks_per_pool, flags.cell_bytes)?;
+        check_ring(flags.ring, geometry)?;
+        let mode = mode(flags.mode, flags.threshold_percent)?;
+        let dispatch = dispatch(&flags)?;
+        if flags.workers == Some(0) {
+            return Err(wirecap::Error::NoWorker.into());
+        }
+        let interfaces = names(&flags.interfaces)?;
+        let destination =
+            flags.write.as_deref().map(|path| destination(path, interfaces.len())).transpose()?;
+        Ok(Self {
+            builder: builder(&flags, mode, dispatch),
+            interfaces,
+            geometry,
+            mode,
+            dispatch,
+            workers: flags.workers,
+            destination,
+            count: flags.count,
+            duration: flags.duration,
+            snaplen: flags.snaplen,
+            json: flags.json,
+            quiet: flags.quiet,
+        })
+    }
+
+    /// What to open on ports that have `queues` receive queues together.
+    pub(crate) fn builder(&self, queues: usize) -> Builder {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.builder.clone().workers(self.workers.unwrap_or(queues.min(cores)))
+    }
+
+    /// Whether results go to standard error, because the packets have standard output.
+    pub(crate) fn stdout_is_taken(&self) -> bool {
+        self.destination == Some(Destination::Stdout)
+    }
+}
+
+fn check_ring(ring: Option<u32>, geometry: Geometry) -> Result<()> {
+    let cells_per_chunk = geometry.cells_per_chunk();
+    match ring {
+        Some(ring) if !ring.is_power_of_two() || ring < cells_per_chunk => {
+            Err(wirecap::Error::Ring { ring, cells_per_chunk }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
+    match (mode, threshold_percent) {
+        (ModeFlag::Basic, Some(_)) => {
+            Err(Usage("-T is for advanced mode: leave it out, or --mode basic".into()).into())
+        }
+        (ModeFlag::Basic, None) => Ok(Mode::Basic),
+        (ModeFlag::Advanced, percent) => Ok(Mode::advanced(percent.unwrap_or(THRESHOLD_PERCENT))?),
+    }
+}
+
+fn dispatch(flags: &CaptureFlags) -> Result<Dispatch> {
+    let for_push = flags.capture_threads.is_some() || flags.capture_cores.is_some();
+    match flags.dispatch {
+        DispatchFlag::Push => Ok(Dispatch::Push),
+        DispatchFlag::Pull if for_push => {
+            let message = "there are no capture threads with --dispatch pull: leave --capture-threads and \
+                           --capture-cores out, or add --dispatch push";
+            Err(Usage(message.into()).into())
+        }
+        DispatchFlag::Pull => Ok(Dispatch::Pull),
+    }
+}
+
+/// The interfaces' names, each once.
+fn names(interfaces: &[String]) -> Result<Vec<String>> {
+    let mut known = HashSet::new();
+    let mut names = Vec::new();
+    for interface in interfaces {
+        let name = interface.strip_prefix("xdp:").unwrap_or(interface);
+        if !known.insert(name) {
+            return Err(wirecap::Error::PortTwice(name.into()).into());
+        }
+        names.push(name.into());
+    }
+    Ok(names)
+}
+
+fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
+    if path == Path::new("-") {
+        if stdout().is_terminal() {
+            let message =
+                "-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -";
+            return Err(Usage(message.into()).into());
+        }
+        return Ok(Destination::Stdout);
+    }
+    let format = Format::from_path(path).map_err(|error| Usage(error.to_string()))?;
+    if format == Format::Pcap && interfaces > 1 {
+        let better = path.with_extension("pcapng");
+        let message = format!(
+            "a pcap file holds packets of one interface, not of {interfaces}; write {} instead",
+            better.display()
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(Destination::File(path.into(), format))
+}
+
+fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
+    let mut builder = Capture::builder()
+        .cells_per_chunk(flags.cells_per_chunk)
+        .chunks_per_pool(flags.chunks_per_pool)
+        .cell_bytes(flags.cell_bytes)
+        .mode(mode)
+        .dispatch(dispatch)
+        .promiscuous(!flags.no_promiscuous)
+        .wait(match flags.wait {
+            WaitFlag::Busy => Wait::Busy,
+            WaitFlag::Sleep => Wait::Sleep,
+            WaitFlag::Block => Wait::Block,
+        })
+        .modes(match flags.xdp_mode {
+            XdpModeFlag::Best => Modes::Best,
+            XdpModeFlag::ZeroCopy => Modes::ZeroCopy,
+            XdpModeFlag::Copy => Modes::Copy,
+            XdpModeFlag::Generic => Modes::Generic,
+        });
+    if let Some(ring) = flags.ring {
+        builder = builder.ring_entries(ring);
+    }
+    if let Some(cores) = &flags.cores {
+        builder = builder.worker_cores(cores.0.clone());
+    }
+    if let Some(threads) = flags.capture_threads {
+        builder = builder.capture_threads(usize::from(threads));
+    }
+    if let Some(cores) = &flags.capture_cores {
+        builder = builder.capture_cores(cores.0.clone());
+    }
+    flags.interfaces.iter().fold(builder, |builder, interface| builder.port(interface.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::{
+        exit::{self, Exit},
+        flags::{Command, Flags},
+    };
+
+    fn plan(arguments: &str) -> Result<Plan> {
+        let words = ["wirecap", "capture"].into_iter().chain(arguments.split_whitespace());
+        let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
+            unreachable!()
+        };
+        Plan::new(*flags)
+    }
+
+    #[test]
+    fn a_plain_plan_has_the_documented_defaults() {
+        let plan = plan("eth0 xdp:eth1").unwrap();
+        assert_eq!(plan.interfaces, ["eth0", "eth1"]);
+        assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
+        assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
+        assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
+        for (arguments, hint) in [
+            ("eth0 -M 100", "try 128"),
+            ("eth0 -M 0", "power of two"),
+            ("eth0 -R 0", "R (chunks per pool)"),
+            ("eth0 -M 16384 -R 200000", "lower -R or -M"),
+            ("eth0 --cell-bytes 3000", "2048 or 4096"),
+            ("eth0 --ring 1000", "power of two"),
+            ("eth0 --ring 128", "whole chunk"),
+            ("eth0 --mode basic -T 50", "leave it out"),
+            ("eth0 --capture-threads 2", "--dispatch push"),
+            ("eth0 --capture-cores 1", "--dispatch push"),
+            ("eth0 --workers 0", "at least 1"),
+            ("eth0 xdp:eth0", "each interface once"),
+            ("eth0 -w trace.txt", ".pcapng"),
+            ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
+        ] {
+            let error = plan(arguments).expect_err(arguments);
+            assert!(error.to_string().contains(hint), "{arguments}: {error:#}");
+            assert_eq!(exit::code_of(&error), Exit::Usage, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_format_follows_from_the_name() {
+        let format = |arguments| plan(arguments).unwrap().destination.unwrap().format();
+        assert_eq!(format("eth0 -w a.pcap"), Format::Pcap);
+        assert_eq!(format("eth0 eth1 -w a.pcapng"), Format::Pcapng);
+    }
+}

@@ -1,0 +1,153 @@
+//! Mistakes: an exit code, one or two lines, a hint, and nothing broken.
+
+use std::process::Command;
+
+use wirecap_lab::{VethOptions, require_root};
+
+use crate::lab::{Ended, Lab, Running, WIRECAP};
+
+fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{ended:#?}");
+    assert!(ended.stdout.is_empty(), "{ended:#?}");
+    assert!(ended.stderr.starts_with("wirecap: ") && ended.stderr.lines().count() <= 2, "{ended:#?}");
+    for hint in hints {
+        assert!(ended.stderr.contains(hint), "{hint}: {ended:#?}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_found_without_asking_the_machine() {
+    for (arguments, hint) in [
+        ("capture", "--help"),
+        ("capture r0 --workres 2", "--workers"),
+        ("capture r0 -M 100", "try 128"),
+        ("capture r0 -M -4", "-4"),
+        ("capture r0 -T 101", "0..=100"),
+        ("capture r0 -T -1", "0..=100"),
+        ("capture r0 -R 0", "R (chunks per pool)"),
+        ("capture r0 --cell-bytes 1500", "2048 or 4096"),
+        ("capture r0 --ring 100", "power of two"),
+        ("capture r0 -c 0", "-c"),
+        ("capture r0 --duration 5d", "ms, s, m or h"),
+        ("capture r0 --cores 3-1", "1-3"),
+        ("capture r0 -w trace.txt", ".pcapng"),
+        ("capture r0 r1 -w trace.pcap", "trace.pcapng"),
+        ("capture r0 r0", "twice"),
+        ("catpure r0", "capture"),
+    ] {
+        let mut command = Command::new(WIRECAP);
+        command.args(arguments.split_whitespace());
+        assert_refused(&Running::spawn(command).wait(), 2, &[hint]);
+    }
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for (arguments, words) in [
+        (&["--help"][..], "Exit codes:"),
+        (&["capture", "--help"], "Examples:"),
+        (&["capture", "-h"], "--dispatch"),
+        (&["--version"], env!("CARGO_PKG_VERSION")),
+    ] {
+        let mut command = Command::new(WIRECAP);
+        command.args(arguments);
+        let ended = Running::spawn(command).wait();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        assert!(String::from_utf8(ended.stdout).unwrap().contains(words));
+    }
+}
+
+#[test]
+fn an_interface_that_cannot_be_captured_is_explained() {
+    if !require_root("an_interface_that_cannot_be_captured_is_explained") {
+        return;
+    }
+    let addressed =
+        VethOptions { addresses_b: vec!["192.0.2.1/24".into()], queues: 2, ..VethOptions::default() };
+    // 32 pools of 16 GiB are more than any machine this runs on has.
+    let wide = VethOptions { queues: 32, ..VethOptions::default() };
+    let lab = Lab::new("explained", &[VethOptions::default(), addressed, VethOptions::default(), wide]);
+    lab.pairs[2].b().set_down().unwrap();
+    for (arguments, code, hints) in [
+        (&["rO"][..], 1, &["\"rO\"", "wirecap interfaces"][..]),
+        (&["r00"], 1, &["r0"]),
+        (&["r1"], 1, &["192.0.2.1/24", "xdp:r1"]),
+        (&["r2"], 1, &["ip link set r2 up"]),
+        (&["lo"], 1, &["lo", "xdp:lo"]),
+        (&["xdp:lo"], 1, &["loopback"]),
+        (&["a-name-that-is-too-long"], 1, &["15"]),
+        (&["r0", "-M", "16384", "-R", "256", "--cell-bytes", "4096", "r3"], 1, &["MiB", "lower -R"]),
+        (&["r0", "--xdp-mode", "zero-copy"], 1, &["r0"]),
+        (&["r0", "--cores", "700"], 1, &["core 700"]),
+        (&["r0", "--mode", "basic", "--workers", "3"], 2, &["advanced mode"]),
+    ] {
+        // A file that did not exist is not there afterwards, one that did is as it was.
+        let (new, old) = (lab.path("new.pcapng"), lab.path("old.pcapng"));
+        std::fs::write(&old, "precious").unwrap();
+        for path in [&new, &old] {
+            let output = ["-w", path.to_str().unwrap()];
+            let ended = lab.spawn(&[&["capture"], arguments, &output].concat()).wait();
+            assert_refused(&ended, code, hints);
+        }
+        assert!(!new.exists(), "{arguments:?}");
+        assert_eq!(std::fs::read(&old).unwrap(), b"precious", "{arguments:?}");
+    }
+    // Said explicitly, an interface with an address is taken.
+    lab.capture(&["xdp:r1", "--duration", "100ms"]).wait().account();
+}
+
+#[test]
+fn an_interface_that_is_held_by_somebody_is_refused() {
+    if !require_root("an_interface_that_is_held_by_somebody_is_refused") {
+        return;
+    }
+    let lab = Lab::with_queues("held", 1);
+    let running = lab.capture(&["r0"]);
+    let ended = lab.spawn(&["capture", "r0"]).wait();
+    assert_refused(&ended, 1, &["wirecap: r0", "another AF_XDP socket"]);
+    assert_eq!(ended.stderr.matches("another AF_XDP socket").count(), 1, "said once: {ended:#?}");
+    let ended = running.stop();
+    assert!(!ended.stderr.contains("is up"), "nothing happened to it: {ended:#?}");
+    ended.account();
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_explained_before_anything_is_touched() {
+    if !require_root("an_output_that_cannot_be_written_is_explained_before_anything_is_touched") {
+        return;
+    }
+    let lab = Lab::with_queues("output", 1);
+    let missing = lab.path("no/such/x.pcapng");
+    let directory = lab.path("directory.pcapng");
+    std::fs::create_dir(&directory).unwrap();
+    for (path, hint) in [
+        (missing.to_str().unwrap(), "mkdir -p"),
+        (directory.to_str().unwrap(), "directory"),
+        ("/proc/x.pcapng", "cannot write"),
+    ] {
+        assert_refused(&lab.spawn(&["capture", "r0", "-w", path]).wait(), 1, &["cannot write", hint]);
+    }
+}
+
+#[test]
+fn without_privilege_it_says_which_is_missing() {
+    if !require_root("without_privilege_it_says_which_is_missing") {
+        return;
+    }
+    let lab = Lab::with_queues("nobody", 1);
+    // Where the program was built, others may not be allowed to look.
+    let program = std::env::temp_dir().join(format!("wirecap-{}", std::process::id()));
+    std::fs::copy(WIRECAP, &program).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = lab.right.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);
+        Running::spawn(command).wait()
+    };
+    let capture = as_nobody(&["capture", "r0"]);
+    let denied = as_nobody(&["capture", "r0", "-w", "/x.pcapng"]);
+    let interfaces = as_nobody(&["interfaces"]);
+    std::fs::remove_file(&program).unwrap();
+    assert_refused(&capture, 1, &["CAP_NET_RAW", "CAP_BPF", "setcap"]);
+    assert_refused(&denied, 1, &["cannot write /x.pcapng", "Permission denied", "choose a directory"]);
+    assert_eq!(interfaces.code, Some(0), "{interfaces:#?}");
+}

@@ -1,0 +1,11 @@
+//! The command itself, in network namespaces, on frames that can be told apart.
+//!
+//! Each test makes a veth pair, runs the built `wirecap` on one end of it, sends from the other, and
+//! compares what is in the file with what was sent. The account is checked in every one of them.
+
+mod captures;
+mod errors;
+mod faults;
+mod interfaces;
+mod lab;
+mod tools;
