@@ -87,6 +87,19 @@ pub enum Error {
         /// Its address, or the bridge or bond it belongs to.
         reason: String,
     },
+    /// Another XDP program is attached to the interface.
+    #[error(
+        "{name} is held by the XDP program {program}{}; end that program, or take it off: ip link set {name} xdp off",
+        if holders.is_empty() { String::new() } else { format!(" of {holders}") }
+    )]
+    Held {
+        /// The interface.
+        name: String,
+        /// Name of the program.
+        program: String,
+        /// Processes that hold it, if they can be told.
+        holders: String,
+    },
     /// The packet memory could not be set up.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -104,8 +104,8 @@ fn an_interface_that_is_held_by_somebody_is_refused() {
     let lab = Lab::with_queues("held", 1);
     let running = lab.capture(&["r0"]);
     let ended = lab.spawn(&["capture", "r0"]).wait();
-    assert_refused(&ended, 1, &["wirecap: r0", "another AF_XDP socket"]);
-    assert_eq!(ended.stderr.matches("another AF_XDP socket").count(), 1, "said once: {ended:#?}");
+    assert_refused(&ended, 1, &["wirecap: r0 is held by the XDP program wirecap of ", "(pid "]);
+    assert_eq!(ended.stderr.matches("is held by").count(), 1, "said once: {ended:#?}");
     let ended = running.stop();
     assert!(!ended.stderr.contains("is up"), "nothing happened to it: {ended:#?}");
     ended.account();

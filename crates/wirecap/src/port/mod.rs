@@ -18,6 +18,7 @@
 
 pub mod fault;
 pub mod null;
+mod preflight;
 pub(crate) mod program;
 pub(crate) mod source;
 pub(crate) mod xdp;

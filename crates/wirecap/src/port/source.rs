@@ -14,6 +14,7 @@ use super::{
     AnyQueue, PortSpec,
     fault::{FaultQueue, Faults},
     null::{NullPort, NullQueue},
+    preflight,
     xdp::{self, Sharable, XdpOptions},
 };
 use crate::{
@@ -67,7 +68,7 @@ impl Source {
             PortSpec::Xdp { name, force } => {
                 let interface = netdev::interface(name)?;
                 if !force {
-                    check_host(&interface)?;
+                    preflight::check_host(&interface)?;
                 }
                 let rings = (0..interface.queues.current.max(1) as u16).collect();
                 let name = interface.name.clone();
@@ -131,31 +132,6 @@ fn sharable(others: &[Vec<OpenQueue>]) -> Sharable<'_> {
         Some((AnyQueue::Xdp(queue), ..)) if queue.can_share() => Some((queue, queue.bind_mode())),
         _ => None,
     })
-}
-
-/// Whether taking the interface would cut the host off.
-fn check_host(interface: &Interface) -> Result<(), Error> {
-    let reason = if interface.has_ip_address() {
-        // Link-local IPv6 comes by itself and is no sign of use.
-        let used = interface.addresses.iter().find(|address| match address.address {
-            std::net::IpAddr::V4(_) => true,
-            std::net::IpAddr::V6(address) => !address.is_unicast_link_local(),
-        });
-        used.map(|address| format!("address {}/{}", address.address, address.prefix_length))
-    } else {
-        interface.master.map(master_in_words)
-    };
-    match reason {
-        Some(reason) => Err(Error::UsedByHost { name: interface.name.clone(), reason }),
-        None => Ok(()),
-    }
-}
-
-/// The bridge or bond an interface belongs to.
-fn master_in_words(ifindex: u32) -> String {
-    let all = netdev::interfaces().unwrap_or_default();
-    let master = all.iter().find(|other| other.ifindex == ifindex);
-    format!("member of {}", master.map_or("another interface", |master| &master.name))
 }
 
 impl OpenPort {

@@ -19,12 +19,12 @@ use wirecap_core::{Descriptor, Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MUL
 use wirecap_sys::{
     bpf::{self, Link, XdpMode},
     memory::PacketMemory,
-    netdev::{HardwareType, Interface, Promiscuous},
+    netdev::{Interface, Promiscuous},
     xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError},
 };
 
 use super::{
-    QueueCounts, ReceiveQueue,
+    QueueCounts, ReceiveQueue, preflight,
     program::{CaptureProgram, ProgramCounts},
 };
 use crate::{Error, report::QueueMode};
@@ -109,7 +109,8 @@ pub(crate) fn open(
     options: XdpOptions,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
-    check(interface)?;
+    preflight::check_kind(interface)?;
+    preflight::check_holder(interface)?;
     let geometry = pools[0].geometry();
     let promiscuous = if options.promiscuous {
         Some(Promiscuous::enable(interface.ifindex).map_err(Error::not_permitted)?)
@@ -173,17 +174,6 @@ fn is_final(error: &Error) -> bool {
         }
         _ => false,
     }
-}
-
-fn check(interface: &Interface) -> Result<(), Error> {
-    let name = interface.name.clone();
-    if interface.hardware_type != HardwareType::ETHERNET {
-        return Err(Error::NotEthernet { name, kind: interface.hardware_type.to_string() });
-    }
-    if !interface.up {
-        return Err(Error::Down(name));
-    }
-    Ok(())
 }
 
 /// Longest frame that fits a cell, in bytes.

@@ -68,7 +68,7 @@ fn an_interface_that_is_captured_already_is_refused_and_stays_captured() {
     for modes in [Modes::Best, Modes::Generic] {
         let error = wire.try_capture(Capture::builder().modes(modes)).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("another AF_XDP socket") || text.contains("another XDP program"), "{text}");
+        assert!(text.contains("another AF_XDP socket") || text.contains("is held by the XDP program"), "{text}");
     }
     wire.queue_sender(0, FrameSpec::default()).send(100);
     crew.wait_for(100);
