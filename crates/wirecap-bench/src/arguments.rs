@@ -1,0 +1,131 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scenario {
+    /// Everything but soak, in the order of this list.
+    All,
+    /// One queue, count only: rate, and highest rate without loss.
+    Count,
+    /// Writing to a file, against tcpdump.
+    Write,
+    /// A burst to a slow worker: pools of several sizes, and the paper's formula.
+    Burst,
+    /// Six queues, one of them hot: offloading.
+    Skew,
+    /// The engine's own cost, memory only.
+    Engine,
+    /// Memory beside the cells, and whether it grows.
+    Memory,
+    /// Skewed traffic for long: no loss, no growth.
+    Soak,
+}
+
+impl Scenario {
+    /// What `all` stands for.
+    pub const ALL: [Self; 6] =
+        [Self::Count, Self::Write, Self::Burst, Self::Skew, Self::Engine, Self::Memory];
+
+    /// Its name on the command line and in the record.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Count => "count",
+            Self::Write => "write",
+            Self::Burst => "burst",
+            Self::Skew => "skew",
+            Self::Engine => "engine",
+            Self::Memory => "memory",
+            Self::Soak => "soak",
+        }
+    }
+}
+
+/// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
+/// `write`. Makes network namespaces of its own and removes them.
+#[derive(Debug, Parser)]
+#[command(name = "wirecap-bench", version)]
+pub struct Arguments {
+    /// What to measure.
+    #[arg(value_enum, default_values_t = [Scenario::All])]
+    pub scenarios: Vec<Scenario>,
+    /// One short round of each measurement, to see that everything works. The figures mean little.
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds of each measurement [default: 5; with --quick 1].
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// Directory of the raw runs (JSON lines) and tables (markdown).
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    pub out: PathBuf,
+    /// The wirecap command [default: beside this program].
+    #[arg(long, value_name = "PATH")]
+    pub wirecap: Option<PathBuf>,
+    /// Source directory of the peers.
+    #[arg(long, value_name = "DIR", default_value = "bench/peers")]
+    pub peers: PathBuf,
+    /// Directory in memory for `write`.
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub tmpfs: PathBuf,
+    /// Directory on a disk for `write` [default: that of --out].
+    #[arg(long, value_name = "DIR")]
+    pub disk: Option<PathBuf>,
+    /// Duration of `soak` in minutes.
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    pub minutes: f64,
+}
+
+impl Arguments {
+    /// The scenarios asked for, each once.
+    pub fn chosen(&self) -> Vec<Scenario> {
+        let mut chosen = Vec::new();
+        for &scenario in &self.scenarios {
+            let expanded: &[_] = if scenario == Scenario::All { &Scenario::ALL } else { &[scenario] };
+            for &scenario in expanded {
+                if !chosen.contains(&scenario) {
+                    chosen.push(scenario);
+                }
+            }
+        }
+        chosen
+    }
+
+    /// Rounds of each measurement.
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 5 }).max(1)
+    }
+}
+
+/// Reads the command line; ends the program if it is wrong.
+pub fn parse() -> Arguments {
+    Arguments::parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn all_is_everything_but_soak_and_nothing_twice() {
+        let chosen = |words: &[&str]| Arguments::parse_from([&["wirecap-bench"], words].concat()).chosen();
+        assert_eq!(chosen(&[]), Scenario::ALL);
+        assert_eq!(chosen(&["skew", "all"]).len(), Scenario::ALL.len());
+        assert_eq!(chosen(&["soak", "--minutes", "0.5"]), [Scenario::Soak]);
+    }
+
+    #[test]
+    fn rounds() {
+        let rounds = |words: &[&str]| Arguments::parse_from([&["wirecap-bench"], words].concat()).rounds();
+        assert_eq!((rounds(&[]), rounds(&["--quick"]), rounds(&["--quick", "--rounds", "3"])), (5, 1, 3));
+    }
+}

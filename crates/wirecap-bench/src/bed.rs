@@ -1,0 +1,156 @@
+//! The test bed: two network namespaces on a veth pair, the generator on one core, the receiver on another.
+//!
+//! ```text
+//!   core 0                                                   core 1
+//!   generator ─► tx ═══ veth ═══ rx queue ─► (softirq, on the sender's core) ─► ring ─► receiver
+//! ```
+//!
+//! Rule: each measurement has a pair of its own, so that nothing of the run before is left in it. The receiving end
+//! has GRO on: without an XDP program it accepts redirected frames only then, and libpcap's best case is what counts.
+
+use std::num::NonZeroU64;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wirecap_lab::{Namespace, VethOptions, VethPair};
+use wirecap_sys::{cpu, netdev};
+use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Sent};
+
+use crate::machine;
+
+/// Name of the receiving interface.
+pub const RECEIVER: &str = "wc1";
+const SENDER: &str = "wc0";
+/// Core of the generator; on veth the receive softirq, too.
+pub const SENDER_CORE: usize = 0;
+/// Flows of the generators.
+pub const FLOWS: u32 = 4096;
+
+/// Core of the receiver.
+pub fn receiver_core() -> usize {
+    1.min(machine::cores() - 1)
+}
+
+/// How much to send.
+#[derive(Debug, Clone, Copy)]
+pub enum Amount {
+    /// So many frames.
+    Frames(u64),
+    /// For so long.
+    For(Duration),
+}
+
+/// What to send to queue 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Traffic {
+    /// Frame length in bytes, without FCS.
+    pub frame_len: usize,
+    /// Frames per second; `None` as fast as it goes.
+    pub rate_pps: Option<f64>,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// The two namespaces.
+#[derive(Debug)]
+pub struct Bed {
+    sender: Namespace,
+    receiver: Namespace,
+}
+
+/// One veth pair on the bed.
+#[derive(Debug)]
+pub struct Link<'b> {
+    bed: &'b Bed,
+    pair: VethPair,
+}
+
+impl Bed {
+    /// Makes the namespaces. Needs root.
+    ///
+    /// # Errors
+    /// What ip(8) said.
+    pub fn new() -> Result<Self> {
+        let made = || Ok::<_, wirecap_lab::Error>((Namespace::new("send")?, Namespace::new("receive")?));
+        let (sender, receiver) =
+            made().context("cannot make network namespaces; the benchmarks need root")?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// A new pair with so many queues.
+    ///
+    /// # Errors
+    /// What ip(8) or ethtool(8) said.
+    pub fn link(&self, queues: u32) -> Result<Link<'_>> {
+        let options = VethOptions { queues, ..VethOptions::default() };
+        let pair = VethPair::new(&self.sender, SENDER, &self.receiver, RECEIVER, options)?;
+        pair.b().set_gro(true)?;
+        Ok(Link { bed: self, pair })
+    }
+}
+
+impl Link<'_> {
+    /// A command on the receiving side, not pinned.
+    pub fn command(&self, program: &str) -> Command {
+        self.bed.receiver.command(program)
+    }
+
+    /// A command on the receiving side, pinned to the receiver's core.
+    pub fn pinned(&self, program: &str) -> Command {
+        let mut command = self.bed.receiver.command("taskset");
+        command.args(["-c", &receiver_core().to_string(), program]);
+        command
+    }
+
+    /// Whether somebody has attached an XDP program to the receiving end.
+    pub fn has_program(&self) -> bool {
+        let interface = self.bed.receiver.enter(|| netdev::interface(RECEIVER));
+        interface.is_ok_and(|interface| !interface.xdp_programs.is_empty())
+    }
+
+    /// Sends from the kernel's live-frame generator; blocks until done.
+    ///
+    /// # Errors
+    /// Those of the generator.
+    pub fn send(&self, traffic: Traffic) -> Result<Sent> {
+        let Traffic { frame_len, rate_pps, amount } = traffic;
+        let options = LiveOptions {
+            frame: FrameSpec { len: frame_len, ..FrameSpec::default() },
+            flows: FLOWS,
+            rate_pps: rate_pps.and_then(|rate| NonZeroU64::new(rate as u64)),
+            ..LiveOptions::default()
+        };
+        let ifindex = self.pair.a().ifindex()?;
+        self.on_sender_core(|| {
+            let mut generator = LiveGenerator::new(ifindex, options)?;
+            Ok(match amount {
+                Amount::Frames(frames) => generator.run(frames)?,
+                Amount::For(duration) => generator.run_for(duration)?,
+            })
+        })
+    }
+
+    /// Runs `work` in the sender's namespace, on the sender's core, with the index of the sending interface.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn with_sender<T: Send>(&self, work: impl FnOnce(u32) -> Result<T> + Send) -> Result<T> {
+        let ifindex = self.pair.a().ifindex()?;
+        self.on_sender_core(|| work(ifindex))
+    }
+
+    fn on_sender_core<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.bed.sender.enter(|| {
+            cpu::pin_to_core(SENDER_CORE)?;
+            cpu::precise_sleeps();
+            work()
+        })
+    }
+}
+
+/// What was sent, for the record.
+pub fn sent_json(sent: &Sent) -> Value {
+    json!({ "frames": sent.frames, "taken": sent.taken, "dropped": sent.dropped, "seconds": sent.seconds })
+}

@@ -1,0 +1,257 @@
+//! wirecap as a competitor: a process of its own that captures, reads one cache line of each packet, and counts.
+//!
+//! ```text
+//!   wirecap-bench __count PORT … ──► READY on stderr ──► workers until idle or signalled ──► one JSON line on stdout
+//! ```
+//!
+//! It speaks the protocol of the peers in bench/peers, so that both are measured alike.
+
+mod pace;
+mod tally;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use wirecap::port::null::NullPort;
+use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Wait, Worker};
+use wirecap_sys::cpu;
+
+use pace::Pace;
+use tally::Tally;
+
+/// First argument of a child.
+pub const COMMAND: &str = "__count";
+/// Name of the port that is memory only.
+pub const NULL: &str = "null";
+/// How long a worker waits before it says that it is idle.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How often the main thread looks.
+const TICK: Duration = Duration::from_millis(5);
+
+#[derive(Debug, Parser)]
+#[command(name = "wirecap-bench __count")]
+struct Arguments {
+    /// Interface, or `null`.
+    port: String,
+    #[arg(short = 'M', default_value_t = 256)]
+    cells_per_chunk: u32,
+    #[arg(short = 'R', default_value_t = 128)]
+    chunks_per_pool: u32,
+    /// `basic`, or T in percent.
+    #[arg(long, default_value = "basic")]
+    mode: String,
+    /// `pull` or `push`.
+    #[arg(long, default_value = "pull")]
+    dispatch: String,
+    /// `sleep`, `busy` or `block`.
+    #[arg(long, default_value = "sleep")]
+    wait: String,
+    /// Core of the whole process, unless a thread has its own.
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// Core of the capture thread.
+    #[arg(long)]
+    capture_cpu: Option<usize>,
+    /// Handle so many packets a second at most, each worker.
+    #[arg(long)]
+    pace: Option<f64>,
+    /// Stop so long after the last packet.
+    #[arg(long, default_value_t = 500)]
+    idle_ms: u64,
+    /// Print the account so often.
+    #[arg(long)]
+    report_ms: Option<u64>,
+    /// Packets of the null port.
+    #[arg(long, default_value_t = 10_000_000)]
+    packets: u64,
+}
+
+impl Arguments {
+    fn open(&self) -> Result<Capture> {
+        let port: PortSpec = if self.port == NULL {
+            NullPort { queues: 1, packet_bytes: 60, packets_per_queue: self.packets }.into()
+        } else {
+            self.port.as_str().into()
+        };
+        let mode = match self.mode.as_str() {
+            "basic" => Mode::Basic,
+            percent => Mode::advanced(percent.parse().context("--mode")?)?,
+        };
+        let dispatch = match self.dispatch.as_str() {
+            "pull" => Dispatch::Pull,
+            "push" => Dispatch::Push,
+            other => bail!("--dispatch {other}"),
+        };
+        let wait = match self.wait.as_str() {
+            "sleep" => Wait::Sleep,
+            "busy" => Wait::Busy,
+            "block" => Wait::Block,
+            other => bail!("--wait {other}"),
+        };
+        let builder = Capture::builder()
+            .port(port)
+            .cells_per_chunk(self.cells_per_chunk)
+            .chunks_per_pool(self.chunks_per_pool)
+            .mode(mode)
+            .dispatch(dispatch)
+            .wait(wait)
+            .capture_cores(self.capture_cpu.into_iter().collect::<Vec<_>>());
+        Ok(builder.open()?)
+    }
+}
+
+/// What the workers tell the main thread.
+#[derive(Debug)]
+struct Activity {
+    start: Instant,
+    /// Microseconds after `start` of the last packet; 0 before the first. Workers write, the main thread reads.
+    last_us: AtomicU64,
+}
+
+impl Activity {
+    fn touch(&self, now: Instant) {
+        let us = now.duration_since(self.start).as_micros() as u64;
+        self.last_us.store(us.max(1), Ordering::Relaxed);
+    }
+
+    fn is_idle_for(&self, limit: Duration) -> bool {
+        match self.last_us.load(Ordering::Relaxed) {
+            0 => false,
+            us => self.start.elapsed().saturating_sub(Duration::from_micros(us)) >= limit,
+        }
+    }
+}
+
+/// Runs the child, given the arguments after [`COMMAND`].
+///
+/// # Errors
+/// If the capture cannot be opened.
+pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
+    let arguments = Arguments::parse_from(std::iter::once(COMMAND.to_owned()).chain(arguments));
+    if let Some(core) = arguments.cpu {
+        // Before memory is allocated and threads are started: they inherit it.
+        cpu::pin_to_core(core)?;
+    }
+    let signalled = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&signalled))?;
+    }
+    let mut capture = arguments.open()?;
+    let activity = Activity { start: Instant::now(), last_us: AtomicU64::new(0) };
+    let workers = capture.take_workers();
+    eprintln!("READY");
+    let (tally, stopped_by) = thread::scope(|scope| {
+        let handles: Vec<_> = workers
+            .into_iter()
+            .map(|worker| scope.spawn(|| work(worker, arguments.pace.map(Pace::new), &activity)))
+            .collect();
+        let stopped_by = supervise(&arguments, &capture, &activity, &signalled);
+        capture.stopper().stop();
+        (Tally::merge(handles.into_iter().map(|handle| handle.join().expect("a worker"))), stopped_by)
+    });
+    print_result(&tally, stopped_by, &capture.finish());
+    Ok(())
+}
+
+/// Waits for the end, and reports meanwhile.
+fn supervise(
+    arguments: &Arguments,
+    capture: &Capture,
+    activity: &Activity,
+    signalled: &AtomicBool,
+) -> &'static str {
+    let mut next_report = arguments.report_ms.map(Duration::from_millis);
+    loop {
+        thread::sleep(TICK);
+        if signalled.load(Ordering::Relaxed) {
+            return "signal";
+        }
+        if activity.is_idle_for(Duration::from_millis(arguments.idle_ms)) {
+            return "idle";
+        }
+        if let (Some(due), Some(every)) = (&mut next_report, arguments.report_ms) {
+            if activity.start.elapsed() >= *due {
+                *due += Duration::from_millis(every);
+                println!("{}", json!({ "report": capture.report() }));
+            }
+        }
+    }
+}
+
+/// One application thread.
+fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tally {
+    let mut tally = Tally::default();
+    let mut patience = Duration::ZERO;
+    loop {
+        match worker.next_batch_within(patience) {
+            Next::Batch(batch) => {
+                let now = Instant::now();
+                tally.begin(now);
+                read(&batch);
+                let mut done = now;
+                if let Some(pace) = &mut pace {
+                    let through = pace.take(batch.len(), now);
+                    done = sleep_until(through);
+                    tally.latest_wake = tally.latest_wake.max(done.saturating_duration_since(through));
+                }
+                tally.add(batch.len(), batch.bytes(), done);
+                activity.touch(done);
+                // A look first: if nothing is there, the worker has been idle.
+                patience = Duration::ZERO;
+            }
+            Next::Idle => {
+                if let Some(pace) = &mut pace {
+                    pace.idle();
+                }
+                if !patience.is_zero() {
+                    tally.pause();
+                }
+                patience = PAUSE;
+            }
+            Next::Ended => return tally,
+        }
+    }
+}
+
+/// Reads one cache line of each packet.
+fn read(batch: &Batch) {
+    for packet in batch {
+        black_box(packet.data()[0]);
+    }
+}
+
+fn sleep_until(moment: Instant) -> Instant {
+    thread::sleep(moment.saturating_duration_since(Instant::now()));
+    Instant::now()
+}
+
+fn print_result(tally: &Tally, stopped_by: &str, report: &Report) {
+    let total = report.total();
+    let mode = report.ports.first().and_then(|port| port.queues.first()).map(|queue| queue.mode);
+    let dropped: serde_json::Map<_, _> =
+        total.lost.causes().iter().map(|&(cause, packets)| (cause.into(), packets.into())).collect();
+    let result = json!({
+        "peer": "wirecap",
+        "mode": mode,
+        "buffer_bytes": report.memory.cells_bytes,
+        "packets": tally.packets,
+        "bytes": tally.bytes,
+        "seconds": tally.seconds(),
+        "cpu_seconds": tally.cpu_seconds(),
+        "cpu_seconds_process": cpu::process_cpu_seconds(),
+        "stopped_by": stopped_by,
+        "left_in_ring": 0,
+        "latest_wake_ms": tally.latest_wake.as_secs_f64() * 1e3,
+        "unexplained": total.unexplained(),
+        "dropped": dropped,
+        "report": report,
+    });
+    println!("{result}");
+}

@@ -1,0 +1,217 @@
+//! Who competes: wirecap in several modes and the peers of bench/peers, all as child processes with one protocol.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wirecap_traffic::Sent;
+
+use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
+use crate::child;
+use crate::run::{Process, Ready};
+
+/// A receiver stops so long after its last packet. libpcap hands over the last ones 100 ms late; and on a busy machine
+/// the generator may pause without being through.
+const IDLE_MS: u64 = 1000;
+/// How long a receiver may take to end after the last packet was sent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A way to capture packets.
+#[derive(Debug, Clone)]
+pub struct Competitor {
+    /// Name in the tables.
+    pub name: String,
+    program: PathBuf,
+    /// Arguments in front of the interface.
+    command: Vec<String>,
+    flags: Vec<String>,
+}
+
+/// Where the peers are built.
+#[derive(Debug, Clone)]
+pub struct Peers(PathBuf);
+
+impl Peers {
+    /// Builds them.
+    ///
+    /// # Errors
+    /// What make said.
+    pub fn build(sources: &Path) -> Result<Self> {
+        let make = || Command::new("make").arg("-s").arg("-C").arg(sources).output();
+        let output = make().context("cannot run make; install make, gcc and libpcap-dev")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "make -C {}: {said}", sources.display());
+        Ok(Self(sources.join("bin").canonicalize()?))
+    }
+
+    /// A peer with its flags.
+    pub fn competitor(&self, name: &str, program: &str, flags: &str) -> Competitor {
+        Competitor {
+            name: name.into(),
+            program: self.0.join(program),
+            command: Vec::new(),
+            flags: words(flags),
+        }
+    }
+}
+
+fn words(flags: &str) -> Vec<String> {
+    flags.split_whitespace().map(Into::into).collect()
+}
+
+impl Competitor {
+    /// wirecap with the flags of [`child`].
+    ///
+    /// # Errors
+    /// If the path of this program cannot be found out.
+    pub fn wirecap(name: &str, flags: &str) -> Result<Self> {
+        let program = std::env::current_exe().context("the path of this program")?;
+        Ok(Self { name: name.into(), program, command: vec![child::COMMAND.into()], flags: words(flags) })
+    }
+
+    /// Starts it on the receiving end of a link and waits until it is ready.
+    ///
+    /// # Errors
+    /// With what it said.
+    pub fn start(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
+        let mut command = link.command(&self.program.to_string_lossy());
+        command.args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
+        command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &IDLE_MS.to_string()]);
+        Process::start(&self.name, command, Ready::Line("READY"))
+    }
+
+    /// Starts it without a network: only for wirecap on the port that is memory only.
+    ///
+    /// # Errors
+    /// With what it said.
+    pub fn measure_memory_only(&self) -> Result<Outcome> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.command).arg(child::NULL).args(&self.flags);
+        command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", "100"]);
+        let process = Process::start(&self.name, command, Ready::Line("READY"))?;
+        Outcome::read(process.wait(PATIENCE)?.json()?)
+    }
+
+    /// One run on a link of its own: start, send, wait for the result.
+    ///
+    /// # Errors
+    /// If either side fails.
+    pub fn measure(&self, bed: &Bed, traffic: Traffic) -> Result<Measured> {
+        let link = bed.link(1)?;
+        let process = self.start(&link, &[])?;
+        let sent = link.send(traffic)?;
+        let outcome = Outcome::read(process.wait(PATIENCE)?.json()?)?;
+        Ok(Measured { sent, outcome })
+    }
+}
+
+/// What a competitor reports about itself.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Outcome {
+    /// Packets it read.
+    pub packets: u64,
+    /// From its first packet to its last.
+    pub seconds: f64,
+    /// CPU time meanwhile, user and system.
+    pub cpu_seconds: f64,
+    /// All it said.
+    #[serde(skip)]
+    pub all: Value,
+}
+
+impl Outcome {
+    /// # Errors
+    /// If a field is missing.
+    pub fn read(all: Value) -> Result<Self> {
+        let outcome = Self::deserialize(&all).with_context(|| format!("not a result: {all}"))?;
+        Ok(Self { all, ..outcome })
+    }
+
+    /// CPU time per packet in nanoseconds.
+    pub fn cpu_ns_per_packet(&self) -> f64 {
+        self.cpu_seconds * 1e9 / self.packets as f64
+    }
+
+    /// Packets under a cause of loss, all causes together.
+    pub fn dropped(&self) -> u64 {
+        // This one is in rx_dropped already, and counts looks at the fill ring, not packets.
+        let causes = self.all["dropped"].as_object().into_iter().flatten();
+        causes.filter(|(cause, _)| *cause != "rx_fill_ring_empty_descs").filter_map(|(_, n)| n.as_u64()).sum()
+    }
+
+    /// wirecap only: by how much a paced worker's sleep ended too late, at most, in milliseconds.
+    pub fn latest_wake_ms(&self) -> f64 {
+        self.all["latest_wake_ms"].as_f64().unwrap_or(f64::NAN)
+    }
+
+    /// wirecap only: packets that no cause explains.
+    pub fn unexplained(&self) -> i64 {
+        self.all["unexplained"].as_i64().unwrap_or(0)
+    }
+}
+
+/// Both sides of a run.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The generator's.
+    pub sent: Sent,
+    /// The receiver's.
+    pub outcome: Outcome,
+}
+
+impl Measured {
+    /// Frames sent and not read.
+    pub fn lost(&self) -> u64 {
+        self.sent.frames.saturating_sub(self.outcome.packets)
+    }
+
+    /// In percent of what was sent.
+    pub fn loss_percent(&self) -> f64 {
+        100.0 * self.lost() as f64 / self.sent.frames as f64
+    }
+
+    /// Packets read per second. The longer of the two durations counts: libpcap hands over its first packets late and
+    /// would seem faster than the generator.
+    pub fn received_pps(&self) -> f64 {
+        self.outcome.packets as f64 / self.outcome.seconds.max(self.sent.seconds)
+    }
+
+    /// For the record.
+    pub fn json(&self, kind: &str, asked_pps: Option<f64>) -> Value {
+        json!({
+            "kind": kind, "asked_pps": asked_pps, "sent": sent_json(&self.sent), "received": self.outcome.all,
+            "lost": self.lost(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured() -> Measured {
+        let all = json!({
+            "packets": 900, "seconds": 0.5, "cpu_seconds": 0.00018,
+            "dropped": { "rx_dropped": 70, "rx_ring_full": 30, "rx_fill_ring_empty_descs": 999 },
+        });
+        let sent = Sent { frames: 1000, taken: 1000, dropped: 0, seconds: 1.0 };
+        Measured { sent, outcome: Outcome::read(all).unwrap() }
+    }
+
+    #[test]
+    fn figures_of_a_run() {
+        let measured = measured();
+        assert_eq!((measured.lost(), measured.loss_percent()), (100, 10.0));
+        assert_eq!(measured.received_pps(), 900.0, "not 1800: sending took a second");
+        assert!((measured.outcome.cpu_ns_per_packet() - 200.0).abs() < 1e-6);
+        assert_eq!(measured.outcome.dropped(), 100);
+    }
+
+    #[test]
+    fn a_result_has_its_fields() {
+        assert!(Outcome::read(json!({ "packets": 1 })).is_err());
+    }
+}

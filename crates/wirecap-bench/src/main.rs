@@ -1,0 +1,51 @@
+//! Benchmarks of wirecap beside what else captures packets: one generator, one machine, one run, tables and raw figures.
+//!
+//! ```text
+//!   arguments ─► scenario ─► competitor ─► run (child process) ──► JSON line ─┐
+//!                   │                                                         ├─► stats, predict ─► table, record
+//!                   └──────► bed (namespaces, veth, generator), sender ───────┘
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what is measured, and the targets | [`scenario`] |
+//! | who competes | [`competitor`], [`child`] |
+//! | the network | [`bed`], [`sender`] |
+//! | what should come out | [`predict`] |
+//! | where the figures go | [`record`], [`table`] |
+//!
+//! Rule: a figure is compared only with figures of the same run, taken in turn with it, round by round.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+mod arguments;
+mod bed;
+mod child;
+mod competitor;
+mod machine;
+mod predict;
+mod record;
+mod run;
+mod scenario;
+mod search;
+mod sender;
+mod stats;
+mod table;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let result = if words.next().as_deref() == Some(child::COMMAND) {
+        child::main(words)
+    } else {
+        scenario::run(arguments::parse())
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wirecap-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

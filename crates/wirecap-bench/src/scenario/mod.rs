@@ -1,0 +1,139 @@
+//! The scenarios: what is measured, against whom, and which target it has.
+//!
+//! | file | question | target |
+//! |---|---|---|
+//! | [`count`] | how fast, and how fast without loss? | 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
+//! | [`write`] | how fast to a file? | twice tcpdump |
+//! | [`burst`] | what does a pool hold? | as arithmetic and the paper's formula say, within 2 % |
+//! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
+//! | [`engine`] | what does the engine cost? | under 7 ns a packet |
+//! | [`memory`] | what does it need beside the cells? | a constant; no growth |
+//! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
+
+mod burst;
+mod count;
+mod engine;
+mod memory;
+mod skew;
+mod soak;
+mod write;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::arguments::{Arguments, Scenario};
+use crate::bed::Bed;
+use crate::competitor::Peers;
+use crate::machine::Machine;
+use crate::record::Record;
+
+/// A worker of the paper's section 4: 300 runs of a filter on each packet, in packets per second.
+const PACE_PPS: u64 = 38_844;
+/// A 64-byte frame, without its FCS.
+const SHORT_FRAME: usize = 60;
+
+/// What every scenario needs.
+struct Context {
+    arguments: Arguments,
+    machine: Machine,
+    bed: Bed,
+    peers: Peers,
+    record: Record,
+}
+
+/// One measurement that may have failed, for each competitor and round.
+type Results<T> = Vec<Vec<Option<T>>>;
+
+impl Context {
+    fn is_quick(&self) -> bool {
+        self.arguments.quick
+    }
+
+    /// Duration of a run at one rate.
+    fn run_time(&self) -> Duration {
+        Duration::from_secs(if self.is_quick() { 1 } else { 2 })
+    }
+
+    /// Between what rates a search stops, as a share.
+    fn precision(&self) -> f64 {
+        if self.is_quick() { 0.1 } else { 0.02 }
+    }
+
+    /// Measures everybody in turn, round by round. A failure is told, recorded, and ends nothing.
+    fn rounds<C, T>(
+        &mut self,
+        scenario: Scenario,
+        competitors: &[C],
+        name: impl Fn(&C) -> String,
+        mut measure: impl FnMut(&mut Self, &C, usize) -> Result<T>,
+    ) -> Result<Results<T>> {
+        let mut results: Results<T> = competitors.iter().map(|_| Vec::new()).collect();
+        for round in 1..=self.arguments.rounds() {
+            for (competitor, results) in competitors.iter().zip(&mut results) {
+                let who = name(competitor);
+                eprintln!("{} {round}/{}: {who}", scenario.name(), self.arguments.rounds());
+                let result = measure(self, competitor, round);
+                if let Err(error) = &result {
+                    eprintln!("{} {round}: {who} FAILED: {error:#}", scenario.name());
+                    self.keep(scenario, &who, round, &json!({ "error": format!("{error:#}") }))?;
+                }
+                results.push(result.ok());
+            }
+        }
+        Ok(results)
+    }
+
+    fn keep(&mut self, scenario: Scenario, who: &str, round: usize, run: &Value) -> Result<()> {
+        self.record.run(scenario.name(), who, round, run)
+    }
+}
+
+/// A figure of every round in which there is one.
+fn figures<T>(results: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
+    results.iter().flatten().map(figure).collect()
+}
+
+/// The ratio of a figure of two competitors, round by round: both were measured one after the other.
+fn ratios<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
+    let pairs = ours.iter().zip(theirs).filter_map(|(ours, theirs)| ours.as_ref().zip(theirs.as_ref()));
+    pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// Runs what was asked for.
+///
+/// # Errors
+/// Without root or a compiler; if the record cannot be written; if `soak` found a fault.
+pub fn run(arguments: Arguments) -> Result<()> {
+    let machine = Machine::inspect();
+    let peers = Peers::build(&arguments.peers)?;
+    let record = Record::create(&arguments.out, &machine)?;
+    let mut context = Context { bed: Bed::new()?, arguments, machine, peers, record };
+    for scenario in context.arguments.chosen() {
+        match scenario {
+            Scenario::Count => count::run(&mut context),
+            Scenario::Write => write::run(&mut context),
+            Scenario::Burst => burst::run(&mut context),
+            Scenario::Skew => skew::run(&mut context),
+            Scenario::Engine => engine::run(&mut context),
+            Scenario::Memory => memory::run(&mut context),
+            Scenario::Soak => soak::run(&mut context),
+            Scenario::All => unreachable!("`chosen` replaces it"),
+        }?;
+    }
+    println!("Raw runs: {}", context.record.path.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_one_round() {
+        let (ours, theirs) = ([Some(8.0), Some(9.0), None], [Some(2.0), None, Some(1.0)]);
+        assert_eq!(ratios(&ours, &theirs, |&value| value), [4.0]);
+        assert_eq!(figures(&ours, |&value| value), [8.0, 9.0]);
+    }
+}

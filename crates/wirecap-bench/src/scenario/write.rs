@@ -1,0 +1,282 @@
+//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk.
+//!
+//! Lossless means: packets in the file == frames sent, by the tool's own count, and checked by reading one file of each.
+//!
+//! Target: at least twice tcpdump's highest lossless rate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use wirecap_file::{Reader, Record};
+use wirecap_traffic::Sent;
+
+use super::{Context, SHORT_FRAME, figures, ratios};
+use crate::arguments::Scenario;
+use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
+use crate::run::{Ended, Process, Ready};
+use crate::search::{self, Bounds};
+use crate::stats::{Summary, show};
+use crate::table::{Table, millions, verdict};
+
+/// A file that has not grown for so long is complete but for what the tool still buffers. tcpdump gets packets of a
+/// part-filled block a second late.
+const QUIET: Duration = Duration::from_millis(1500);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Frame lengths without FCS.
+const FRAMES: [usize; 2] = [SHORT_FRAME, 508];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Wirecap,
+    /// With its default buffer, or so many KiB.
+    Tcpdump(Option<u32>),
+}
+
+const TOOLS: [Tool; 3] = [Tool::Wirecap, Tool::Tcpdump(Some(65_536)), Tool::Tcpdump(None)];
+
+impl Tool {
+    fn name(self) -> String {
+        match self {
+            Self::Wirecap => "wirecap capture -w".into(),
+            Self::Tcpdump(None) => "tcpdump -w".into(),
+            Self::Tcpdump(Some(kib)) => format!("tcpdump -w -B {kib}"),
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Wirecap => "pcapng",
+            Self::Tcpdump(_) => "pcap",
+        }
+    }
+
+    /// Packets in the file, as the tool says.
+    fn written(self, ended: &Ended) -> Result<u64> {
+        match self {
+            Self::Wirecap => {
+                let result = ended.json()?;
+                result["written"]["packets"].as_u64().with_context(|| format!("no written.packets: {result}"))
+            }
+            Self::Tcpdump(_) => {
+                captured(&ended.errors).with_context(|| format!("no count: {}", ended.errors.join("; ")))
+            }
+        }
+    }
+}
+
+/// The number of tcpdump's `123 packets captured`.
+fn captured(lines: &[String]) -> Option<u64> {
+    lines.iter().find_map(|line| {
+        let (number, rest) = line.trim().split_once(' ')?;
+        rest.starts_with("packet").then(|| rest.ends_with("captured"))?.then(|| number.parse().ok())?
+    })
+}
+
+/// One run of a tool.
+struct Run {
+    sent: Sent,
+    written: u64,
+    file_bytes: u64,
+    said: Value,
+}
+
+impl Run {
+    fn lost(&self) -> u64 {
+        self.sent.frames.saturating_sub(self.written)
+    }
+
+    fn json(&self, asked_pps: Option<f64>, frame_len: usize) -> Value {
+        json!({
+            "asked_pps": asked_pps, "frame_len": frame_len, "sent": sent_json(&self.sent),
+            "written": self.written, "lost": self.lost(), "file_bytes": self.file_bytes, "said": self.said,
+        })
+    }
+}
+
+/// One round of one tool.
+struct Round {
+    full_speed: Run,
+    lossless_pps: f64,
+}
+
+pub(super) fn run(context: &mut Context) -> Result<()> {
+    let disk = context.arguments.disk.clone().unwrap_or_else(|| context.arguments.out.clone());
+    for (place, directory) in [("memory", context.arguments.tmpfs.clone()), ("disk", disk)] {
+        for frame_len in FRAMES {
+            one(context, place, &directory, frame_len)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -> Result<()> {
+    let bytes = frame_len + 4;
+    let name = |tool: &Tool| format!("{} to {place}, {bytes} bytes", tool.name());
+    let results = context.rounds(Scenario::Write, &TOOLS, name, |context, tool, round| {
+        measure(context, *tool, directory, frame_len, (&name(tool), round))
+    })?;
+    let mut table = Table::new(
+        format!("Writing to {place}, {bytes}-byte frames"),
+        &[
+            "tool",
+            "offered Mpps",
+            "loss %",
+            "MB/s to the file",
+            "highest lossless Mpps",
+            "wirecap is … times",
+            "≥ 2",
+        ],
+    );
+    for (tool, rounds) in TOOLS.iter().zip(&results) {
+        let summary = |figure: &dyn Fn(&Round) -> f64| Summary::of(figures(rounds, figure));
+        let times = Summary::of(ratios(&results[0], rounds, |round| round.lossless_pps));
+        let times = times.filter(|_| *tool != Tool::Wirecap);
+        table.row([
+            tool.name(),
+            show(summary(&|round| millions(round.full_speed.sent.frames_per_second())), 2),
+            show(
+                summary(&|round| {
+                    100.0 * round.full_speed.lost() as f64 / round.full_speed.sent.frames as f64
+                }),
+                2,
+            ),
+            show(
+                summary(&|round| round.full_speed.file_bytes as f64 / round.full_speed.sent.seconds / 1e6),
+                0,
+            ),
+            show(summary(&|round| millions(round.lossless_pps)), 3),
+            show(times, 2),
+            times.map_or_else(|| "–".into(), |times| verdict(times.median >= 2.0)),
+        ]);
+    }
+    table.note(format!(
+        "Runs of {} s, all threads of the tool on one core. What goes to a disk in this time stays in the page cache for \
+         the most part.",
+        context.run_time().as_secs()
+    ));
+    context.record.table(&table)
+}
+
+fn measure(
+    context: &mut Context,
+    tool: Tool,
+    directory: &Path,
+    frame_len: usize,
+    (who, round): (&str, usize),
+) -> Result<Round> {
+    let amount = Amount::For(context.run_time());
+    let traffic = |rate_pps| Traffic { frame_len, rate_pps, amount };
+    // One file of each is read again.
+    let full_speed = write(context, tool, directory, traffic(None), round == 1)?;
+    context.keep(Scenario::Write, who, round, &full_speed.json(None, frame_len))?;
+
+    let offered = full_speed.sent.frames_per_second();
+    let mut lossless_pps = 0.0;
+    if full_speed.lost() == 0 {
+        lossless_pps = offered;
+    } else {
+        search::largest(Bounds { low: 0.0, high: offered, precision: context.precision() }, |rate| {
+            let run = write(context, tool, directory, traffic(Some(rate)), false)?;
+            context.keep(Scenario::Write, who, round, &run.json(Some(rate), frame_len))?;
+            let lossless = run.lost() == 0;
+            if lossless {
+                lossless_pps = f64::max(lossless_pps, run.sent.frames_per_second());
+            }
+            anyhow::Ok(lossless)
+        })?;
+    }
+    Ok(Round { full_speed, lossless_pps })
+}
+
+/// A file that is removed when it is no longer needed.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The tool may not have made it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, check: bool) -> Result<Run> {
+    let file = directory.join(format!("wirecap-bench-{}.{}", std::process::id(), tool.extension()));
+    let scratch = Scratch(file);
+    let link = context.bed.link(1)?;
+    let process = match tool {
+        Tool::Wirecap => {
+            let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
+            command.args(["capture", RECEIVER, "-M", "256", "-R", "128", "--json", "-w"]).arg(&scratch.0);
+            Process::start("wirecap", command, Ready::When(&|| link.has_program()))?
+        }
+        Tool::Tcpdump(buffer_kib) => {
+            let mut command = link.pinned("tcpdump");
+            // -Z: it would give up root, and with it a directory that only root may write.
+            command.args(["-i", RECEIVER, "-nn", "-Z", "root", "-w"]).arg(&scratch.0);
+            if let Some(kib) = buffer_kib {
+                command.args(["-B", &kib.to_string()]);
+            }
+            Process::start("tcpdump", command, Ready::Line("tcpdump: listening on"))?
+        }
+    };
+    let sent = link.send(traffic)?;
+    wait_until_quiet(&scratch.0);
+    process.interrupt()?;
+    let ended = process.wait(PATIENCE)?;
+    let written = tool.written(&ended)?;
+    if check {
+        let found = count(&scratch.0)?;
+        ensure!(found == written, "{} says {written} packets, its file has {found}", tool.name());
+    }
+    let file_bytes = fs::metadata(&scratch.0).map_or(0, |metadata| metadata.len());
+    let said = json!({ "lines": ended.lines, "errors": ended.errors });
+    Ok(Run { sent, written, file_bytes, said })
+}
+
+fn wirecap_path(context: &Context) -> Result<PathBuf> {
+    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
+    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
+    if !path.exists() {
+        bail!("{} is not there; build it or say --wirecap PATH", path.display());
+    }
+    // Relative paths would still be right in the namespace, but names without a slash would not.
+    Ok(path.canonicalize()?)
+}
+
+fn wait_until_quiet(file: &Path) {
+    let length = || fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let (mut last, mut since, start) = (length(), Instant::now(), Instant::now());
+    while since.elapsed() < QUIET && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = length();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// Packets in a file.
+fn count(file: &Path) -> Result<u64> {
+    let mut reader = Reader::open(file)?;
+    let mut packets = 0;
+    while let Some(record) = reader.next()? {
+        packets += u64::from(matches!(record, Record::Packet(_)));
+    }
+    Ok(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcpdump_s_count() {
+        let lines = |text: &str| text.lines().map(Into::into).collect::<Vec<String>>();
+        let said = "tcpdump: listening on wc1, link-type EN10MB\n1200 packets captured\n1300 packets received by filter";
+        assert_eq!(captured(&lines(said)), Some(1200));
+        assert_eq!(captured(&lines("1 packet captured")), Some(1));
+        assert_eq!(captured(&lines("tcpdump: no such device")), None);
+    }
+}

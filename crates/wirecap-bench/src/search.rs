@@ -1,0 +1,73 @@
+//! The largest value that still works, by bisection.
+//!
+//! ```text
+//!   works ├──────────────● low ───── high ●──────────────┤ does not
+//!                              ▲ tried next
+//! ```
+//!
+//! Rule: what works is monotone but for noise, so a failure is tried a second time and a success is believed.
+
+/// Between what bisection stops.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Taken to work, and the result when nothing else does.
+    pub low: f64,
+    /// Tried first; the result if it works.
+    pub high: f64,
+    /// Stop once `high - low` is below this share of `high`.
+    pub precision: f64,
+}
+
+/// The largest value for which `works` answers yes.
+///
+/// # Errors
+/// That of `works`, which ends the search.
+pub fn largest<E>(bounds: Bounds, mut works: impl FnMut(f64) -> Result<bool, E>) -> Result<f64, E> {
+    let Bounds { mut low, mut high, precision } = bounds;
+    let mut holds = |value| Ok(works(value)? || works(value)?);
+    if holds(high)? {
+        return Ok(high);
+    }
+    while high - low > precision * high {
+        let middle = f64::midpoint(low, high);
+        if holds(middle)? { low = middle } else { high = middle }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(limit: f64, bounds: Bounds) -> f64 {
+        largest::<()>(bounds, |value| Ok(value <= limit)).unwrap()
+    }
+
+    #[test]
+    fn it_finds_the_edge() {
+        let bounds = Bounds { low: 0.0, high: 1000.0, precision: 0.01 };
+        for limit in [3.0, 250.0, 612.0, 999.0] {
+            let found = search(limit, bounds);
+            assert!(found <= limit && found >= limit - 10.0, "{found} for {limit}");
+        }
+        assert_eq!(search(5000.0, bounds), 1000.0);
+        assert_eq!(search(-1.0, bounds), 0.0);
+    }
+
+    #[test]
+    fn one_failure_by_chance_does_not_count() {
+        let mut calls = 0;
+        let found = largest::<()>(Bounds { low: 0.0, high: 100.0, precision: 0.01 }, |value| {
+            calls += 1;
+            // Every first try fails.
+            Ok(calls % 2 == 0 && value <= 60.0)
+        });
+        assert!(found.unwrap() > 58.0);
+    }
+
+    #[test]
+    fn an_error_ends_it() {
+        let bounds = Bounds { low: 0.0, high: 1.0, precision: 0.1 };
+        assert_eq!(largest(bounds, |_| Err("broken")), Err("broken"));
+    }
+}
