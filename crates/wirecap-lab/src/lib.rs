@@ -34,6 +34,6 @@ mod veth;
 
 pub use error::Error;
 pub use namespace::Namespace;
-pub use root::{is_root, require_root};
+pub use root::{is_root, require_root, skip};
 pub use sweep::sweep;
 pub use veth::{Interface, VethOptions, VethPair};

@@ -5,9 +5,11 @@
 //!  FrameSpec ──► Template ──stamp(flow, sequence)──► one frame, byte for byte
 //!                   │                                   ║ the same bytes
 //!                   └──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
+//!
+//!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
 //! ```
 //!
-//! **The rule that holds here:** every frame carries its sequence number and its flow number, so a receiver can say
+//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a receiver can say
 //! which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is reported together with
 //! what the interface really took ([`Sent`]).
 
@@ -17,6 +19,7 @@ mod frame;
 mod link_counters;
 mod live;
 mod pace;
+mod packet;
 mod stamp_program;
 
 pub use error::Error;
@@ -24,3 +27,4 @@ pub use frame::{
     FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Marks, Template, internet_checksum,
 };
 pub use live::{LiveGenerator, LiveOptions, Sent};
+pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};

@@ -193,7 +193,7 @@ impl LiveGenerator {
 }
 
 /// Name of an interface of the calling thread's namespace.
-fn interface_name(ifindex: u32) -> Option<String> {
+pub(crate) fn interface_name(ifindex: u32) -> Option<String> {
     let name = nix::net::if_::if_indextoname(ifindex).ok()?;
     // nix 0.31 does not notice that there was none and gives an empty name.
     Some(name.to_string_lossy().into_owned()).filter(|name| !name.is_empty())

@@ -1,0 +1,150 @@
+//! Any frame, one at a time, through the host's own transmit path: an `AF_PACKET` socket.
+//!
+//! ```text
+//!  send(frame) ─► AF_PACKET socket ─┬─ Queueing ─► queueing discipline ─► driver     queue by flow hash
+//!                                   └─ Direct ───────────────────────► driver     queue by the kernel's choice
+//! ```
+//!
+//! **The rule that holds here:** what [`PacketSender::send`] has taken, the kernel has taken; where its queues are full,
+//! it is asked again. What the interface then did with the frames is in [`PacketSender::finish`].
+//!
+//! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than a page,
+//! damaged, from a trace.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use nix::libc;
+use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SetSockOpt, SockFlag, SockType, bind};
+use nix::{setsockopt_impl, sockopt_impl};
+
+use crate::error::Error;
+use crate::link_counters::LinkCounters;
+use crate::live::{Sent, interface_name};
+
+/// Shortest frame that can be sent: an Ethernet header.
+pub const PACKET_LEN_MIN: usize = 14;
+/// Longest frame that can be sent: a header, and the largest MTU there is.
+pub const PACKET_LEN_MAX: usize = 65_549;
+
+/// How long a full queue is asked again.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause before it is asked again.
+const RETRY: Duration = Duration::from_micros(50);
+/// How long to wait for the interface's counters to reach what was sent.
+const SETTLE: Duration = Duration::from_secs(2);
+
+sockopt_impl!(
+    /// Frames go to the driver without a queueing discipline.
+    QdiscBypass,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_QDISC_BYPASS,
+    bool
+);
+
+/// Which way frames take to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SendPath {
+    /// Through the queueing discipline, as the host's own frames. Flows are spread over the transmit queues.
+    #[default]
+    Queueing,
+    /// Past it (`PACKET_QDISC_BYPASS`), which is faster.
+    Direct,
+}
+
+/// Sends frames of 14 to 65,549 bytes, as they are.
+#[derive(Debug)]
+pub struct PacketSender {
+    socket: OwnedFd,
+    interface: String,
+    before: LinkCounters,
+    frames: u64,
+    started: Instant,
+}
+
+impl PacketSender {
+    /// Opens a socket on interface `ifindex` of the calling thread's network namespace. It may be used from outside.
+    ///
+    /// # Errors
+    /// [`Error::NoInterface`]; [`Error::Socket`] without CAP_NET_RAW; [`Error::Counters`].
+    pub fn open(ifindex: u32, path: SendPath) -> Result<Self, Error> {
+        let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
+        let failed = |errno: Errno| Error::Socket { interface: interface.clone(), cause: errno.into() };
+        // No protocol: the socket receives nothing, which would cost memory and time for each frame.
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket::socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(failed)?;
+        if path == SendPath::Direct {
+            QdiscBypass.set(&socket, &true).map_err(failed)?;
+        }
+        let address = link_address(ifindex).map_err(failed)?.ok_or(Error::NoInterface { ifindex })?;
+        bind(socket.as_raw_fd(), &address).map_err(failed)?;
+        let before = LinkCounters::read(&interface)?;
+        Ok(Self { socket, interface, before, frames: 0, started: Instant::now() })
+    }
+
+    /// Sends a frame. Blocks while the kernel has no room for it.
+    ///
+    /// # Errors
+    /// [`Error::FrameLen`]; [`Error::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or had no
+    /// room for ten seconds.
+    pub fn send(&mut self, frame: &[u8]) -> Result<(), Error> {
+        let len = frame.len();
+        if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&len) {
+            return Err(Error::FrameLen { len, min: PACKET_LEN_MIN, max: PACKET_LEN_MAX });
+        }
+        let begun = Instant::now();
+        loop {
+            match socket::send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+                // A packet socket sends a frame whole or not at all.
+                Ok(_) => {
+                    self.frames += 1;
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                // The frame was dropped for want of room in a queue; nothing has left.
+                Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Err(errno) => {
+                    return Err(Error::NotAccepted {
+                        interface: self.interface.clone(),
+                        len,
+                        cause: errno.into(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Frames the kernel has accepted so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Waits until the interface has counted what was sent since the socket was opened, for two seconds at most, and
+    /// gives the account: frames the kernel accepted and the interface never counted are `dropped`. To be called by a
+    /// thread in the interface's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::Counters`].
+    pub fn finish(&self) -> Result<Sent, Error> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            let taken = LinkCounters::read(&self.interface)?.sent.saturating_sub(self.before.sent);
+            if taken >= self.frames || Instant::now() >= deadline {
+                let dropped = self.frames.saturating_sub(taken);
+                return Ok(Sent { frames: self.frames, taken, dropped, seconds });
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The link-layer address of an interface. It names the interface by its index, which is what binding needs.
+fn link_address(ifindex: u32) -> nix::Result<Option<LinkAddr>> {
+    let mut addresses = getifaddrs()?.filter_map(|interface| interface.address?.as_link_addr().copied());
+    Ok(addresses.find(|address| address.ifindex() == ifindex as usize))
+}

@@ -1,0 +1,116 @@
+//! The packet sender into a veth pair, heard by another packet socket's counters. Needs root.
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
+use wirecap_traffic::{Error, FrameSpec, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template};
+
+/// Address and port that the frames of this crate are for.
+const LISTENER: &str = "198.19.0.1:9";
+
+struct Lab {
+    left: Namespace,
+    right: Namespace,
+    veth: VethPair,
+}
+
+impl Lab {
+    fn new(label: &str) -> Self {
+        let left = Namespace::new(&format!("{label}_left")).unwrap();
+        let right = Namespace::new(&format!("{label}_right")).unwrap();
+        let addresses_b = vec!["198.19.0.1/15".into()];
+        let options = VethOptions { mtu: 65_535, addresses_b, ..VethOptions::default() };
+        let veth = VethPair::new(&left, "l0", &right, "r0", options).unwrap();
+        Self { left, right, veth }
+    }
+
+    fn sender(&self, path: SendPath) -> PacketSender {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        self.left.enter(|| PacketSender::open(ifindex, path)).unwrap()
+    }
+
+    fn mac_of_right(&self) -> [u8; 6] {
+        let interface = self.right.enter(|| wirecap_sys::netdev::interface("r0")).unwrap();
+        interface.mac.unwrap().0
+    }
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent_on_either_path() {
+    if !require_root("frames_arrive_as_they_were_sent_on_either_path") {
+        return;
+    }
+    let lab = Lab::new("packet");
+    let listener = lab.right.enter(|| UdpSocket::bind(LISTENER)).unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let destination_mac = lab.mac_of_right();
+    for path in [SendPath::Queueing, SendPath::Direct] {
+        let mut sender = lab.sender(path);
+        for len in [60, 1514, 9000] {
+            let mut template =
+                Template::new(FrameSpec { len, destination_mac, ..FrameSpec::default() }).unwrap();
+            let frame = template.stamp(3, len as u64);
+            sender.send(frame).unwrap();
+            let mut heard = vec![0; len];
+            let payload = listener.recv(&mut heard).unwrap();
+            assert_eq!(heard[..payload], frame[len - payload..], "{path:?}, {len} bytes");
+        }
+        let sent = lab.left.enter(|| sender.finish()).unwrap();
+        assert_eq!((sent.frames, sent.taken, sent.dropped), (3, 3, 0), "{path:?}");
+    }
+}
+
+#[test]
+fn every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other() {
+    if !require_root("every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other") {
+        return;
+    }
+    let lab = Lab::new("lengths");
+    let mut sender = lab.sender(SendPath::Queueing);
+    let zeros = vec![0; PACKET_LEN_MAX + 1];
+    for len in [PACKET_LEN_MIN, 59, 1515, 32_768, PACKET_LEN_MAX] {
+        sender.send(&zeros[..len]).unwrap();
+    }
+    for len in [0, PACKET_LEN_MIN - 1, PACKET_LEN_MAX + 1] {
+        assert!(matches!(sender.send(&zeros[..len]), Err(Error::FrameLen { .. })), "{len} bytes");
+    }
+    assert_eq!(lab.left.enter(|| sender.finish()).unwrap().taken, 5);
+    assert_eq!(sender.frames(), 5);
+
+    lab.veth.a().set_mtu(1500).unwrap();
+    let error = sender.send(&zeros[..1600]).unwrap_err();
+    assert!(error.to_string().contains("1600 bytes") && error.to_string().contains("MTU"), "{error}");
+    assert_eq!(sender.frames(), 5, "a refused frame does not count");
+}
+
+#[test]
+fn a_full_receive_ring_is_waited_for() {
+    if !require_root("a_full_receive_ring_is_waited_for") {
+        return;
+    }
+    let lab = Lab::new("burst");
+    // Many more than a veth's ring of 256 holds, as fast as they can be sent.
+    let mut sender = lab.sender(SendPath::Queueing);
+    let mut template = Template::new(FrameSpec::default()).unwrap();
+    (0..20_000).for_each(|sequence| sender.send(template.stamp(0, sequence)).unwrap());
+    let sent = lab.left.enter(|| sender.finish()).unwrap();
+    assert_eq!((sent.frames, sent.taken, sent.dropped), (20_000, 20_000, 0));
+}
+
+#[test]
+fn an_interface_that_is_not_there_or_down_is_named() {
+    if !require_root("an_interface_that_is_not_there_or_down_is_named") {
+        return;
+    }
+    let lab = Lab::new("down");
+    let nobody = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
+    assert!(matches!(nobody, Error::NoInterface { ifindex: 4_000_000 }), "{nobody}");
+    let mut sender = lab.sender(SendPath::Queueing);
+    lab.veth.a().set_down().unwrap();
+    match sender.send(&[0; 60]).unwrap_err() {
+        Error::NotAccepted { cause, .. } => assert_eq!(cause.kind(), io::ErrorKind::NetworkDown),
+        other => panic!("{other}"),
+    }
+}

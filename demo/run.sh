@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# The demo: real programs talk, a mirror port copies all of it, wirecap captures the copy and proves that nothing is missing.
+#
+#   ┌ alice ────────┐   veth, 4 queues   ┌ bob ──────────────────────────┐   veth, 4 queues   ┌ monitor ─────────┐
+#   │ curl dig ping │ alice0 ════ bob0   │ web server, name server       │ tap0 ════════ mon0 │ wirecap capture  │
+#   │ burst         │                 │  │ every packet, both directions ├──►               │  │ ──► file, account│
+#   └───────────────┘                 └──┴── mirrored by tc to tap0 ─────┘                  └──┴──────────────────┘
+#
+# A capture over AF_XDP takes packets from the host, so it listens at a mirror port, as a monitor on a switch does.
+# Needs root. DEMO_BIN: where `wirecap` and examples/burst are. `--keep FILE.pcapng` keeps what was captured.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")"
+
+FILES=6 QUERIES=20 PINGS=10 BURSTS=3 BURST_FRAMES=50000
+ALICE4=192.0.2.1 BOB4=192.0.2.2 ALICE6=2001:db8::1 BOB6=2001:db8::2
+NAME=www.demo.test
+
+bin=${DEMO_BIN:?names the directory of the programs: run this by ./dev demo}
+keep=''
+[[ ${1:-} != --keep ]] || keep=$(readlink -f "${2:?--keep FILE.pcapng}")
+# wirecap-PID-NUMBER-LABEL: what is left of a killed demo is found by these names and removed by the next test.
+alice=wirecap-$$-0-alice bob=wirecap-$$-1-bob monitor=wirecap-$$-2-monitor
+work=$(mktemp -d)
+
+title() {
+    printf '\n\e[1m── %s\e[0m\n' "$*"
+}
+
+inside() {
+    local namespace=$1
+    shift
+    ip netns exec "$namespace" "$@"
+}
+
+fail() {
+    echo "FAIL  $*" >&2
+    exit 1
+}
+
+# Whatever happens, nothing stays behind.
+clean_up() {
+    local status=$? namespace pids
+    trap - EXIT INT TERM
+    for namespace in "$alice" "$bob" "$monitor"; do
+        pids=$(ip netns pids "$namespace" 2>/dev/null) || true
+        # shellcheck disable=SC2086 # a list of numbers
+        [[ -z $pids ]] || kill $pids 2>/dev/null || true
+        ip netns delete "$namespace" 2>/dev/null || true
+    done
+    wait 2>/dev/null || true
+    rm -rf "$work"
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# within SECONDS COMMAND…: whether it succeeds before the time is over.
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS < end)) || return 1
+        sleep 0.1
+    done
+}
+
+veth() { # veth NAMESPACE END NAMESPACE END
+    ip -n "$1" link add "$2" numrxqueues 4 numtxqueues 4 type veth \
+        peer name "$4" netns "$3" numrxqueues 4 numtxqueues 4
+}
+
+build_network() {
+    local namespace
+    for namespace in "$alice" "$bob" "$monitor"; do
+        ip netns add "$namespace"
+        ip -n "$namespace" link set lo up
+    done
+    veth "$alice" alice0 "$bob" bob0
+    veth "$bob" tap0 "$monitor" mon0
+
+    # The mirror port is heard, never talked on.
+    inside "$bob" sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1
+    inside "$monitor" sysctl -qw net.ipv6.conf.mon0.disable_ipv6=1
+    # As on a real wire: finished checksums, no packet larger than the MTU.
+    inside "$alice" ethtool -K alice0 tx off tso off gso off >/dev/null
+    inside "$bob" ethtool -K bob0 tx off tso off gso off >/dev/null
+    inside "$bob" ethtool -K tap0 tx off tso off gso off >/dev/null
+    # Makes veth take the frames that the generator sends past the stack.
+    inside "$bob" ethtool -K bob0 gro on >/dev/null
+
+    ip -n "$alice" address add "$ALICE4/24" dev alice0
+    ip -n "$alice" address add "$ALICE6/64" dev alice0 nodad
+    ip -n "$bob" address add "$BOB4/24" dev bob0
+    ip -n "$bob" address add "$BOB6/64" dev bob0 nodad
+    ip -n "$alice" link set alice0 up
+    ip -n "$bob" link set bob0 up
+    ip -n "$bob" link set tap0 up
+    ip -n "$monitor" link set mon0 up
+}
+
+mirror_on() {
+    local direction
+    tc -n "$bob" qdisc add dev bob0 clsact
+    for direction in ingress egress; do
+        tc -n "$bob" filter add dev bob0 "$direction" protocol all u32 match u32 0 0 \
+            action mirred egress mirror dev tap0
+    done
+}
+
+# Packets tc has copied to the mirror port.
+mirrored() {
+    tc -s -n "$bob" actions list action mirred | awk '$1 == "Sent" { packets += $4 } END { print packets + 0 }'
+}
+
+# Packets that left by the mirror port, as the kernel counts them at the interface.
+tapped() {
+    inside "$bob" cat /sys/class/net/tap0/statistics/tx_packets
+}
+
+start_servers() {
+    local number
+    mkdir "$work/www" "$work/got"
+    for ((number = 1; number <= FILES; number++)); do
+        head -c $((number * number * 30000)) /dev/urandom >"$work/www/v4-$number.bin"
+        head -c $((number * number * 30000)) /dev/urandom >"$work/www/v6-$number.bin"
+    done
+    inside "$bob" python3 -m http.server 80 --bind :: --directory "$work/www" >"$work/web.log" 2>&1 &
+    inside "$bob" dnsmasq --keep-in-foreground --conf-file=/dev/null --pid-file= --no-resolv --no-hosts --user=root \
+        --host-record="$NAME,$BOB4,$BOB6" >"$work/dns.log" 2>&1 &
+    # Asked from bob itself, so that nothing of it is on the wire.
+    within 10 inside "$bob" curl -sf -o /dev/null "http://127.0.0.1/" || fail "the web server does not start"
+    within 10 inside "$bob" dig +tries=1 +timeout=1 "@127.0.0.1" "$NAME" || fail "the name server does not start"
+}
+
+# wirecap writes its counters to a terminal only; `script` is one. Here each becomes a line.
+start_capture() {
+    local command="$bin/wirecap capture mon0 -w $work/demo.pcapng -M 256 -R 128 -T 60 --mode advanced --workers 4"
+    echo "\$ wirecap capture mon0 -w demo.pcapng -M 256 -R 128 -T 60 --mode advanced --workers 4"
+    inside "$monitor" script --quiet --return --command "$command" /dev/null </dev/null 2>&1 |
+        stdbuf -o0 tr '\r' '\n' | sed -u 's/\x1b\[K//; s/^\^@//; /^$/d' | tee "$work/account" |
+        sed -u 's/^/        | /' &
+    capture=$!
+    within 20 capturing || fail "wirecap does not start"
+    sleep 0.5
+}
+
+capturing() {
+    ip -n "$monitor" -details link show mon0 | grep -q xdp
+}
+
+stop_capture() {
+    local pid
+    for pid in $(ip netns pids "$monitor"); do
+        [[ $(cat "/proc/$pid/comm") != wirecap ]] || kill -INT "$pid"
+    done
+    wait "$capture" || fail "wirecap ended with an error"
+    ! capturing || fail "wirecap has left its program on the interface"
+}
+
+talk() {
+    local number
+    title "alice fetches $FILES files over IPv4 and $FILES over IPv6 from bob's web server, with curl"
+    for ((number = 1; number <= FILES; number++)); do
+        inside "$alice" curl -sf -o "$work/got/v4-$number.bin" "http://$BOB4/v4-$number.bin"
+        inside "$alice" curl -sf -o "$work/got/v6-$number.bin" "http://[$BOB6]/v6-$number.bin"
+    done
+    diff -r "$work/www" "$work/got" || fail "what curl got is not what was served"
+    title "alice asks bob's name server $QUERIES times each for A and AAAA, with dig"
+    for ((number = 1; number <= QUERIES; number++)); do
+        [[ $(inside "$alice" dig +short +tries=1 "@$BOB4" "$NAME" A) == "$BOB4" ]] || fail "no answer for A"
+        [[ $(inside "$alice" dig +short +tries=1 "@$BOB6" "$NAME" AAAA) == "$BOB6" ]] || fail "no answer for AAAA"
+    done
+    title "alice pings bob $PINGS times over IPv4 and IPv6, while a generator sends $BURSTS bursts of $BURST_FRAMES frames"
+    inside "$alice" ping -q -c "$PINGS" -i 0.2 "$BOB4" >"$work/ping4" &
+    local ping4=$!
+    inside "$alice" ping -6 -q -c "$PINGS" -i 0.2 "$BOB6" >"$work/ping6" &
+    local ping6=$!
+    inside "$alice" "$bin/examples/burst" alice0 "$BURST_FRAMES" "$BURSTS" 700
+    wait "$ping4" "$ping6"
+}
+
+main() {
+    title "network: alice and bob, joined by a veth pair of four queues; bob's port is mirrored to a monitor"
+    build_network
+    start_servers
+    title "the monitor captures, in advanced mode"
+    start_capture
+    mirror_on
+    talk
+    sleep 1.2 # the counters show the end of it
+
+    # Silence first, then the figures.
+    ip -n "$alice" link set alice0 down
+    local copied tapped
+    copied=$(mirrored)
+    tapped=$(tapped)
+    stop_capture
+
+    title "another tool reads the file: capinfos and tshark"
+    capinfos -tuscei "$work/demo.pcapng"
+    tshark -r "$work/demo.pcapng" -q -z io,phs 2>/dev/null
+
+    title "what was sent is what is in the file"
+    ./check.py --file "$work/demo.pcapng" --account "$work/account" --mirrored "$copied" --tapped "$tapped" \
+        --burst-frames $((BURSTS * BURST_FRAMES)) --files "$work/www" --queries "$QUERIES" --pings "$PINGS"
+    if [[ -n $keep ]]; then
+        cp "$work/demo.pcapng" "$keep"
+        echo "kept: $keep"
+    fi
+}
+
+main

@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# The checks a change must pass, one function each.
+
+lint_steps() {
+    step tidy scripts/tidy
+    step shellcheck check_shell
+    if has_rustfmt; then step rustfmt cargo fmt --all --check; else step_cannot rustfmt "cargo fmt is not installed"; fi
+    if has_clippy; then step clippy check_clippy; else step_cannot clippy "cargo clippy is not installed"; fi
+}
+
+check_shell() {
+    # With what it sources, as one program.
+    shellcheck --external-sources --check-sourced dev &&
+        shellcheck .ci/run scripts/tidy scripts/clean-namespaces demo/*.sh
+}
+
+check_clippy() {
+    cargo clippy --locked --workspace --all-targets -- -D warnings
+}
+
+check_doc() {
+    # Without the program: its pages would be where those of the library of the same name are.
+    RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --locked --workspace --exclude wirecap-cli --no-deps
+}
+
+unit_steps() {
+    step "unit tests" cargo_test --lib --bins
+    step "examples in the documentation" cargo_test --doc
+}
+
+check_e2e() {
+    can_be_root || warn "neither root nor sudo: the end-to-end tests will SKIP what needs root"
+    cargo_test --test '*' --examples
+}
+
+# cargo_test ARGUMENT…: `cargo test` of the workspace. Test programs run as root if that can be had; cargo itself does not.
+cargo_test() {
+    local runner=() limit=()
+    # Where nobody can press Ctrl-C, a test that hangs has to end, too.
+    [[ -t 0 ]] || limit=(timeout --kill-after=10 720)
+    if ((EUID != 0)) && can_be_root; then
+        runner=("$(runner_variable)=sudo env WIRECAP_SKIP_LOG=$WIRECAP_SKIP_LOG ${WIRECAP_NO_SKIP:+WIRECAP_NO_SKIP=1}")
+    fi
+    env "${runner[@]}" "${limit[@]}" cargo test --locked --workspace "$@"
+}
+
+# Name of the environment variable in which cargo looks for what shall run test programs.
+runner_variable() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    echo "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER"
+}
+
+check_loom() {
+    # Its own target directory: the flag would have everything rebuilt, twice a run.
+    CARGO_TARGET_DIR="$(target_dir)/loom" RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
+        cargo test --locked -p wirecap-core --release --lib loom
+}
+
+miri_steps() {
+    if need_nightly miri; then
+        step "miri: core" check_miri_core
+        step "miri: rings" check_miri_rings
+    else
+        step_cannot "miri: core" "$nightly_missing"
+        step_cannot "miri: rings" "$nightly_missing"
+    fi
+}
+
+check_miri_core() {
+    # One random case, for miri is some thousand times slower. The exhaustive test of the bit ranges would take it
+    # minutes; it is integer arithmetic in safe code and runs with the unit tests.
+    PROPTEST_CASES=${PROPTEST_CASES:-1} run_miri -p wirecap-core --lib -- --skip bit_ranges_at_all_small_sizes
+}
+
+check_miri_rings() {
+    run_miri -p wirecap-sys --lib xsk::
+}
+
+run_miri() {
+    # The clock and the file of past failures are proptest's wish.
+    MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" cargo +nightly miri test --locked "$@"
+}

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# A Rust toolchain that is new enough: the one that is here, else the distribution's.
+
+# Each line: the compiler, cargo, rustfmt and clippy under the names of one family of packages. Debian 12 has rustc-web (its
+# rustc is too old), Debian 13 rustc, Ubuntu 24.04 packages with the version in their name.
+rust_families() {
+    local version
+    echo rustc cargo rustfmt rust-clippy
+    echo rustc-web cargo-web rustfmt-web rust-web-clippy
+    apt-cache pkgnames rustc- | sed -n 's/^rustc-\(1\.[0-9]*\)$/\1/p' | sort -rV | while read -r version; do
+        echo "rustc-$version cargo-$version rustfmt-$version rust-$version-clippy"
+    done
+}
+
+rust_minimum() {
+    sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml
+}
+
+# need_rust: from here on `cargo` and `rustc` are new enough.
+need_rust() {
+    use_rust && return
+    say "no Rust $(rust_minimum) or newer here: looking for a package"
+    refresh_apt
+    local family
+    if family=$(choose_family); then
+        # shellcheck disable=SC2086 # a list of words
+        install_packages $family
+    elif [[ -n $(apt_candidate rustup) ]]; then
+        install_packages rustup
+        say "rustup default stable: to download a Rust toolchain"
+        rustup default stable
+    else
+        die "no package has Rust $(rust_minimum) or newer: install it as https://rustup.rs says"
+    fi
+    use_rust || die "Rust is installed but does not run, or is older than $(rust_minimum)"
+}
+
+# Puts the first toolchain that will do in front of PATH.
+use_rust() {
+    local directory
+    while read -r directory; do
+        if new_enough "$directory/cargo" && new_enough "$directory/rustc"; then
+            export PATH="$directory:$PATH"
+            return 0
+        fi
+    done < <(rust_directories)
+    return 1
+}
+
+rust_directories() {
+    have cargo && dirname "$(command -v cargo)"
+    echo "${CARGO_HOME:-$HOME/.cargo}/bin"
+    find /usr/lib -maxdepth 1 -name 'rust-1.*' 2>/dev/null | sort -rV | sed 's|$|/bin|'
+}
+
+# new_enough PROGRAM: whether `PROGRAM --version` says "name VERSION …" with a version the workspace takes.
+new_enough() {
+    local name version rest
+    [[ -x $1 ]] && read -r name version rest < <("$1" --version 2>/dev/null) || return 1
+    : "$name" "$rest"
+    at_least "$version"
+}
+
+at_least() {
+    [[ $(printf '%s\n' "$(rust_minimum)" "$1" | sort -V | head -n 1) == "$(rust_minimum)" ]]
+}
+
+# First family whose compiler and cargo are new enough, with those of its tools that exist.
+choose_family() {
+    local compiler cargo tools tool
+    while read -r compiler cargo tools; do
+        at_least "$(apt_candidate "$compiler")" || continue
+        [[ -n $(apt_candidate "$cargo") ]] || continue
+        echo "$compiler $cargo"
+        for tool in $tools; do
+            [[ -z $(apt_candidate "$tool") ]] || echo "$tool"
+        done
+        return 0
+    done < <(rust_families)
+    return 1
+}
+
+# need_rust_tools: rustfmt and clippy, if they can be had for the toolchain in use.
+need_rust_tools() {
+    has_rustfmt && has_clippy && return
+    if cargo +stable --version >/dev/null 2>&1; then
+        say "rustup component add rustfmt clippy: to check the format and lint"
+        rustup component add rustfmt clippy || true
+        return
+    fi
+    local compiler cargo tools tool
+    while read -r compiler cargo tools; do
+        if ! installed "$compiler" || ! installed "$cargo"; then continue; fi
+        for tool in $tools; do
+            [[ -z $(apt_candidate "$tool") ]] || need "$tool"
+        done
+    done < <(rust_families)
+}
+
+has_rustfmt() {
+    cargo fmt --version >/dev/null 2>&1
+}
+
+has_clippy() {
+    cargo clippy --version >/dev/null 2>&1
+}
+
+# need_nightly [COMPONENT]: a nightly toolchain with it; where there is none and none can be had, `nightly_missing` says why.
+nightly_missing=''
+need_nightly() {
+    local component=${1:-}
+    if ! have rustup; then
+        nightly_missing="there is no rustup here (https://rustup.rs), which has nightly toolchains"
+        return 1
+    fi
+    cargo +nightly "${component:-version}" --version >/dev/null 2>&1 && return
+    say "rustup toolchain install nightly ${component:+with $component}: only nightly toolchains have it"
+    rustup toolchain install nightly --profile minimal ${component:+--component "$component" --component rust-src} && return
+    nightly_missing="rustup could not install a nightly toolchain ${component:+with $component}"
+    return 1
+}

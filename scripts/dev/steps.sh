@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# Steps: run one after the other, timed and counted, also after one has failed; the summary tells.
+
+step_lines=()
+steps_passed=0 steps_failed=0 steps_skipped=0
+steps_dir=''
+
+skips_forbidden() {
+    [[ -n ${WIRECAP_NO_SKIP:-} || ${CI:-} == true ]]
+}
+
+steps_begin() {
+    steps_dir=$(mktemp -d)
+    trap 'rm -rf "$steps_dir"' EXIT
+    : >"$steps_dir/output"
+    # Tests append a line for each thing they skip, also those that run as another user.
+    export WIRECAP_SKIP_LOG=$steps_dir/skipped
+    : >"$WIRECAP_SKIP_LOG"
+    chmod 755 "$steps_dir"
+    chmod 666 "$WIRECAP_SKIP_LOG"
+    if skips_forbidden; then export WIRECAP_NO_SKIP=1; fi
+}
+
+# step NAME COMMAND…
+step() {
+    local name=$1 start=$SECONDS result
+    shift
+    say "── $name"
+    if "$@" 2>&1 | tee -a "$steps_dir/output"; then
+        result=passed
+        steps_passed=$((steps_passed + 1))
+    else
+        result=FAILED
+        steps_failed=$((steps_failed + 1))
+        warn "FAILED: $name"
+    fi
+    step_lines+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - start)) "$name")")
+}
+
+# step_cannot NAME REASON: a check that cannot be made here.
+step_cannot() {
+    local result=SKIPPED
+    if skips_forbidden; then
+        result=FAILED
+        steps_failed=$((steps_failed + 1))
+        warn "FAILED: $1 cannot be skipped here: $2"
+    else
+        steps_skipped=$((steps_skipped + 1))
+        warn "SKIPPED: $1: $2"
+    fi
+    step_lines+=("$(printf '%-8s %5d s  %s: %s' "$result" 0 "$1" "$2")")
+}
+
+# Prints the summary; fails if anything failed.
+steps_end() {
+    local skipped
+    skipped=$(wc -l <"$WIRECAP_SKIP_LOG")
+    echo
+    say "summary, $SECONDS s in all"
+    printf '  %s\n' "${step_lines[@]}"
+    if ((skipped > 0)); then
+        warn "$skipped tests or parts of tests were SKIPPED:"
+        sed 's/^/  /' "$WIRECAP_SKIP_LOG" >&2
+    fi
+    test_counts "$skipped"
+    echo "steps: $steps_passed passed, $steps_failed failed, $steps_skipped skipped"
+    ((steps_failed == 0))
+}
+
+# The sums of what cargo's test runs reported.
+test_counts() {
+    awk -v skipped="$1" '
+        /^test result: / { gsub(/;/, ""); passed += $4; failed += $6; ignored += $8 }
+        END { if (passed + failed) printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped + ignored }
+    ' "$steps_dir/output"
+}
