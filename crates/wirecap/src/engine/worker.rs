@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{CaptureConsumer, Handover};
+use wirecap_core::{CaptureConsumer, Handover, Mode};
 use wirecap_sys::cpu;
 
 use super::{Shared, add, wait::Waiter};
@@ -153,11 +153,14 @@ impl Worker {
         if let Some(buddy) = group.buddy_in_need(self.index, |worker| self.shared.load(worker)) {
             return self.help(buddy);
         }
-        // At the end there is nothing to wait for, so everybody helps whoever has something left.
-        if ending && matches!(group.mode(), wirecap_core::Mode::Advanced { .. }) {
-            return group.members().iter().find_map(|&buddy| self.help(buddy));
+        if group.mode() == Mode::Basic {
+            return None;
         }
-        None
+        // At the end there is nothing to wait for, so everybody helps whoever has something left. And a
+        // worker that is gone gives no used cells back to the kernel, so its buddies do, backlog or not.
+        let is_gone = |worker: usize| self.shared.workers[worker].gone.load(Ordering::Acquire);
+        let mut buddies = group.members().iter().filter(|&&buddy| ending || is_gone(buddy));
+        buddies.find_map(|&buddy| self.help(buddy))
     }
 
     fn help(&self, buddy: usize) -> Option<Handover> {

@@ -14,8 +14,9 @@ use crate::support::{
 
 /// Live frames of each test.
 const FRAMES: u64 = 100_000;
-/// Live frames at once: a pool holds more, so that no preemption can make it overflow.
-const BURST: u64 = 10_000;
+/// Live frames at once: a pool holds three times as many, so that it cannot overflow even if the cells of the burst
+/// before are still on their way home.
+const BURST: u64 = 5_000;
 /// Frames into each queue that no core of a small machine generates for.
 const EXTRA: u64 = 1_000;
 const SPEC: fn() -> FrameSpec = FrameSpec::default;

@@ -72,7 +72,7 @@ fn jumbo_frames_come_in_parts_also_across_chunks() {
         for dispatch in [Dispatch::Pull, Dispatch::Push] {
             let wire = jumbo("jumbo", 9_000);
             // Some 13,000 cells in chunks of 64: about two chunks in three end within a packet.
-            let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).cell_bytes(cell_bytes);
+            let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(32).cell_bytes(cell_bytes);
             let capture = wire.capture(builder.dispatch(dispatch));
             let arrivals = send_all(&wire, capture, &frames, 100);
             assert_same(&arrivals, &frames, cell_bytes as usize);

@@ -13,11 +13,11 @@ use crate::support::{
 
 const CHUNK: u64 = 64;
 /// M × R of a queue.
-const POOL: u64 = CHUNK * 16;
-/// T.
-const THRESHOLD: u32 = 50;
+const POOL: u64 = CHUNK * 64;
+/// T. So low that what is under way at most, and as many cells on their way home, fit the pool: nothing is lost.
+const THRESHOLD: u32 = 20;
 /// Frames into the hot queue that stay below T.
-const BELOW: u64 = POOL / 2 - CHUNK;
+const BELOW: u64 = POOL / 5 - CHUNK;
 /// Frames in all into the hot queue.
 const HOT: u64 = 5_000;
 /// Frames into each other queue.
@@ -34,7 +34,7 @@ struct Lab {
 impl Lab {
     fn new(label: &str, dispatch: Dispatch, mode: Mode, grouping: Grouping) -> Self {
         let wire = Wire::with_queues(label, 4);
-        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(16);
+        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(64);
         let mut capture = wire.capture(builder.mode(mode).dispatch(dispatch).grouping(grouping));
         let gate = Gate::closed();
         let at_gate = gate.clone();

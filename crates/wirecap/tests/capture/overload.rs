@@ -41,7 +41,10 @@ fn loses_the_rest_and_recovers(dispatch: Dispatch) {
     gate.open();
     crew.wait_for(CELLS);
     wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
-    sender.send_while(FRAMES, |sent| sent - (FRAMES - CELLS) > crew.arrived() + CELLS / 2);
+    // Each few only when the cells of those before are home.
+    sender.send_while(FRAMES, |sent| {
+        sent - (FRAMES - CELLS) > crew.arrived() || capture.report().pool_used_percent() > 0.0
+    });
     crew.wait_for(CELLS + FRAMES);
     capture.stopper().stop();
 

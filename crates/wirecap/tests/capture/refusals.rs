@@ -3,7 +3,7 @@
 use wirecap::{Builder, Capture, Error, Mode, PortSpec, port::null::NullPort};
 use wirecap_lab::{Namespace, VethOptions};
 
-use crate::support::{need_root, wire::Wire};
+use crate::support::{need_root, wait_until, wire::Wire};
 
 fn null(queues: u16) -> PortSpec {
     NullPort { queues, packet_bytes: 60, packets_per_queue: 0 }.into()
@@ -129,8 +129,11 @@ fn a_refusal_leaves_the_other_ports_alone() {
     second.b().set_down().unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
-        let interface = wirecap_sys::netdev::interface("in0").unwrap();
-        assert!(interface.xdp_programs.is_empty() && !interface.is_promiscuous());
+        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        wait_until("in0 is given back", || {
+            let interface = wirecap_sys::netdev::interface("in0").unwrap();
+            interface.xdp_programs.is_empty() && !interface.is_promiscuous()
+        });
         drop(Capture::builder().port("in0").open().unwrap());
     });
 }

@@ -100,8 +100,11 @@ fn a_capture_that_is_dropped_gives_the_interface_back() {
         assert!(captured.is_promiscuous());
         drop(capture);
         assert!(crew.join().is_empty(), "the workers end, too");
-        let free = wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap();
-        assert!(free.xdp_programs.is_empty() && !free.is_promiscuous(), "{free:?}");
+        assert!(!wire.is_captured());
+        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        wait_until("promiscuous mode ends", || {
+            !wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap().is_promiscuous()
+        });
     }
 }
 

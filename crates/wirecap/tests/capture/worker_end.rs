@@ -38,7 +38,7 @@ fn buddies_take_over_from_a_worker_that_panicked() {
 
         // Worker 1 is left, and gets all of queue 0, several pools' worth.
         let crew = Crew::eager(workers);
-        sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 2);
+        sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 4);
         crew.wait_for(4 * POOL);
         capture.stopper().stop();
         let arrivals = crew.join();
@@ -59,19 +59,19 @@ fn what_waited_for_a_worker_that_goes_away_does_not_stay_missing_in_the_pool() {
         let mut capture = wire.capture(builder(dispatch, Mode::advanced(90).unwrap()));
         let mut workers = capture.take_workers();
         let mut sender = wire.queue_sender(0, FrameSpec::default());
-        sender.send(POOL / 2);
-        wait_until("all frames are seen", || capture.report().total().seen == POOL / 2);
+        sender.send(POOL / 4);
+        wait_until("all frames are seen", || capture.report().total().seen == POOL / 4);
         drop(workers.remove(0));
 
         let crew = Crew::eager(workers);
         if dispatch == Dispatch::Pull {
             // It waited in the ring, where the buddy finds it. With push it was in the capture queue and goes home.
-            crew.wait_for(POOL / 2);
+            crew.wait_for(POOL / 4);
         }
         wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
-        // So several pools' worth pass again, half a pool at a time.
+        // So several pools' worth pass again, a quarter at a time.
         let (before, first) = (crew.arrived(), sender.sent());
-        sender.send_while(4 * POOL, |sent| sent - first > crew.arrived() - before + POOL / 2 - 64);
+        sender.send_while(4 * POOL, |sent| sent - first > crew.arrived() - before + POOL / 4 - 64);
         crew.wait_for(before + 4 * POOL);
         capture.stopper().stop();
         let arrivals = crew.join();
@@ -79,6 +79,31 @@ fn what_waited_for_a_worker_that_goes_away_does_not_stay_missing_in_the_pool() {
         assert_eq!(account.delivered + account.lost.left_at_stop, sender.sent(), "{dispatch:?}");
         assert_eq!(account.lost.total(), account.lost.left_at_stop);
         check::increasing(&check::intact(&arrivals, FrameSpec::default()));
+    }
+}
+
+#[test]
+fn a_pool_of_one_chunk_goes_round_without_its_worker() {
+    need_root!("worker_end::a_pool_of_one_chunk_goes_round_without_its_worker");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("one", 2);
+        let builder = builder(dispatch, Mode::advanced(60).unwrap()).chunks_per_pool(1);
+        let mut capture = wire.capture(builder);
+        let mut workers = capture.take_workers();
+        drop(workers.remove(0));
+        let crew = Crew::eager(workers);
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        // Each round uses up all cells there are: nothing more can come until somebody gives them back.
+        for round in 1..=5 {
+            sender.send(64);
+            crew.wait_for(round * 64);
+            wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+        }
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let account = check::account_closed(&capture.finish());
+        assert_eq!((account.delivered, account.lost.total()), (5 * 64, 0), "{dispatch:?}");
+        check::each_once(check::intact(&arrivals, FrameSpec::default()), 5 * 64, 0);
     }
 }
 
