@@ -120,7 +120,7 @@ fn check_ring(ring: Option<u32>, geometry: Geometry) -> Result<()> {
 fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
     match (mode, threshold_percent) {
         (ModeFlag::Basic, Some(_)) => {
-            Err(Usage("-T is for advanced mode: leave it out, or --mode basic".into()).into())
+            Err(Usage("-T is for advanced mode: leave it out, or say --mode advanced".into()).into())
         }
         (ModeFlag::Basic, None) => Ok(Mode::Basic),
         (ModeFlag::Advanced, percent) => Ok(Mode::advanced(percent.unwrap_or(THRESHOLD_PERCENT))?),

@@ -142,6 +142,11 @@ impl Handover {
         self.range.count + self.lead.as_ref().map_or(0, ChunkRange::count)
     }
 
+    /// The ranges, to be recycled each on its own.
+    pub fn into_ranges(self) -> impl Iterator<Item = ChunkRange> {
+        self.lead.into_iter().chain([self.range])
+    }
+
     /// The pool all its cells belong to.
     pub fn pool(&self) -> PoolId {
         self.range.chunk.pool

@@ -26,6 +26,15 @@ pub fn precise_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
 }
 
+/// Waits until every packet the kernel was processing when this was called has been dealt with: an RCU
+/// grace period, since XDP programs and the hand-over to sockets run inside RCU read sections. Returns
+/// whether the kernel does this (not with `nohz_full`).
+pub fn wait_for_kernel() -> bool {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: membarrier takes no pointers.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
+}
+
 /// CPU time the process has used so far, user and system, in seconds.
 pub fn process_cpu_seconds() -> f64 {
     // SAFETY: a rusage is made of integers, for which all zeroes is a valid value.

@@ -9,8 +9,12 @@
 //! ```
 //!
 //! Rule: cells are read only through a [`CellReader`], with the [`ChunkRange`] that proves that they
-//! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], so they
-//! cannot be confused, and no two pools overlap.
+//! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], and no two
+//! pools overlap.
+//!
+//! What this rests on, and what the crate that drives the pools (`wirecap`) keeps: a pool is filled only
+//! with descriptors from its own socket, its cells are given to no other ring, and a range is read with
+//! the reader of its own pool.
 
 use std::{
     io, ptr,
@@ -24,7 +28,7 @@ use thiserror::Error;
 use wirecap_core::{ChunkRange, Descriptor, Filled, Geometry, Pool, PoolId, SlotTable};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-const MPOL_PREFERRED: libc::c_int = 1;
+const MPOL_PREFERRED: u32 = 1;
 
 /// Why there is no packet memory.
 #[derive(Debug, Error)]
@@ -100,6 +104,7 @@ impl PacketMemory {
         let huge_len = (bytes as usize).next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
         if let Ok(start) = map(huge_len, huge) {
+            advise(start, huge_len, libc::MADV_DONTFORK);
             return Ok(Self { start, len: huge_len, pages: Pages::Huge, carved: AtomicU64::new(0) });
         }
         if let Some(available) = available_bytes().filter(|&available| bytes > available) {
@@ -107,8 +112,9 @@ impl PacketMemory {
         }
         let len = (bytes as usize).next_multiple_of(4096);
         let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
-        // SAFETY: the range is the mapping made just now; the call only gives advice about it.
-        unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        advise(start, len, libc::MADV_HUGEPAGE);
+        // A child has no use for it, and pinned pages would be copied for it.
+        advise(start, len, libc::MADV_DONTFORK);
         Ok(Self { start, len, pages: Pages::Normal, carved: AtomicU64::new(0) })
     }
 
@@ -151,10 +157,10 @@ impl PacketMemory {
                 libc::SYS_mbind,
                 self.start.as_ptr().add(address as usize),
                 bytes,
-                MPOL_PREFERRED,
+                libc::c_ulong::from(MPOL_PREFERRED),
                 &raw const mask,
                 65usize,
-                0,
+                0 as libc::c_ulong,
             )
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -229,6 +235,12 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
         return Err(io::Error::last_os_error());
     }
     ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Gives advice about a mapping of ours; the kernel may ignore it.
+fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) {
+    // SAFETY: called for mappings made just now, with advice that changes no contents.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
 }
 
 fn available_bytes() -> Option<u64> {

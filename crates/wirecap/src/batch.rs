@@ -14,9 +14,10 @@ use crate::engine::Shared;
 
 /// Packets of one receive queue, in the order in which they came.
 ///
-/// A batch may be held for as long as needed, and sent to another thread; meanwhile its cells are
-/// missing in the pool, nothing else. Dropping it recycles them. Cost of both: a few atomic
-/// operations for the whole batch.
+/// A batch may be held for as long as needed, and sent to another thread. Meanwhile its *chunk* is
+/// missing in the pool: a chunk goes home when all its M cells are back, so that a small batch that is
+/// kept costs as much as a full one. To keep single packets for long, copy them. Dropping a batch
+/// recycles it. Cost of both: a few atomic operations for the whole batch.
 pub struct Batch {
     shared: Arc<Shared>,
     queue: usize,
@@ -94,11 +95,8 @@ impl<'b> IntoIterator for &'b Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        let Some(handover) = self.handover.take() else { return };
-        let recycle = &self.shared.queues[self.queue].recycle;
-        for range in handover.lead.into_iter().chain([handover.range]) {
-            let refused = recycle.push(range);
-            debug_assert!(refused.is_ok(), "{refused:?}");
+        if let Some(handover) = self.handover.take() {
+            self.shared.queues[self.queue].send_home(handover);
         }
     }
 }
@@ -185,8 +183,9 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
-    /// When it was captured, in nanoseconds since 1970 (UTC). Read from the clock once per batch,
-    /// and strictly increasing within a queue.
+    /// When it was taken from the ring, in nanoseconds since 1970 (UTC): the clock is read once per
+    /// batch, and packets of a batch are 1 ns apart. A packet that waited in the ring, behind a slow
+    /// worker for instance, bears the time at which the wait ended. Strictly increasing within a queue.
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }

@@ -61,7 +61,7 @@ impl Books<'_> {
         let queue = &self.shared.queues[index];
         let (delivered, away) = self.delivered(index);
         offloaded_out[queue.home] += away;
-        let owner = queue.lock();
+        let mut owner = queue.lock();
         let (counts, levels) = (owner.counts(), owner.pool.levels());
         let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
         let foreign = owner.pool.foreign();
@@ -82,7 +82,8 @@ impl Books<'_> {
             },
             unexplained: 0,
             pool_used_percent: 100.0 * f64::from(used) / f64::from(levels.cells),
-            refused: refused + counts.refused_cells,
+            refused,
+            fill_ring_empty: counts.fill_ring_empty,
             foreign,
         };
         report.unexplained = report.account().unexplained();

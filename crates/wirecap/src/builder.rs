@@ -11,6 +11,7 @@ use wirecap_core::{
 use wirecap_sys::{
     cpu,
     memory::{MemoryError, PacketMemory},
+    netdev,
 };
 
 use crate::{
@@ -195,6 +196,7 @@ impl Builder {
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
         let options = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        let changes = netdev::changes().ok();
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
         for source in &sources {
             let port_pools: Vec<_> = pools.drain(..source.rings.len()).collect();
@@ -202,7 +204,8 @@ impl Builder {
             open_ports.push(port);
             opened.push(queues);
         }
-        Capture::start(self, Parts { geometry, memory, ports: open_ports, queues: opened })
+        let queues = opened;
+        Capture::start(self, Parts { ring_entries, changes, geometry, memory, ports: open_ports, queues })
     }
 
     fn check_ring(&self, geometry: Geometry) -> Result<u32, Error> {

@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
@@ -18,6 +18,7 @@ use std::{
 
 use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue};
 use wirecap_sys::{
+    cpu,
     memory::PacketMemory,
     netdev::{self, LinkChanges, LinkEvent, LinkStatistics, StatisticsReader},
 };
@@ -32,7 +33,7 @@ use crate::{
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
-/// socket. The kernel lets the program finish; this is generous.
+/// socket, on kernels that cannot tell when they have.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// A port of a running capture.
@@ -81,6 +82,9 @@ impl LinkCounters {
 
 /// What the builder has opened.
 pub(crate) struct Parts {
+    pub(crate) ring_entries: u32,
+    /// From before the ports were opened, so that nothing is missed.
+    pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
     pub(crate) memory: Arc<PacketMemory>,
     pub(crate) ports: Vec<OpenPort>,
@@ -112,30 +116,33 @@ pub struct Capture {
     started: Instant,
 }
 
-/// Ends a capture from another thread, a signal handler's for instance.
+/// Ends a capture from another thread, one that waits for signals for instance (not from a signal
+/// handler itself: it takes a lock). Keeping it keeps nothing else.
 #[derive(Debug, Clone)]
 pub struct Stopper {
-    shared: Arc<Shared>,
-    ports: Arc<Mutex<Vec<OpenPort>>>,
+    shared: Weak<Shared>,
+    ports: Weak<Mutex<Vec<OpenPort>>>,
 }
 
 impl Stopper {
     /// Gives the interfaces back. Workers still get what was captured before, then
     /// [`crate::Next::Ended`]. A second call does nothing.
     pub fn stop(&self) {
-        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
+        let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut detached = false;
         for xdp in ports.iter_mut().filter_map(|port| port.xdp.as_mut()) {
+            xdp.promiscuous = None;
             if let Some(link) = xdp.link.take() {
                 // It fails when the interface is gone; closing the link is all there is to do then.
                 let _ = link.detach();
                 detached = true;
             }
         }
-        if detached {
+        if detached && !cpu::wait_for_kernel() {
             thread::sleep(SETTLE);
         }
-        self.shared.stopping.store(true, Ordering::Release);
+        shared.stopping.store(true, Ordering::Release);
     }
 }
 
@@ -182,7 +189,7 @@ impl Capture {
         }
 
         let (queues, ranges) = assemble(parts.queues, workers);
-        let (groups, group_of) = group(&builder.grouping, builder.mode, workers);
+        let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
             .collect();
@@ -197,6 +204,9 @@ impl Capture {
             group_of,
             gauges,
             pull,
+            ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
+            orphans: Mutex::new(Vec::new()),
+            has_orphans: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             capture_threads: AtomicUsize::new(threads),
         });
@@ -214,7 +224,7 @@ impl Capture {
             workers,
             worker_cores,
             threads: Vec::new(),
-            changes: netdev::changes().ok(),
+            changes: parts.changes,
             started: Instant::now(),
             shared,
         };
@@ -237,7 +247,7 @@ impl Capture {
 
     /// A handle that ends the capture.
     pub fn stopper(&self) -> Stopper {
-        Stopper { shared: Arc::clone(&self.shared), ports: Arc::clone(&self.ports) }
+        Stopper { shared: Arc::downgrade(&self.shared), ports: Arc::downgrade(&self.ports) }
     }
 
     /// What happened to the ports since the last call.
@@ -246,28 +256,29 @@ impl Capture {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = Vec::new();
         while let Ok(Some(event)) = changes.next_event() {
-            let Some(port) =
-                ports.iter_mut().find(|port| port.ifindex.is_some() && port.ifindex == event.ifindex())
-            else {
-                continue;
-            };
             match event {
-                LinkEvent::Removed { .. } => {
-                    port.removed = true;
-                    events.push(PortEvent::Removed(port.name.clone()));
+                LinkEvent::Removed { ifindex, .. } => remove(&mut ports, ifindex, &mut events),
+                LinkEvent::State { ifindex, up, carrier, .. } => {
+                    let names = ports.iter().filter(|port| port.ifindex == Some(ifindex));
+                    let event = if up && carrier { PortEvent::Up } else { PortEvent::Down };
+                    events.extend(names.map(|port| event(port.name.clone())));
                 }
-                LinkEvent::State { up: true, carrier: true, .. } => {
-                    events.push(PortEvent::Up(port.name.clone()))
+                // Some events are lost. One that must not be is that an interface is gone.
+                _ => {
+                    let indexes: Vec<_> = ports.iter().filter_map(|port| port.ifindex).collect();
+                    let gone = indexes.into_iter().filter(|&ifindex| {
+                        matches!(LinkStatistics::of_index(ifindex), Err(netdev::Error::NoSuchIndex { .. }))
+                    });
+                    gone.for_each(|ifindex| remove(&mut ports, ifindex, &mut events));
                 }
-                LinkEvent::State { .. } => events.push(PortEvent::Down(port.name.clone())),
-                _ => {}
             }
         }
         events.dedup();
         events
     }
 
-    /// Whether every interface is gone, so that nothing can come any more.
+    /// Whether every interface is gone, so that nothing can come any more, as far as
+    /// [`Capture::events`] has told.
     pub fn is_deserted(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter().all(|port| port.removed)
@@ -284,7 +295,9 @@ impl Capture {
     pub fn finish(mut self) -> Report {
         self.end();
         self.shared.queues.iter().for_each(Queue::discard_rest);
-        self.report_with(true)
+        let report = self.report_with(true);
+        self.shared.queues.iter().for_each(Queue::close);
+        report
     }
 
     fn end(&mut self) {
@@ -306,6 +319,14 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.end();
+        self.shared.queues.iter().for_each(Queue::close);
+    }
+}
+
+fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
+    for port in ports.iter_mut().filter(|port| port.ifindex == Some(ifindex) && !port.removed) {
+        port.removed = true;
+        events.push(PortEvent::Removed(port.name.clone()));
     }
 }
 
@@ -324,21 +345,28 @@ fn assemble(ports: Vec<Vec<OpenQueue>>, workers: usize) -> (Vec<Queue>, Vec<std:
 }
 
 /// The buddy groups, and the group of each worker.
-fn group(grouping: &Grouping, mode: Mode, workers: usize) -> (Vec<BuddyGroup>, Vec<usize>) {
+fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGroup>, Vec<usize>), Error> {
     let mut sets = match grouping {
         Grouping::All => vec![(0..workers).collect()],
         Grouping::Sets(sets) => sets.clone(),
     };
-    let mut group_of = vec![usize::MAX; workers];
-    for (group, set) in sets.iter_mut().enumerate() {
-        set.retain(|&worker| worker < workers && group_of[worker] == usize::MAX);
-        set.iter().for_each(|&worker| group_of[worker] = group);
+    let mut group_of = vec![None; workers];
+    for (group, &worker) in
+        sets.iter().enumerate().flat_map(|(group, set)| set.iter().map(move |w| (group, w)))
+    {
+        match group_of.get_mut(worker) {
+            Some(place @ None) => *place = Some(group),
+            _ => return Err(Error::Grouping { worker, workers }),
+        }
     }
-    for (worker, group) in group_of.iter_mut().enumerate().filter(|(_, group)| **group == usize::MAX) {
-        *group = sets.len();
-        sets.push(vec![worker]);
-    }
-    (sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of)
+    let group_of = group_of.into_iter().enumerate().map(|(worker, group)| {
+        group.unwrap_or_else(|| {
+            sets.push(vec![worker]);
+            sets.len() - 1
+        })
+    });
+    let group_of = group_of.collect();
+    Ok((sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of))
 }
 
 #[cfg(test)]
@@ -346,13 +374,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_in_no_set_are_on_their_own_and_nobody_is_in_two() {
+    fn workers_in_no_set_are_on_their_own() {
         let mode = Mode::Advanced { threshold_percent: 60 };
-        let sets = Grouping::Sets(vec![vec![0, 2], vec![2, 3, 99]]);
-        let (groups, group_of) = group(&sets, mode, 5);
+        let (groups, group_of) = group(&Grouping::Sets(vec![vec![0, 2], vec![3]]), mode, 5).unwrap();
         let members: Vec<_> = groups.iter().map(BuddyGroup::members).collect();
         assert_eq!(members, [&[0, 2][..], &[3], &[1], &[4]]);
         assert_eq!(group_of, [0, 2, 0, 1, 3]);
-        assert_eq!(group(&Grouping::All, mode, 3).0[0].members(), [0, 1, 2]);
+        assert_eq!(group(&Grouping::All, mode, 3).unwrap().0[0].members(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_worker_in_two_sets_or_one_that_is_not_there_is_refused() {
+        for sets in [vec![vec![0, 2], vec![2]], vec![vec![0, 0]], vec![vec![3]]] {
+            assert!(matches!(group(&Grouping::Sets(sets), Mode::Basic, 3), Err(Error::Grouping { .. })));
+        }
     }
 }

@@ -51,6 +51,14 @@ pub enum Error {
         /// Receive queues of all ports.
         queues: usize,
     },
+    /// A set of buddies names a worker that is not there, or that is in a set already.
+    #[error("worker {worker} cannot be in this buddy group: workers are 0 to {}, each in one group", workers - 1)]
+    Grouping {
+        /// The worker.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
     /// No worker.
     #[error("0 workers cannot capture anything; use at least 1")]
     NoWorker,

@@ -69,6 +69,9 @@ pub struct QueueReport {
     pub unexplained: i64,
     /// Cells in use now, in percent of the pool.
     pub pool_used_percent: f64,
+    /// How often the kernel found no free cell. With zero-copy the NIC drops packets then, before they
+    /// are seen: look at `dropped_before_xdp` of the port, too.
+    pub fill_ring_empty: u64,
     /// Recycled cells that were refused; 0 unless there is a defect.
     pub refused: u64,
     /// Cells the driver reported that are not of this pool; 0 unless a driver is broken.

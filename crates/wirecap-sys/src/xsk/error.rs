@@ -24,6 +24,17 @@ pub enum XskError {
         /// Size of the packet memory in bytes.
         bytes: u64,
     },
+    /// The kernel has no memory for a ring.
+    #[error(
+        "the kernel has no memory for {step} of {entries} entries (before Linux 6.3 it must be contiguous): lower -R, or \
+         give the ring a size of its own with --ring"
+    )]
+    RingMemory {
+        /// Which ring.
+        step: &'static str,
+        /// Entries asked for.
+        entries: u32,
+    },
     /// A ring size is not a power of two.
     #[error("a ring of {0} entries cannot be used: it must be a power of two")]
     RingSize(u32),

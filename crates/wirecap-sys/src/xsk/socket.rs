@@ -72,8 +72,6 @@ pub struct SocketStatistics {
     pub rx_dropped: u64,
     /// Packets dropped because the receive ring was full.
     pub rx_ring_full: u64,
-    /// Addresses in the fill ring that the kernel refused. A defect of ours if not 0.
-    pub rx_invalid_descs: u64,
     /// How often the kernel found the fill ring empty.
     pub rx_fill_ring_empty: u64,
     /// Descriptors in the transmit ring that the kernel refused.
@@ -127,7 +125,10 @@ impl Socket {
         for (option, entries, step) in sizes {
             if entries > 0 {
                 size(entries)?;
-                set_option(&fd, option, &entries).map_err(set_up(step))?;
+                set_option(&fd, option, &entries).map_err(|source| match source.raw_os_error() {
+                    Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
+                    _ => XskError::SetUp { step, source },
+                })?;
             }
         }
         let offsets: abi::MmapOffsets =
@@ -216,7 +217,6 @@ impl Socket {
         Ok(SocketStatistics {
             rx_dropped: statistics.rx_dropped,
             rx_ring_full: statistics.rx_ring_full,
-            rx_invalid_descs: statistics.rx_invalid_descs,
             rx_fill_ring_empty: statistics.rx_fill_ring_empty_descs,
             tx_invalid_descs: statistics.tx_invalid_descs,
         })

@@ -1,10 +1,11 @@
 //! The capture thread of `push`: drains rings, hands chunks to workers, offloads over the threshold
 //! (section 3.2.2 of the paper, figure 7).
 //!
-//! Rule: what is filled is handed over when the chunk is full, or when its worker has nothing to do.
-//! So a busy worker gets few large batches, an idle one gets packets at once, and a capture queue
-//! never holds more than one part-filled hand-over besides the full chunks of the pools: its room
-//! suffices for all there can be.
+//! Rule: what is filled is handed over when the chunk is full, or when the worker it would go to has
+//! nothing to do. So a busy worker gets few large batches, an idle one gets packets at once, and a
+//! capture queue never holds more than one part-filled hand-over besides the full chunks of the pools:
+//! its room suffices for all there can be. Should it be full all the same, the hand-over is held back
+//! and offered again.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -45,7 +46,7 @@ impl CaptureThread {
             let _ = cpu::pin_to_core(core);
         }
         let shared = Arc::clone(&self.shared);
-        let mut waiter = Waiter::new(shared.wait, shared.geometry, shared.wakers(&self.queues));
+        let mut waiter = Waiter::new(shared.wait, shared.ring_cells, shared.wakers(&self.queues));
         loop {
             // Looked at before the rings: what was in them at the end is handed over.
             let stopping = shared.is_stopping();
@@ -61,8 +62,6 @@ impl CaptureThread {
                 waiter.pause(Duration::from_millis(10), std::thread::sleep);
             }
         }
-        shared.capture_threads.fetch_sub(1, Ordering::Release);
-        shared.workers.iter().for_each(super::WorkerState::wake);
     }
 
     /// Nothing can be handed over any more: all is, or nobody is there to take it.
@@ -75,25 +74,27 @@ impl CaptureThread {
     fn serve(&mut self, position: usize, stopping: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         let queue = &shared.queues[self.queues[position]];
+        let destination = || shared.group(queue.home).destination(queue.home, |worker| shared.load(worker));
         if let Some(handover) = self.held_back[position].take() {
-            self.push(position, queue.home, handover);
+            // Chosen anew: the worker it was for may be gone, or its buddies less busy now.
+            self.push(position, destination(), handover);
             if self.held_back[position].is_some() {
                 return false;
             }
         }
         let mut owner = queue.lock();
-        let mut moved = owner.bring_home(&queue.recycle);
+        let mut moved = owner.bring_home(&queue.recycle, !stopping);
         loop {
             let received = owner.receive();
             moved |= received > 0;
             let full = owner.pool.is_full();
-            let idle = owner.pool.filled_cells() > 0 && self.lanes[queue.home].is_empty();
-            if full || idle || stopping {
-                if let Some(handover) = owner.pool.hand_over() {
-                    moved = true;
-                    let destination =
-                        shared.group(queue.home).destination(queue.home, |worker| shared.load(worker));
-                    self.push(position, destination, handover);
+            if full || owner.pool.filled_cells() > 0 {
+                let destination = destination();
+                if full || stopping || self.lanes[destination].is_empty() {
+                    if let Some(handover) = owner.pool.hand_over() {
+                        moved = true;
+                        self.push(position, destination, handover);
+                    }
                 }
             }
             if received == 0 || !full || self.held_back[position].is_some() {
@@ -111,15 +112,15 @@ impl CaptureThread {
 }
 
 impl Drop for CaptureThread {
+    /// Also when the thread panics: workers must not wait for it for ever.
     fn drop(&mut self) {
         // A hand-over nobody took goes home; its packets count as left at the stop.
-        for (position, held_back) in self.held_back.iter_mut().enumerate() {
+        for (held_back, &queue) in self.held_back.iter_mut().zip(&self.queues) {
             if let Some(handover) = held_back.take() {
-                let recycle = &self.shared.queues[self.queues[position]].recycle;
-                for range in handover.lead.into_iter().chain([handover.range]) {
-                    let _ = recycle.push(range);
-                }
+                self.shared.queues[queue].send_home(handover);
             }
         }
+        self.shared.capture_threads.fetch_sub(1, Ordering::Release);
+        self.shared.workers.iter().for_each(super::WorkerState::wake);
     }
 }

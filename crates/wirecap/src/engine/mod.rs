@@ -25,14 +25,14 @@ pub(crate) mod worker;
 use std::{
     os::fd::OwnedFd,
     sync::{
-        OnceLock,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::Thread,
     time::Duration,
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, Geometry, Load, PoolId};
+use wirecap_core::{BacklogGauge, BuddyGroup, CaptureConsumer, Geometry, Handover, Load, PoolId};
 
 use self::{queue::Queue, wait::Wait};
 
@@ -90,6 +90,8 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
+    /// Cells of a queue that the kernel can have at once: what a thread may sleep on.
+    pub(crate) ring_cells: u32,
     pub(crate) wait: Wait,
     pub(crate) queues: Vec<Queue>,
     /// The queues whose home each worker is.
@@ -106,11 +108,37 @@ pub(crate) struct Shared {
     pub(crate) pull: bool,
     /// The ports are detached; what is in the rings is the last.
     pub(crate) stopping: AtomicBool,
+    /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
+    pub(crate) orphans: Mutex<Vec<Orphan>>,
+    pub(crate) has_orphans: AtomicBool,
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
 }
 
+/// A capture queue without its worker.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    /// The group of the worker that is gone.
+    pub(crate) group: usize,
+    pub(crate) queue: CaptureConsumer,
+}
+
 impl Shared {
+    /// Captures at most the rest of one chunk from a queue. After the stop no cell is given to the
+    /// kernel any more, so that this comes to an end whatever the port.
+    pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
+        self.queues[queue].capture(!self.is_stopping())
+    }
+
+    /// Takes what waits for a worker of this group that is gone.
+    pub(crate) fn adopt(&self, group: usize) -> Option<Handover> {
+        if !self.has_orphans.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        orphans.iter_mut().filter(|orphan| orphan.group == group).find_map(|orphan| orphan.queue.pop())
+    }
+
     /// Where the queue of a pool is in `queues`.
     pub(crate) fn queue_index(&self, pool: PoolId) -> usize {
         let range = self.ports[usize::from(pool.nic_id)].clone();
@@ -127,27 +155,33 @@ impl Shared {
         &self.groups[self.group_of[worker]]
     }
 
-    /// Descriptors that become readable when packets wait in one of these queues.
+    /// Descriptors that become readable when packets wait in one of these queues, if that is what is
+    /// waited for.
     pub(crate) fn wakers(&self, queues: &[usize]) -> Vec<OwnedFd> {
-        let wakers = queues.iter().filter_map(|&queue| self.queues[queue].waker.as_ref());
-        wakers.filter_map(|waker| waker.try_clone().ok()).collect()
+        // Only where they are used: they keep a socket open as long as the thread's waiter lives.
+        if self.wait != Wait::Block {
+            return Vec::new();
+        }
+        queues.iter().filter_map(|&queue| self.queues[queue].lock().waker()).collect()
     }
 
     /// How busy a worker is. With `pull`, a queue that somebody is working at right now counts as
     /// having no backlog: it is being looked after.
     pub(crate) fn load(&self, worker: usize) -> Load {
-        let cells = u64::from(self.geometry.cells_per_pool());
         let backlog_cells = if self.pull {
-            self.homes[worker]
-                .iter()
-                .filter_map(|&queue| self.queues[queue].try_lock().map(|owner| owner.backlog()))
-                .sum()
+            self.homes[worker].iter().map(|&queue| self.queues[queue].backlog()).max().unwrap_or(0)
         } else {
             self.gauges[worker].iter().map(BacklogGauge::cells).sum()
         };
         Load {
             backlog_cells,
-            capacity_cells: cells * self.homes[worker].len() as u64,
+            // T is a percentage of one pool, also when a worker has several: the hot one must not hide
+            // behind those that are idle.
+            capacity_cells: if self.homes[worker].is_empty() {
+                0
+            } else {
+                u64::from(self.geometry.cells_per_pool())
+            },
             gone: self.workers[worker].gone.load(Ordering::Acquire),
         }
     }

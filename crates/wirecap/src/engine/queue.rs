@@ -33,8 +33,6 @@ pub(crate) struct Queue {
     pub(crate) home: usize,
     pub(crate) reader: CellReader,
     pub(crate) recycle: RecycleQueue,
-    /// Readable when packets wait.
-    pub(crate) waker: Option<OwnedFd>,
     owner: Mutex<QueueOwner>,
 }
 
@@ -46,7 +44,6 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
-            waker: source.waker(),
             owner: Mutex::new(QueueOwner { source, pool, last_timestamp_ns: 0 }),
         }
     }
@@ -67,9 +64,11 @@ impl Queue {
     }
 
     /// Captures at most the rest of one chunk and hands it over, if there is anything.
-    pub(crate) fn capture(&self) -> Option<Handover> {
+    ///
+    /// With `attach`, free chunks are given to the kernel.
+    pub(crate) fn capture(&self, attach: bool) -> Option<Handover> {
         let mut owner = self.lock();
-        owner.bring_home(&self.recycle);
+        owner.bring_home(&self.recycle, attach);
         loop {
             let received = owner.receive();
             let handover = owner.pool.hand_over();
@@ -80,11 +79,22 @@ impl Queue {
         }
     }
 
-    /// Sends cells home that nobody will read.
+    /// Sends cells home.
     pub(crate) fn send_home(&self, handover: Handover) {
-        for range in handover.lead.into_iter().chain([handover.range]) {
-            let _ = self.recycle.push(range);
+        for range in handover.into_ranges() {
+            let refused = self.recycle.push(range);
+            debug_assert!(refused.is_ok(), "{refused:?}");
         }
+    }
+
+    /// Cells that wait, or 0 when somebody is at the queue right now: it is being looked after.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.try_lock().map_or(0, |owner| owner.backlog())
+    }
+
+    /// Closes the port's queue, so that its socket is free for others. The counters are kept.
+    pub(crate) fn close(&self) {
+        self.lock().close();
     }
 
     /// Counts what is still in the ring at the end; nobody will read it. A port in trouble may hold back
@@ -92,7 +102,7 @@ impl Queue {
     pub(crate) fn discard_rest(&self) {
         let mut attempts = LAST_ATTEMPTS;
         while attempts > 0 {
-            match self.capture() {
+            match self.capture(false) {
                 Some(handover) => self.send_home(handover),
                 None if self.lock().source.backlog() == 0 => return,
                 None => attempts -= 1,
@@ -113,7 +123,7 @@ pub(crate) struct QueueOwner {
 impl QueueOwner {
     /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
-    pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue) -> bool {
+    pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
         let recycled = !recycle.is_empty();
         if !recycled && self.pool.levels().free_chunks == 0 {
             return false;
@@ -123,7 +133,9 @@ impl QueueOwner {
             let _ = self.pool.recycle(range);
         });
         let free_chunks = self.pool.levels().free_chunks;
-        self.source.attach(&mut self.pool);
+        if attach {
+            self.source.attach(&mut self.pool);
+        }
         recycled || self.pool.levels().free_chunks < free_chunks
     }
 
@@ -153,7 +165,16 @@ impl QueueOwner {
     }
 
     /// The port's counters.
-    pub(crate) fn counts(&self) -> QueueCounts {
+    pub(crate) fn counts(&mut self) -> QueueCounts {
         self.source.counts()
+    }
+
+    /// Readable when packets wait.
+    pub(crate) fn waker(&self) -> Option<OwnedFd> {
+        self.source.waker()
+    }
+
+    fn close(&mut self) {
+        self.source = AnyQueue::Closed(self.source.counts());
     }
 }

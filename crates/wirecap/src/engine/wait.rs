@@ -6,12 +6,11 @@
 //! | sleep | sleeps 50 µs, then longer, up to a bound | latency up to the bound; little CPU |
 //! | block | sleeps in the kernel until it is woken | on veth, the sender's core pays for the wake-up |
 //!
-//! Rule of the bound: a sleep must be short enough that a quarter of the smallest pool lasts for it
+//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it
 //! at the line rate of 10 Gigabit Ethernet.
 
 use std::{hint, os::fd::OwnedFd, thread, time::Duration};
 
-use wirecap_core::Geometry;
 use wirecap_sys::xsk::PollSet;
 
 /// 64-byte frames per second on 10 Gigabit Ethernet.
@@ -34,9 +33,9 @@ pub enum Wait {
     Block,
 }
 
-/// The longest sleep that is safe for pools of this size.
-pub(crate) fn longest_sleep(geometry: Geometry) -> Duration {
-    let quarter = f64::from(geometry.cells_per_pool()) / 4.0;
+/// The longest sleep that is safe when the kernel has this many cells.
+pub(crate) fn longest_sleep(ring_cells: u32) -> Duration {
+    let quarter = f64::from(ring_cells) / 4.0;
     Duration::from_secs_f64(quarter / LINE_RATE_PPS).clamp(Duration::from_micros(5), LONGEST_SLEEP)
 }
 
@@ -51,8 +50,8 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// A waiter that blocks, if that is the strategy, until one of `wakers` is readable.
-    pub(crate) fn new(wait: Wait, geometry: Geometry, wakers: Vec<OwnedFd>) -> Self {
-        let longest = longest_sleep(geometry);
+    pub(crate) fn new(wait: Wait, ring_cells: u32, wakers: Vec<OwnedFd>) -> Self {
+        let longest = longest_sleep(ring_cells);
         Self { wait, longest, next: SHORTEST_SLEEP.min(longest), wakers: PollSet::new(wakers) }
     }
 
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_small_pool_is_looked_after_more_often() {
-        let sleep = |chunks| longest_sleep(Geometry::new(256, chunks, 2048).unwrap());
+        let sleep = |chunks: u32| longest_sleep(256 * chunks);
         assert_eq!(sleep(500), LONGEST_SLEEP);
         assert!(sleep(4) < Duration::from_micros(20));
         assert!(sleep(1) >= Duration::from_micros(4));

@@ -1,15 +1,18 @@
 //! A worker: an application thread that is given packets.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use wirecap_core::{CaptureConsumer, Handover, Mode};
 use wirecap_sys::cpu;
 
-use super::{Shared, add, wait::Waiter};
+use super::{Orphan, Shared, add, wait::Waiter};
 use crate::batch::Batch;
+
+/// As good as for ever.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// What came of waiting for packets.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub enum Next {
 /// Takes packets from the engine, in batches.
 ///
 /// A worker may be moved to the thread that uses it; it binds that thread to its core, if it has
-/// one, on the first call. Dropping a worker tells the engine that it is gone: in advanced mode its
+/// one, and makes its sleeps precise (timer slack), on the first call. Dropping a worker tells the engine that it is gone: in advanced mode its
 /// buddies take over its queues, in basic mode they fill up and lose.
 #[derive(Debug)]
 pub struct Worker {
@@ -48,7 +51,7 @@ impl Worker {
     ) -> Self {
         let wakers = if shared.pull { shared.wakers(&shared.homes[index]) } else { Vec::new() };
         Self {
-            waiter: Waiter::new(shared.wait, shared.geometry, wakers),
+            waiter: Waiter::new(shared.wait, shared.ring_cells, wakers),
             shared: Arc::clone(shared),
             index,
             core,
@@ -108,7 +111,9 @@ impl Worker {
                 return Next::Ended;
             }
             let now = Instant::now();
-            let left = deadline.get_or_insert(now + timeout).saturating_duration_since(now);
+            // A timeout beyond what the clock can tell is none.
+            let end = *deadline.get_or_insert(now.checked_add(timeout));
+            let left = end.map_or(LONG, |end| end.saturating_duration_since(now));
             if left.is_zero() {
                 return Next::Idle;
             }
@@ -144,7 +149,7 @@ impl Worker {
         let home = &self.shared.homes[self.index];
         for turn in 0..home.len() {
             let at = (self.turn + turn) % home.len();
-            if let Some(handover) = self.shared.queues[home[at]].capture() {
+            if let Some(handover) = self.shared.capture(home[at]) {
                 self.turn = at + 1;
                 return Some(handover);
             }
@@ -163,8 +168,11 @@ impl Worker {
         buddies.find_map(|&buddy| self.help(buddy))
     }
 
+    /// Captures from the buddy's queue that has most waiting.
     fn help(&self, buddy: usize) -> Option<Handover> {
-        self.shared.homes[buddy].iter().find_map(|&queue| self.shared.queues[queue].capture())
+        let queues = self.shared.homes[buddy].iter().copied();
+        let fullest = queues.max_by_key(|&queue| self.shared.queues[queue].backlog())?;
+        self.shared.capture(fullest)
     }
 
     /// Takes from the capture queues, in turn.
@@ -176,7 +184,8 @@ impl Worker {
                 return Some(handover);
             }
         }
-        None
+        let group = self.shared.group_of[self.index];
+        self.shared.adopt(group)
     }
 
     fn deliver(&self, handover: Handover) -> Batch {
@@ -202,9 +211,16 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.workers[self.index].gone.store(true, Ordering::Release);
-        // What waits in the capture queues would be missing in its pools until the capture ends.
-        while let Some(handover) = self.pop() {
-            self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
+        let group = self.shared.group_of[self.index];
+        if self.shared.groups[group].mode() == Mode::Basic {
+            // Nobody else may have them. In the capture queues they would only be missing in the pool.
+            while let Some(handover) = self.lanes.iter_mut().find_map(CaptureConsumer::pop) {
+                self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
+            }
+        } else if !self.lanes.is_empty() {
+            let orphans = self.lanes.drain(..).map(|queue| Orphan { group, queue });
+            self.shared.orphans.lock().unwrap_or_else(PoisonError::into_inner).extend(orphans);
+            self.shared.has_orphans.store(true, Ordering::Release);
         }
     }
 }

@@ -71,7 +71,7 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         self.inner.backlog()
     }
 
-    fn counts(&self) -> QueueCounts {
+    fn counts(&mut self) -> QueueCounts {
         self.inner.counts()
     }
 

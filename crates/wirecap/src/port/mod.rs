@@ -38,8 +38,8 @@ pub(crate) struct QueueCounts {
     pub(crate) no_free_cell: u64,
     pub(crate) rx_ring_full: u64,
     pub(crate) too_long: u64,
-    /// Addresses we gave that the kernel refused. A defect of ours if not 0.
-    pub(crate) refused_cells: u64,
+    /// How often the kernel found no cell in the fill ring.
+    pub(crate) fill_ring_empty: u64,
 }
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.
@@ -55,7 +55,7 @@ pub(crate) trait ReceiveQueue: Send {
     fn backlog(&self) -> u32;
 
     /// The counters in front of the ring.
-    fn counts(&self) -> QueueCounts;
+    fn counts(&mut self) -> QueueCounts;
 
     /// A descriptor that becomes readable when packets wait, if there is one.
     fn waker(&self) -> Option<OwnedFd>;
@@ -68,14 +68,17 @@ pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
+    /// The capture has ended; the socket is free for others.
+    Closed(QueueCounts),
 }
 
 macro_rules! each_port {
-    ($self:expr, $queue:ident => $call:expr) => {
+    ($self:expr, $queue:ident => $call:expr, $counts:ident => $closed:expr) => {
         match $self {
             AnyQueue::Xdp($queue) => $call,
             AnyQueue::Null($queue) => $call,
             AnyQueue::Fault($queue) => $call,
+            AnyQueue::Closed($counts) => $closed,
         }
     };
 }
@@ -88,23 +91,24 @@ impl ReceiveQueue for AnyQueue {
             AnyQueue::Xdp(queue) => queue.receive(max, take),
             AnyQueue::Null(queue) => queue.receive(max, take),
             AnyQueue::Fault(queue) => queue.receive(max, &mut take as &mut dyn FnMut(Descriptor)),
+            AnyQueue::Closed(_) => 0,
         }
     }
 
     fn attach(&mut self, pool: &mut Pool) {
-        each_port!(self, queue => queue.attach(pool));
+        each_port!(self, queue => queue.attach(pool), _counts => ());
     }
 
     fn backlog(&self) -> u32 {
-        each_port!(self, queue => queue.backlog())
+        each_port!(self, queue => queue.backlog(), _counts => 0)
     }
 
-    fn counts(&self) -> QueueCounts {
-        each_port!(self, queue => queue.counts())
+    fn counts(&mut self) -> QueueCounts {
+        each_port!(self, queue => queue.counts(), counts => *counts)
     }
 
     fn waker(&self) -> Option<OwnedFd> {
-        each_port!(self, queue => queue.waker())
+        each_port!(self, queue => queue.waker(), _counts => None)
     }
 }
 

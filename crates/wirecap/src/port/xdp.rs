@@ -19,14 +19,11 @@ use wirecap_core::{Descriptor, Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MUL
 use wirecap_sys::{
     bpf::{self, Link, XdpMode},
     memory::PacketMemory,
-    netdev::{Interface, Promiscuous},
+    netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError},
 };
 
-use super::{
-    QueueCounts, ReceiveQueue, preflight,
-    program::{CaptureProgram, ProgramCounts},
-};
+use super::{QueueCounts, ReceiveQueue, preflight, program::CaptureProgram};
 use crate::{Error, report::QueueMode};
 
 /// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
@@ -84,7 +81,8 @@ pub(crate) struct XdpPort {
     /// Why better modes were not taken, in words.
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
-    _promiscuous: Option<Promiscuous>,
+    /// Kept as long as the port is captured.
+    pub(crate) promiscuous: Option<Promiscuous>,
 }
 
 /// One receive queue of a port.
@@ -95,7 +93,7 @@ pub(crate) struct XdpQueue {
     queue: u32,
     multi_buffer: bool,
     /// The last counters that could be read.
-    last: ProgramCounts,
+    last: QueueCounts,
 }
 
 /// The socket of another port whose UMEM registration may be shared, with its mode.
@@ -112,11 +110,7 @@ pub(crate) fn open(
     preflight::check_kind(interface)?;
     preflight::check_holder(interface)?;
     let geometry = pools[0].geometry();
-    let promiscuous = if options.promiscuous {
-        Some(Promiscuous::enable(interface.ifindex).map_err(Error::not_permitted)?)
-    } else {
-        None
-    };
+    let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
     let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
     let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
@@ -130,16 +124,11 @@ pub(crate) fn open(
             match attempt.run(pools, sharable) {
                 Ok((link, queues)) => {
                     let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
-                    let port = XdpPort {
-                        link: Some(link),
-                        mode,
-                        fallbacks: failures,
-                        multi_buffer,
-                        _promiscuous: promiscuous,
-                    };
+                    let port =
+                        XdpPort { link: Some(link), mode, fallbacks: failures, multi_buffer, promiscuous };
                     return Ok((port, queues));
                 }
-                Err(error) if is_final(&error) => return Err(error),
+                Err(error) if attempt.is_final(&error) => return Err(error),
                 Err(error) => {
                     failures.push(attempt.failure(&error));
                     pools.iter_mut().for_each(Pool::detach_unfilled);
@@ -161,19 +150,11 @@ fn unsplit(geometry: Geometry, can_split: bool) -> String {
     format!("frames over {longest} bytes will be lost as too_long: {cause}")
 }
 
-/// Whether another mode would fail in the same way.
-fn is_final(error: &Error) -> bool {
-    match error {
-        Error::NotPermitted { .. } => true,
-        Error::Socket { source, .. } => matches!(
-            source,
-            XskError::Busy { .. } | XskError::MemoryLockLimit { .. } | XskError::NotSupported
-        ),
-        Error::Program { source, .. } => {
-            matches!(source, bpf::Error::Busy { .. } | bpf::Error::Rejected { .. })
-        }
-        _ => false,
-    }
+fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
+    Promiscuous::enable(interface.ifindex).map_err(|error| match error {
+        netdev::Error::NotPermitted { .. } => Error::not_permitted(error),
+        error => Error::Interface(error),
+    })
 }
 
 /// Longest frame that fits a cell, in bytes.
@@ -210,7 +191,7 @@ impl Attempt<'_> {
             let socket = self.open_socket(pool, share).map_err(|source| self.socket_error(source))?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
-            let (program, last) = (Arc::clone(&program), ProgramCounts::default());
+            let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let multi_buffer = self.multi_buffer;
             opened.push(XdpQueue { socket, program, queue, multi_buffer, last });
         }
@@ -233,6 +214,27 @@ impl Attempt<'_> {
         attach_to(&mut socket, pool);
         socket.bind(self.bind_mode, share, BUSY_PATIENCE)?;
         Ok(socket)
+    }
+
+    /// Whether another mode would fail in the same way.
+    fn is_final(&self, error: &Error) -> bool {
+        match error {
+            Error::NotPermitted { .. } => true,
+            Error::Socket { source, .. } => matches!(
+                source,
+                XskError::Busy { .. }
+                    | XskError::MemoryLockLimit { .. }
+                    | XskError::RingMemory { .. }
+                    | XskError::NotSupported
+            ),
+            Error::Program { source, .. } => match source {
+                bpf::Error::Busy { .. } => true,
+                // Kernels before 5.18 refuse any program for packets of several buffers.
+                bpf::Error::Rejected { .. } => !self.multi_buffer,
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// What to say when the next mode is tried.
@@ -309,20 +311,22 @@ impl ReceiveQueue for XdpQueue {
         filled
     }
 
-    fn counts(&self) -> QueueCounts {
-        let program = self.program.counts(self.queue).unwrap_or(self.last);
-        let socket = self.socket.statistics().unwrap_or_default();
-        QueueCounts {
-            seen: program.seen,
-            filtered: program.filtered,
-            passed: program.passed,
-            too_long: program.too_long,
-            // In copy mode each packet without a cell counts here once; frames that are too long,
-            // which the kernel would count here as well, do not get past the program.
-            no_free_cell: socket.rx_dropped,
-            rx_ring_full: socket.rx_ring_full,
-            refused_cells: socket.rx_invalid_descs,
+    fn counts(&mut self) -> QueueCounts {
+        let read = (self.program.counts(self.queue), self.socket.statistics());
+        if let (Ok(program), Ok(socket)) = read {
+            self.last = QueueCounts {
+                seen: program.seen,
+                filtered: program.filtered,
+                passed: program.passed,
+                too_long: program.too_long,
+                // In copy mode each packet without a cell counts here once; frames that are too long,
+                // which the kernel would count here as well, do not get past the program.
+                no_free_cell: socket.rx_dropped,
+                rx_ring_full: socket.rx_ring_full,
+                fill_ring_empty: socket.rx_fill_ring_empty,
+            };
         }
+        self.last
     }
 
     fn waker(&self) -> Option<OwnedFd> {

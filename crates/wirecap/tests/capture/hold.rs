@@ -97,3 +97,27 @@ fn a_batch_may_outlive_the_capture() {
     assert_eq!((account.seen, account.delivered), (10, 10));
     assert_eq!(check::intact(&copies(&held), FrameSpec::default()), (0..10).collect::<Vec<u64>>());
 }
+
+/// A batch keeps its cells, not the interface.
+#[test]
+fn an_interface_can_be_captured_again_while_a_batch_of_before_is_held() {
+    need_root!("hold::an_interface_can_be_captured_again_while_a_batch_of_before_is_held");
+    let wire = Wire::with_queues("again", 1);
+    let builder = || Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+    let mut first = wire.capture(builder());
+    let stopper = first.stopper();
+    let mut worker = first.take_workers().remove(0);
+    wire.queue_sender(0, FrameSpec::default()).send(32);
+    let held = take(&mut worker, 32);
+    let before = copies(&held);
+    first.finish();
+
+    let mut second = wire.capture(builder());
+    let mut next_worker = second.take_workers().remove(0);
+    wire.queue_sender(0, FrameSpec::default()).send(32);
+    drop(take(&mut next_worker, 32));
+    assert!(before.iter().zip(copies(&held)).all(|(before, after)| before.bytes == after.bytes));
+    assert!(matches!(worker.next_batch_within(Duration::MAX), Next::Ended));
+    stopper.stop();
+    assert!(wire.is_captured(), "the stopper of the first does not end the second");
+}

@@ -115,6 +115,35 @@ fn buddies_help_above_the_threshold_only_in_push() {
     buddies_help_above_the_threshold_only(Dispatch::Push);
 }
 
+/// T is a percentage of the pool of one queue: a worker that is late with one of its two queues is
+/// helped, though the other is empty.
+#[test]
+fn a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker() {
+    need_root!("offload::a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("hidden", 4);
+        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(64).workers(2);
+        let mut capture = wire.capture(builder.mode(Mode::advanced(60).unwrap()).dispatch(dispatch));
+        let gate = Gate::closed();
+        let at_gate = gate.clone();
+        let crew = Crew::start(capture.take_workers(), move |worker, _| {
+            if worker == 0 {
+                at_gate.pass();
+            }
+        });
+        // Twice the pool: all of it arrives only if worker 1 helps worker 0, whose other queue is 2.
+        wire.queue_sender(0, FrameSpec::default())
+            .send_while(2 * POOL, |sent| sent - crew.arrived() > POOL * 3 / 4);
+        gate.open();
+        crew.wait_for(2 * POOL);
+        capture.stopper().stop();
+        crew.join();
+        let report = capture.finish();
+        assert_eq!(check::account_closed(&report).lost.total(), 0, "{dispatch:?}: {report:#?}");
+        assert!(report.workers[1].offloaded_in >= POOL, "{dispatch:?}: {report:#?}");
+    }
+}
+
 #[test]
 fn basic_mode_loses_on_the_hot_queue_and_nowhere_else() {
     need_root!("offload::basic_mode_loses_on_the_hot_queue_and_nowhere_else");

@@ -1,6 +1,6 @@
 //! The end of a capture: what was captured before is delivered, or counted.
 
-use wirecap::{Capture, Dispatch, Mode};
+use wirecap::{Capture, Dispatch, Mode, port::null::NullPort};
 use wirecap_traffic::FrameSpec;
 
 use crate::support::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
@@ -121,5 +121,20 @@ fn an_interface_can_be_opened_again_at_once() {
         capture.stopper().stop();
         crew.join();
         assert_eq!(check::account_closed(&capture.finish()).delivered, 5, "round {round}");
+    }
+}
+
+/// The end does not wait for a port to fall silent.
+#[test]
+fn a_port_without_end_ends_when_it_is_stopped() {
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: u64::MAX };
+        let mut capture = builder(dispatch).port(port).open().unwrap();
+        let crew = Crew::start(capture.take_workers(), |_, _| ());
+        wait_until("packets come", || crew.arrived() > 10_000);
+        capture.stopper().stop();
+        crew.join();
+        let report = capture.finish();
+        assert!(check::account_closed(&report).delivered > 10_000);
     }
 }
