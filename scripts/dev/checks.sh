@@ -72,19 +72,6 @@ check_miri_core() {
     run_miri -p wirecap-core --lib -- --skip bit_ranges_at_all_small_sizes --skip every_cell_is_always_in_one_place
 }
 
-check_miri_rings
-    else
-        step_cannot "miri: core" "$nightly_missing"
-        step_cannot "miri: rings" "$nightly_missing"
-    fi
-}
-
-check_miri_core() {
-    # One random case, for miri is some thousand times slower. The exhaustive test of the bit ranges would take it
-    # minutes; it is integer arithmetic in safe code and runs with the unit tests.
-    PROPTEST_CASES=${PROPTEST_CASES:-1} run_miri -p wirecap-core --lib -- --skip bit_ranges_at_all_small_sizes
-}
-
 check_miri_rings() {
     run_miri -p wirecap-sys --lib xsk::
 }

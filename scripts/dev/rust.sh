@@ -113,8 +113,8 @@ need_nightly() {
         nightly_missing="there is no rustup here (https://rustup.rs), which has nightly toolchains"
         return 1
     fi
-    cargo +nightly "${component:-version}" --version >/dev/null 2>&1 && return
-    say "rustup toolchain install nightly ${component:+with $component}: only nightly toolchains have it"
+    cargo +nightly ${component:+"$component"} --version >/dev/null 2>&1 && return
+    say "rustup toolchain install nightly${component:+ with $component}: this chore takes a nightly toolchain"
     rustup toolchain install nightly --profile minimal ${component:+--component "$component" --component rust-src} && return
     nightly_missing="rustup could not install a nightly toolchain ${component:+with $component}"
     return 1
