@@ -56,7 +56,7 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     Some(Line { constant: mean_y - slope * mean_x, slope })
 }
 
-/// See [`line`].
+/// See `line`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Line {
     /// y at x = 0.

@@ -94,10 +94,10 @@ impl ChunkRange {
 
     /// The one-word form, see the picture above. Consumes the token.
     pub fn into_word(self) -> u64 {
-        u64::from(self.chunk.pool.nic_id) << NIC_SHIFT
-            | u64::from(self.chunk.pool.ring_id) << RING_SHIFT
-            | u64::from(self.chunk.chunk_id) << CHUNK_SHIFT
-            | u64::from(self.first) << FIRST_SHIFT
+        (u64::from(self.chunk.pool.nic_id) << NIC_SHIFT)
+            | (u64::from(self.chunk.pool.ring_id) << RING_SHIFT)
+            | (u64::from(self.chunk.chunk_id) << CHUNK_SHIFT)
+            | (u64::from(self.first) << FIRST_SHIFT)
             | u64::from(self.count)
     }
 
@@ -156,7 +156,7 @@ impl Handover {
     /// continues), the range, the first number, and packets and bytes.
     pub(crate) fn into_words(self) -> (Option<u64>, [u64; 3]) {
         let lead = self.lead.map(|lead| lead.into_word() | CONTINUES);
-        let volume = u64::from(self.packets) << 32 | u64::from(self.bytes);
+        let volume = (u64::from(self.packets) << 32) | u64::from(self.bytes);
         (lead, [self.range.into_word(), self.first_number, volume])
     }
 

@@ -19,7 +19,7 @@
 //! | names of chunks and the token that stands for filled cells | [`chunk`] |
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | what is known of each filled cell | [`slots`] |
-//! | the work-queue pair | [`capture_queue`], [`recycle_queue`] |
+//! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
 //! | where every packet went | [`account`] |
 //!

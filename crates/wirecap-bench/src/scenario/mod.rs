@@ -3,7 +3,7 @@
 //! | file | question | target |
 //! |---|---|---|
 //! | [`count`] | how fast, and how fast without loss? | 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
-//! | [`write`] | how fast to a file? | twice tcpdump |
+//! | `write` | how fast to a file? | twice tcpdump |
 //! | [`burst`] | what does a pool hold? | as arithmetic and the paper's formula say, within 2 % |
 //! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |

@@ -10,7 +10,7 @@
 //!
 //! | port | packets come from | open |
 //! |---|---|---|
-//! | `xdp` | an interface, over AF_XDP | [`xdp`] |
+//! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
