@@ -33,10 +33,10 @@ pub(crate) struct Usage(pub(crate) String);
 /// The exit code an error calls for: values that no machine could take are wrong usage, all else is
 /// a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
-    use wirecap::Error::{Geometry, IdleWorkers, NoPort, NoWorker, PortTwice, Ring};
+    use wirecap::Error::{Geometry, IdleWorkers, NoPort, NoWorker, PortTwice};
     let wrong_values = matches!(
         error.downcast_ref(),
-        Some(Geometry(_) | IdleWorkers { .. } | NoPort | NoWorker | PortTwice(_) | Ring { .. })
+        Some(Geometry(_) | IdleWorkers { .. } | NoPort | NoWorker | PortTwice(_))
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {
         Exit::Usage

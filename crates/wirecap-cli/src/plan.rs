@@ -70,7 +70,7 @@ impl Plan {
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
     pub(crate) fn new(flags: CaptureFlags) -> Result<Self> {
         let geometry = Geometry::new(flags.cells_per_chunk, flags.chunks_per_pool, flags.cell_bytes)?;
-        check_ring(flags.ring, geometry)?;
+        flags.ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
         let mode = mode(flags.mode, flags.threshold_percent)?;
         let dispatch = dispatch(&flags)?;
         if flags.workers == Some(0) {
@@ -104,16 +104,6 @@ impl Plan {
     /// Whether results go to standard error, because the packets have standard output.
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.destination == Some(Destination::Stdout)
-    }
-}
-
-fn check_ring(ring: Option<u32>, geometry: Geometry) -> Result<()> {
-    let cells_per_chunk = geometry.cells_per_chunk();
-    match ring {
-        Some(ring) if !ring.is_power_of_two() || ring < cells_per_chunk => {
-            Err(wirecap::Error::Ring { ring, cells_per_chunk }.into())
-        }
-        _ => Ok(()),
     }
 }
 
@@ -245,7 +235,8 @@ mod tests {
             ("eth0 -M 16384 -R 200000", "lower -R or -M"),
             ("eth0 --cell-bytes 3000", "2048 or 4096"),
             ("eth0 --ring 1000", "power of two"),
-            ("eth0 --ring 128", "whole chunk"),
+            ("eth0 --ring 128", "from M = 256"),
+            ("eth0 --ring 1073741824", "to 32768"),
             ("eth0 --mode basic -T 50", "leave it out"),
             ("eth0 --capture-threads 2", "--dispatch push"),
             ("eth0 --capture-cores 1", "--dispatch push"),

@@ -63,6 +63,19 @@ pub enum GeometryError {
         /// What was asked for, in bytes.
         given: u32,
     },
+    /// The ring is no power of two, smaller than a chunk, or larger than the pool.
+    #[error(
+        "a ring of {ring} entries cannot be used: it must be a power of two from M = {least} to {most}, which holds the whole \
+         pool; leave it out to get that"
+    )]
+    Ring {
+        /// Entries asked for.
+        ring: u32,
+        /// Fewest entries: one whole chunk.
+        least: u32,
+        /// Most entries: the whole pool.
+        most: u32,
+    },
     /// T is not a percentage.
     #[error("T (offloading threshold) is {given}, but it is a percentage of the pool: 0 to 100")]
     Threshold {
@@ -132,6 +145,19 @@ impl Geometry {
         self.cells_per_pool().next_power_of_two()
     }
 
+    /// Checks the size of the kernel's rings: a power of two that holds one whole chunk at least and the
+    /// whole pool at most.
+    ///
+    /// # Errors
+    /// [`GeometryError::Ring`].
+    pub fn check_ring(&self, ring: u32) -> Result<u32, GeometryError> {
+        let (least, most) = (self.cells_per_chunk, self.ring_entries());
+        if !ring.is_power_of_two() || !(least..=most).contains(&ring) {
+            return Err(GeometryError::Ring { ring, least, most });
+        }
+        Ok(ring)
+    }
+
     /// The largest burst, in packets, that is captured without loss when packets arrive at
     /// `arrival_pps` and leave at `departure_pps` (both packets per second): the formula of the
     /// paper's section 3.2.2, P_m · R · M / (P_m − P_p). `None` when the worker keeps up, so that
@@ -185,6 +211,11 @@ mod tests {
             Err(GeometryError::CellsPerPool { given: 1 << 24 })
         );
         assert_eq!(Geometry::new(64, 8, 3000), Err(GeometryError::CellBytes { given: 3000 }));
+        let geometry = Geometry::new(64, 3, 2048).unwrap();
+        for ring in [0, 32, 100, 512, 1 << 30] {
+            assert_eq!(geometry.check_ring(ring), Err(GeometryError::Ring { ring, least: 64, most: 256 }));
+        }
+        assert_eq!(geometry.check_ring(64), Ok(64));
         assert_eq!(Mode::advanced(101), Err(GeometryError::Threshold { given: 101 }));
         assert_eq!(Mode::advanced(1000), Err(GeometryError::Threshold { given: 1000 }));
         assert_eq!(Mode::advanced(100), Ok(Mode::Advanced { threshold_percent: 100 }));

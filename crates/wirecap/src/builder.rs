@@ -25,6 +25,9 @@ use crate::{
     },
 };
 
+/// Workers an engine can have.
+const MAX_WORKERS: usize = 256;
+
 /// How chunks get from rings to workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dispatch {
@@ -186,7 +189,7 @@ impl Builder {
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
         let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, self.cell_bytes)?;
-        let ring_entries = self.check_ring(geometry)?;
+        let ring_entries = geometry.check_ring(self.ring_entries.unwrap_or(geometry.ring_entries()))?;
         let sources = self.resolve()?;
         let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
         self.check_threads(queues)?;
@@ -208,19 +211,12 @@ impl Builder {
         Capture::start(self, Parts { ring_entries, changes, geometry, memory, ports: open_ports, queues })
     }
 
-    fn check_ring(&self, geometry: Geometry) -> Result<u32, Error> {
-        let ring = self.ring_entries.unwrap_or(geometry.ring_entries());
-        if !ring.is_power_of_two() || ring < geometry.cells_per_chunk() {
-            return Err(Error::Ring { ring, cells_per_chunk: geometry.cells_per_chunk() });
-        }
-        Ok(ring)
-    }
-
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
         let workers = self.workers.unwrap_or(queues);
         if workers == 0 {
             return Err(Error::NoWorker);
         }
+        limit("workers", workers, MAX_WORKERS)?;
         if workers > queues && self.mode == Mode::Basic {
             return Err(Error::IdleWorkers { workers, queues });
         }

@@ -29,17 +29,6 @@ pub enum Error {
     /// M, R, T or the cell size cannot be used.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The ring is no power of two, or smaller than a chunk.
-    #[error(
-        "a ring of {ring} entries cannot be used with M = {cells_per_chunk}: it must be a power of two and hold at least \
-         one whole chunk; leave it out to get one as deep as the pool"
-    )]
-    Ring {
-        /// Entries asked for.
-        ring: u32,
-        /// M.
-        cells_per_chunk: u32,
-    },
     /// Some workers would never get a packet.
     #[error(
         "{workers} workers for {queues} receive queues: in basic mode a worker without a queue gets nothing; \

@@ -69,7 +69,7 @@ const WAITING_BLOCKS: usize = 64;
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let interfaces = look_up(&plan)?;
     let mut output = plan.destination.as_ref().map(Output::open).transpose()?;
-    let signalled = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize).sum();
     let mut capture = plan.builder(queues).open()?;
     let started = SystemTime::now();
@@ -82,7 +82,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
 
     let (notices, noticed) = channel();
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
-    let end = Watch::new(&plan, signalled, noticed).until_end(&mut capture, &threads.workers);
+    let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
     Ok(close(&plan, capture, threads, end, started))
 }
 

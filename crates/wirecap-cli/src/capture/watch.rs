@@ -12,7 +12,7 @@ use std::{
 };
 
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     flag,
 };
 use wirecap::{Capture, PortEvent};
@@ -20,6 +20,9 @@ use wirecap::{Capture, PortEvent};
 use super::progress::Progress;
 use crate::{exit::Exit, plan::Plan};
 
+/// How long a signal may be repeated before that means impatience: `timeout` and some service managers
+/// send theirs twice.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -35,7 +38,7 @@ pub(crate) enum Notice {
 /// What ended a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// SIGINT or SIGTERM.
+    /// SIGINT, SIGTERM or SIGHUP.
     Signal,
     /// The time asked for is over.
     Duration,
@@ -49,24 +52,50 @@ pub(crate) enum End {
     WorkerGone,
 }
 
-/// Becomes true with the first SIGINT or SIGTERM; the second ends the process at once.
+/// What signals have said.
+#[derive(Debug, Clone)]
+pub(crate) struct Signals {
+    /// The capture shall end.
+    end: Arc<AtomicBool>,
+    /// One more signal ends the process at once.
+    impatient: Arc<AtomicBool>,
+}
+
+/// Listens to SIGINT, SIGTERM and SIGHUP: the first ends the capture, one that comes later than
+/// [`PATIENCE`] after it ends the process at once.
 ///
 /// # Errors
 /// What the kernel said.
-pub(crate) fn on_signals() -> std::io::Result<Arc<AtomicBool>> {
-    let signalled = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag still down.
-        flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signalled))?;
-        flag::register(signal, Arc::clone(&signalled))?;
+pub(crate) fn on_signals() -> std::io::Result<Signals> {
+    let signals = Signals { end: Arc::default(), impatient: Arc::default() };
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signals.impatient))?;
+        flag::register(signal, Arc::clone(&signals.end))?;
     }
-    Ok(signalled)
+    // A limit on the size of files shall be an error of the write, not the end of the process.
+    flag::register(SIGXFSZ, Arc::default())?;
+    Ok(signals)
+}
+
+impl Signals {
+    /// Whether the capture shall end. From the first time on, impatience is counted.
+    fn end(&self) -> bool {
+        let end = self.end.load(Ordering::Relaxed);
+        if end {
+            let impatient = Arc::clone(&self.impatient);
+            thread::spawn(move || {
+                thread::sleep(PATIENCE);
+                impatient.store(true, Ordering::Relaxed);
+            });
+        }
+        end
+    }
 }
 
 /// Watches a capture.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    signalled: Arc<AtomicBool>,
+    signals: Signals,
     notices: Receiver<Notice>,
     deadline: Option<Instant>,
     progress: Progress,
@@ -75,9 +104,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(plan: &Plan, signalled: Arc<AtomicBool>, notices: Receiver<Notice>) -> Self {
+    pub(crate) fn new(plan: &Plan, signals: Signals, notices: Receiver<Notice>) -> Self {
         let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
-        Self { signalled, notices, deadline, progress: Progress::new(plan), down: HashSet::new() }
+        Self { signals, notices, deadline, progress: Progress::new(plan), down: HashSet::new() }
     }
 
     /// Waits for what ends the capture; meanwhile tells how it goes.
@@ -108,7 +137,7 @@ impl Watch {
     }
 
     fn look(&mut self, capture: &mut Capture, workers: &[JoinHandle<()>]) -> Option<End> {
-        if self.signalled.load(Ordering::Relaxed) {
+        if self.signals.end() {
             return Some(End::Signal);
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {

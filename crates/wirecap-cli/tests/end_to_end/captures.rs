@@ -271,7 +271,9 @@ fn a_second_signal_ends_at_once() {
     let mut stdout = running.take_stdout();
     lab.send(0, 0, 10_000, LiveOptions::default());
     running.signal(Signal::SIGTERM);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // Repeated at once it means nothing more: `timeout` does that.
+    running.signal(Signal::SIGTERM);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
     running.signal(Signal::SIGTERM);
     assert_eq!(running.wait().code, Some(1));
     let mut bytes = Vec::new();
