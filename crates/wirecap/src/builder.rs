@@ -25,7 +25,8 @@ use crate::{
     },
 };
 
-/// Workers an engine can have.
+/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
+/// square.
 const MAX_WORKERS: usize = 256;
 
 /// How chunks get from rings to workers.
@@ -216,7 +217,7 @@ impl Builder {
         if workers == 0 {
             return Err(Error::NoWorker);
         }
-        limit("workers", workers, MAX_WORKERS)?;
+        limit("workers", workers, MAX_WORKERS.max(queues))?;
         if workers > queues && self.mode == Mode::Basic {
             return Err(Error::IdleWorkers { workers, queues });
         }

@@ -30,7 +30,8 @@ fn sizes_that_cannot_work() {
     refused(with().cells_per_chunk(1 << 14).chunks_per_pool(1 << 12), &["R x M", "lower -R or -M"]);
     refused(with().cell_bytes(3000), &["3000", "2048 or 4096"]);
     refused(with().ring_entries(1000), &["1000", "power of two"]);
-    refused(with().ring_entries(64), &["64", "M = 256", "one whole chunk"]);
+    refused(with().ring_entries(1 << 30), &["1073741824", "to 32768"]);
+    refused(with().ring_entries(64), &["64", "from M = 256 to 32768"]);
     let error = Mode::advanced(101).unwrap_err().to_string();
     assert!(error.contains("101") && error.contains("0 to 100"), "{error}");
     // Sizes that do work, so that the refusals above are not for another reason.
@@ -47,6 +48,7 @@ fn more_memory_than_there_is() {
 #[test]
 fn threads_that_cannot_be() {
     let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
+    refused(with().workers(1000), &["workers", "1000", "256"]);
     refused(with().mode(Mode::Basic).workers(3), &["3 workers", "2 receive queues", "advanced"]);
     refused(with().workers(0), &["0 workers"]);
     refused(with().worker_cores([0, 1023]), &["core 1023"]);
