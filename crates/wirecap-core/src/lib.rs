@@ -21,6 +21,7 @@
 //! | what is known of each filled cell | [`slots`] |
 //! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
+//! | when filled cells go to which worker, with `push` | [`dispatch`] |
 //! | where every packet went | [`account`] |
 //!
 //! The words are those of the paper: Wu and DeMar, *WireCAP: a Novel Packet Capture Engine for
@@ -30,6 +31,7 @@
 pub mod account;
 pub mod capture_queue;
 pub mod chunk;
+pub mod dispatch;
 pub mod geometry;
 pub mod group;
 pub mod pool;
@@ -40,6 +42,7 @@ mod sync;
 pub use account::{Lost, QueueAccount};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
+pub use dispatch::{Crew, Dispatcher};
 pub use geometry::{Geometry, GeometryError, Mode};
 pub use group::{BuddyGroup, Load};
 pub use pool::{Filler, Pool, PoolLevels, Refused};

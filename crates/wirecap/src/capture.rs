@@ -216,7 +216,7 @@ impl Capture {
         let workers = consumers
             .into_iter()
             .enumerate()
-            .map(|(index, lanes)| Worker::new(&shared, index, worker_cores[index], lanes))
+            .map(|(index, capture_queues)| Worker::new(&shared, index, worker_cores[index], capture_queues))
             .collect();
         let mut capture = Self {
             ports: Arc::new(Mutex::new(parts.ports)),
@@ -228,10 +228,10 @@ impl Capture {
             started: Instant::now(),
             shared,
         };
-        for (index, lanes) in producers.into_iter().enumerate() {
+        for (index, capture_queues) in producers.into_iter().enumerate() {
             let served = (index..queue_count).step_by(threads).collect();
             let core = core(&builder.capture_cores, index);
-            let thread = CaptureThread::new(&capture.shared, core, served, lanes);
+            let thread = CaptureThread::new(&capture.shared, core, served, capture_queues);
             let name = format!("wirecap-cap-{index}");
             let handle =
                 thread::Builder::new().name(name).spawn(move || thread.run()).map_err(Error::Thread)?;

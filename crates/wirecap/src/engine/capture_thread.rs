@@ -1,18 +1,16 @@
 //! The capture thread of `push`: drains rings, hands chunks to workers, offloads over the threshold
 //! (section 3.2.2 of the paper, figure 7).
 //!
-//! Rule: what is filled is handed over when the chunk is full, or when the worker it would go to has
-//! nothing to do. So a busy worker gets few large batches, an idle one gets packets at once, and a
-//! capture queue never holds more than one part-filled hand-over besides the full chunks of the pools:
-//! its room suffices for all there can be. Should it be full all the same, the hand-over is held back
-//! and offered again.
+//! When cells leave and who gets them is decided by [`Dispatcher`]. It sees to it that the room of a
+//! capture queue suffices for all there can be; should one be full all the same, the hand-over is held
+//! back and offered again.
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use wirecap_core::{CaptureProducer, Handover};
+use wirecap_core::{CaptureProducer, Crew, Dispatcher, Handover, Load};
 use wirecap_sys::cpu;
 
 use super::{Shared, wait::Waiter};
@@ -22,8 +20,10 @@ pub(crate) struct CaptureThread {
     core: Option<usize>,
     /// Queues this thread serves.
     queues: Vec<usize>,
+    /// One for each, by position in `queues`.
+    dispatchers: Vec<Dispatcher>,
     /// The capture queue of each worker.
-    lanes: Vec<CaptureProducer>,
+    capture_queues: Vec<CaptureProducer>,
     /// A hand-over that found no room, by position in `queues`.
     held_back: Vec<Option<Handover>>,
 }
@@ -33,10 +33,11 @@ impl CaptureThread {
         shared: &Arc<Shared>,
         core: Option<usize>,
         queues: Vec<usize>,
-        lanes: Vec<CaptureProducer>,
+        capture_queues: Vec<CaptureProducer>,
     ) -> Self {
+        let dispatchers = queues.iter().map(|_| Dispatcher::default()).collect();
         let held_back = queues.iter().map(|_| None).collect();
-        Self { shared: Arc::clone(shared), core, queues, lanes, held_back }
+        Self { shared: Arc::clone(shared), core, queues, dispatchers, capture_queues, held_back }
     }
 
     /// Captures until the engine stops and everything is handed over.
@@ -74,10 +75,11 @@ impl CaptureThread {
     fn serve(&mut self, position: usize, stopping: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         let queue = &shared.queues[self.queues[position]];
-        let destination = || shared.group(queue.home).destination(queue.home, |worker| shared.load(worker));
+        let group = shared.group(queue.home);
         if let Some(handover) = self.held_back[position].take() {
             // Chosen anew: the worker it was for may be gone, or its buddies less busy now.
-            self.push(position, destination(), handover);
+            let destination = group.destination(queue.home, |worker| shared.load(worker));
+            self.push(position, destination, handover);
             if self.held_back[position].is_some() {
                 return false;
             }
@@ -88,14 +90,13 @@ impl CaptureThread {
             let received = owner.receive();
             moved |= received > 0;
             let full = owner.pool.is_full();
-            if full || owner.pool.filled_cells() > 0 {
-                let destination = destination();
-                if full || stopping || self.lanes[destination].is_empty() {
-                    if let Some(handover) = owner.pool.hand_over() {
-                        moved = true;
-                        self.push(position, destination, handover);
-                    }
-                }
+            let crew = Workers { shared: &shared, capture_queues: &self.capture_queues };
+            let dispatcher = &mut self.dispatchers[position];
+            if let Some((worker, handover)) =
+                dispatcher.next(&mut owner.pool, queue.home, group, &crew, stopping)
+            {
+                moved = true;
+                self.push(position, worker, handover);
             }
             if received == 0 || !full || self.held_back[position].is_some() {
                 return moved;
@@ -104,10 +105,26 @@ impl CaptureThread {
     }
 
     fn push(&mut self, position: usize, worker: usize, handover: Handover) {
-        match self.lanes[worker].push(handover) {
+        match self.capture_queues[worker].push(handover) {
             Ok(()) => self.shared.workers[worker].wake(),
             Err(handover) => self.held_back[position] = Some(handover),
         }
+    }
+}
+
+/// The workers as one capture thread sees them.
+struct Workers<'t> {
+    shared: &'t Shared,
+    capture_queues: &'t [CaptureProducer],
+}
+
+impl Crew for Workers<'_> {
+    fn load(&self, worker: usize) -> Load {
+        self.shared.load(worker)
+    }
+
+    fn is_idle(&self, worker: usize) -> bool {
+        self.capture_queues[worker].is_empty()
     }
 }
 

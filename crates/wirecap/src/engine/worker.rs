@@ -36,9 +36,9 @@ pub struct Worker {
     index: usize,
     core: Option<usize>,
     started: bool,
-    /// Which of the home queues (pull) or lanes (push) is looked at first.
+    /// Which of the home queues (pull) or capture queues (push) is looked at first.
     turn: usize,
-    lanes: Vec<CaptureConsumer>,
+    capture_queues: Vec<CaptureConsumer>,
     waiter: Waiter,
 }
 
@@ -47,7 +47,7 @@ impl Worker {
         shared: &Arc<Shared>,
         index: usize,
         core: Option<usize>,
-        lanes: Vec<CaptureConsumer>,
+        capture_queues: Vec<CaptureConsumer>,
     ) -> Self {
         let wakers = if shared.pull { shared.wakers(&shared.homes[index]) } else { Vec::new() };
         Self {
@@ -57,7 +57,7 @@ impl Worker {
             core,
             started: false,
             turn: 0,
-            lanes,
+            capture_queues,
         }
     }
 
@@ -177,9 +177,9 @@ impl Worker {
 
     /// Takes from the capture queues, in turn.
     fn pop(&mut self) -> Option<Handover> {
-        for turn in 0..self.lanes.len() {
-            let at = (self.turn + turn) % self.lanes.len();
-            if let Some(handover) = self.lanes[at].pop() {
+        for turn in 0..self.capture_queues.len() {
+            let at = (self.turn + turn) % self.capture_queues.len();
+            if let Some(handover) = self.capture_queues[at].pop() {
                 self.turn = at + 1;
                 return Some(handover);
             }
@@ -202,8 +202,8 @@ impl Worker {
     }
 
     fn pause(&mut self, limit: Duration) {
-        let Self { shared, waiter, lanes, index, .. } = self;
-        let ready = || lanes.iter().any(|lane| lane.backlog_cells() > 0);
+        let Self { shared, waiter, capture_queues, index, .. } = self;
+        let ready = || capture_queues.iter().any(|queue| queue.backlog_cells() > 0);
         waiter.pause(limit, |limit| shared.workers[*index].doze(limit, ready));
     }
 }
@@ -214,11 +214,11 @@ impl Drop for Worker {
         let group = self.shared.group_of[self.index];
         if self.shared.groups[group].mode() == Mode::Basic {
             // Nobody else may have them. In the capture queues they would only be missing in the pool.
-            while let Some(handover) = self.lanes.iter_mut().find_map(CaptureConsumer::pop) {
+            while let Some(handover) = self.capture_queues.iter_mut().find_map(CaptureConsumer::pop) {
                 self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
             }
-        } else if !self.lanes.is_empty() {
-            let orphans = self.lanes.drain(..).map(|queue| Orphan { group, queue });
+        } else if !self.capture_queues.is_empty() {
+            let orphans = self.capture_queues.drain(..).map(|queue| Orphan { group, queue });
             self.shared.orphans.lock().unwrap_or_else(PoisonError::into_inner).extend(orphans);
             self.shared.has_orphans.store(true, Ordering::Release);
         }

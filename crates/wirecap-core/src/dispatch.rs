@@ -1,0 +1,74 @@
+//! `push`: when filled cells leave their pool, and who gets them.
+//!
+//! ```text
+//!   the chunk that is filled      ├──── with B ────┼── more ──┤ free │
+//!   its cells went to B before ──► what follows goes to B, once B has nothing to do or the chunk is full
+//!   none has left yet          ──► the worker whose queue it is, or over T its least busy buddy
+//! ```
+//!
+//! Rule of the time: cells leave when their chunk is full, or when the worker they go to has nothing to
+//! do. So a busy worker gets few large batches, an idle one gets packets at once, and a capture queue
+//! never holds more than one part-filled hand-over of a pool besides full chunks.
+//!
+//! Rule of the place: **a chunk goes to one worker**, decided when its first cells leave (step 1.b of
+//! section 3.2.2 of the paper). A chunk comes home when its last cell does. Were the cells of one chunk
+//! given to several workers, each backlog would keep part of very many chunks from coming home, and a
+//! pool with most of its cells free would have none to attach.
+
+use crate::{
+    chunk::Handover,
+    group::{BuddyGroup, Load},
+    pool::Pool,
+};
+
+/// What a [`Dispatcher`] looks at before it decides.
+pub trait Crew {
+    /// How busy a worker is.
+    fn load(&self, worker: usize) -> Load;
+    /// Whether the worker has taken all that was given to it by this capture thread.
+    fn is_idle(&self, worker: usize) -> bool;
+}
+
+/// Decides for one receive queue. The capture thread that serves the queue owns it.
+#[derive(Debug, Default)]
+pub struct Dispatcher {
+    /// Who has the first cells of the chunk that is being filled.
+    keeper: Option<usize>,
+}
+
+impl Dispatcher {
+    /// Takes from the pool what is to leave it now, and says to which worker it goes. `None` when there
+    /// is nothing, or when it is better to wait for more.
+    ///
+    /// With `flush` nothing waits: the capture is ending.
+    pub fn next(
+        &mut self,
+        pool: &mut Pool,
+        home: usize,
+        group: &BuddyGroup,
+        crew: &impl Crew,
+        flush: bool,
+    ) -> Option<(usize, Handover)> {
+        let full = pool.is_full();
+        if !full && pool.filled_cells() == 0 {
+            return None;
+        }
+        let destination = self.destination(home, group, crew);
+        if !full && !flush && !crew.is_idle(destination) {
+            return None;
+        }
+        let handover = pool.hand_over();
+        self.keeper = if full { None } else { Some(destination) };
+        Some((destination, handover?))
+    }
+
+    fn destination(&self, home: usize, group: &BuddyGroup, crew: &impl Crew) -> usize {
+        self.keeper
+            .filter(|&keeper| !crew.load(keeper).gone)
+            .unwrap_or_else(|| group.destination(home, |worker| crew.load(worker)))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "dispatch_tests.rs"]
+mod tests;

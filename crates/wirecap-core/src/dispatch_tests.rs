@@ -1,0 +1,210 @@
+//! Tests of the dispatcher: single decisions, and long runs of a whole buddy group in virtual time.
+//!
+//! ```text
+//!   arrivals ──► fill ring ──► pool ──► Dispatcher ──► capture queue ──► worker of a fixed pace ──► pool
+//!                every 1 ms: all that arrived since, as a capture thread that sleeps sees it
+//! ```
+
+use std::{cell::RefCell, collections::VecDeque};
+
+use super::*;
+use crate::{
+    capture_queue::{CaptureConsumer, CaptureProducer, capture_queue},
+    chunk::{ChunkRange, PoolId},
+    geometry::{Geometry, Mode},
+    slots::Descriptor,
+};
+
+/// A receive queue with a kernel that fills the cells it was given, in order.
+struct Queue {
+    pool: Pool,
+    fill_ring: VecDeque<u64>,
+    dispatcher: Dispatcher,
+    lost: u64,
+}
+
+impl Queue {
+    fn new(ring_id: u16, geometry: Geometry) -> Self {
+        let pool = Pool::new(PoolId { nic_id: 0, ring_id }, geometry, 0);
+        Self { pool, fill_ring: VecDeque::new(), dispatcher: Dispatcher::default(), lost: 0 }
+    }
+
+    fn attach(&mut self) {
+        self.pool.attach(u32::MAX, |address| self.fill_ring.push_back(address));
+    }
+
+    /// A packet comes. There is space for it: full chunks were handed over.
+    fn arrive(&mut self) {
+        match self.fill_ring.pop_front() {
+            None => self.lost += 1,
+            Some(address) => {
+                let mut filler = self.pool.filler().expect("its chunk is attached");
+                assert!(filler.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
+                filler.finish();
+            }
+        }
+    }
+}
+
+/// A worker that has a fixed pace and one batch at a time.
+#[derive(Default)]
+struct Worker {
+    batch: Vec<ChunkRange>,
+    /// Packets it could have handled since the start of its batch.
+    credit: f64,
+    batch_packets: f64,
+}
+
+struct Bench {
+    queues: Vec<Queue>,
+    capture_queues: Vec<(RefCell<CaptureProducer>, RefCell<CaptureConsumer>)>,
+    workers: Vec<Worker>,
+    group: BuddyGroup,
+    capacity: u64,
+    gone: Vec<bool>,
+}
+
+impl Crew for Bench {
+    fn load(&self, worker: usize) -> Load {
+        let backlog_cells = self.capture_queues[worker].1.borrow().backlog_cells();
+        Load { backlog_cells, capacity_cells: self.capacity, gone: self.gone[worker] }
+    }
+
+    fn is_idle(&self, worker: usize) -> bool {
+        self.capture_queues[worker].0.borrow().is_empty()
+    }
+}
+
+impl Bench {
+    fn new(queues: usize, geometry: Geometry, mode: Mode) -> Self {
+        let capture_queues = (0..queues).map(|_| capture_queue(1 << 12));
+        Self {
+            queues: (0..queues).map(|queue| Queue::new(queue as u16, geometry)).collect(),
+            capture_queues: capture_queues
+                .map(|(push, pop)| (RefCell::new(push), RefCell::new(pop)))
+                .collect(),
+            workers: (0..queues).map(|_| Worker::default()).collect(),
+            group: BuddyGroup::new((0..queues).collect(), mode),
+            capacity: u64::from(geometry.cells_per_pool()),
+            gone: vec![false; queues],
+        }
+    }
+
+    /// What the capture thread does with one queue after `arrived` packets.
+    fn serve(&mut self, queue: usize, arrived: u64) {
+        self.queues[queue].attach();
+        for _ in 0..arrived {
+            self.queues[queue].arrive();
+            self.dispatch(queue, false);
+        }
+        self.dispatch(queue, true);
+    }
+
+    /// Full chunks, and with `all` what goes to somebody idle.
+    fn dispatch(&mut self, queue: usize, all: bool) {
+        let mut at =
+            std::mem::replace(&mut self.queues[queue], Queue::new(0, Geometry::new(1, 1, 2048).unwrap()));
+        while all || at.pool.is_full() {
+            let Some((worker, handover)) = at.dispatcher.next(&mut at.pool, queue, &self.group, self, false)
+            else {
+                break;
+            };
+            self.capture_queues[worker].0.borrow_mut().push(handover).expect("room for all there is");
+        }
+        self.queues[queue] = at;
+    }
+
+    /// Lets a worker handle packets.
+    fn work(&mut self, worker: usize, packets: f64) {
+        let at = &mut self.workers[worker];
+        at.credit += packets;
+        while at.credit >= at.batch_packets {
+            at.credit -= at.batch_packets;
+            at.batch_packets = 0.0;
+            for range in at.batch.drain(..) {
+                let home = usize::from(range.chunk().pool.ring_id);
+                self.queues[home].pool.recycle(range).expect("it was captured");
+            }
+            let Some(handover) = self.capture_queues[worker].1.borrow_mut().pop() else {
+                at.credit = 0.0;
+                return;
+            };
+            at.batch_packets = f64::from(handover.packets);
+            at.batch.extend(handover.into_ranges());
+        }
+    }
+
+    fn lost(&self) -> Vec<u64> {
+        self.queues.iter().map(|queue| queue.lost).collect()
+    }
+}
+
+/// Under miri everything is this much smaller: chunks, rates and the pace.
+const SCALE: u32 = if cfg!(miri) { 64 } else { 1 };
+const SECONDS: u64 = if cfg!(miri) { 2 } else { 8 };
+/// One queue is hot: twice what a worker handles. All together can handle it.
+const SKEW_PPS: [u64; 6] = [80_000, 20_000, 20_000, 20_000, 20_000, 20_000];
+const PACE_PPS: f64 = 38_844.0;
+
+fn skewed_bench(mode: Mode) -> Bench {
+    Bench::new(6, Geometry::new(256 / SCALE, 100, 2048).unwrap(), mode)
+}
+
+/// Runs the skewed traffic for [`SECONDS`]; returns how many chunks of the hot pool were away at most.
+fn run_skewed(bench: &mut Bench) -> u32 {
+    let mut most_away = 0;
+    for millisecond in 0..SECONDS * 1000 {
+        for (queue, rate_pps) in SKEW_PPS.map(|rate_pps| rate_pps / u64::from(SCALE)).into_iter().enumerate()
+        {
+            let arrived = rate_pps * (millisecond + 1) / 1000 - rate_pps * millisecond / 1000;
+            bench.serve(queue, arrived);
+        }
+        for worker in 0..bench.workers.len() {
+            bench.work(worker, PACE_PPS / f64::from(SCALE) / 1000.0);
+        }
+        most_away = most_away.max(bench.queues[0].pool.levels().captured_chunks);
+    }
+    most_away
+}
+
+#[test]
+fn long_term_skew_costs_nothing_and_a_backlog_keeps_no_more_chunks_than_it_fills() {
+    for threshold_percent in [0, 20, 60, 80] {
+        let mut bench = skewed_bench(Mode::Advanced { threshold_percent });
+        let most_away = run_skewed(&mut bench);
+        assert_eq!(bench.lost(), [0; 6], "T = {threshold_percent}");
+        // T percent of the pool wait; each worker has a chunk in its hands and up to two in its queue.
+        assert!(most_away <= u32::from(threshold_percent) + 6 * 3, "{most_away} of 100 chunks away");
+    }
+}
+
+#[test]
+fn basic_mode_loses_what_arithmetic_says() {
+    let mut bench = skewed_bench(Mode::Basic);
+    run_skewed(&mut bench);
+    let too_much = (80_000.0 - PACE_PPS) / f64::from(SCALE) * SECONDS as f64;
+    let predicted = too_much - 25_600.0 / f64::from(SCALE);
+    let (lost, chunk) = (bench.lost(), 256.0 / f64::from(SCALE));
+    assert!((lost[0] as f64 - predicted).abs() <= 2.0 * chunk, "{} and {predicted}", lost[0]);
+    assert_eq!(lost[1..], [0; 5]);
+}
+
+#[test]
+fn the_rest_of_a_chunk_follows_its_first_cells_unless_that_worker_is_gone() {
+    let mut bench =
+        Bench::new(3, Geometry::new(8, 2, 2048).unwrap(), Mode::Advanced { threshold_percent: 0 });
+    bench.serve(1, 6);
+    bench.serve(0, 2);
+    assert_eq!(backlogs(&bench), [2, 6, 0], "idle workers get their own at once");
+    bench.serve(0, 3);
+    assert_eq!(backlogs(&bench), [2, 6, 0], "over T, but the chunk has begun with worker 0");
+    bench.serve(0, 4);
+    assert_eq!(backlogs(&bench), [8, 6, 1], "the full chunk follows; the next one goes to a buddy");
+    bench.gone[2] = true;
+    bench.serve(0, 7);
+    assert_eq!(backlogs(&bench), [8, 13, 1], "the keeper is gone: chosen anew");
+}
+
+fn backlogs(bench: &Bench) -> Vec<u64> {
+    (0..bench.workers.len()).map(|worker| bench.load(worker).backlog_cells).collect()
+}
