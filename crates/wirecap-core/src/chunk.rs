@@ -181,7 +181,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Fewer under miri, which takes a hundred times as long.
+    const CASES: u32 = if cfg!(miri) { 16 } else { 256 };
+
     proptest! {
+        #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+
         #[test]
         fn a_range_survives_the_word(nic_id in 0..MAX_NICS, ring_id in 0..MAX_RINGS,
                                      chunk_id in 0..MAX_CHUNKS_PER_POOL,

@@ -26,11 +26,20 @@ pub fn precise_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
 }
 
+const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
+const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+
+/// Whether [`wait_for_kernel`] works here.
+pub fn can_wait_for_kernel() -> bool {
+    // SAFETY: membarrier takes no pointers.
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) };
+    commands >= 0 && commands & libc::c_long::from(MEMBARRIER_CMD_GLOBAL) != 0
+}
+
 /// Waits until every packet the kernel was processing when this was called has been dealt with: an RCU
 /// grace period, since XDP programs and the hand-over to sockets run inside RCU read sections. Returns
 /// whether the kernel does this (not with `nohz_full`).
 pub fn wait_for_kernel() -> bool {
-    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: membarrier takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
 }
@@ -43,4 +52,16 @@ pub fn process_cpu_seconds() -> f64 {
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` where there is none that
+/// programs may read. Not ordered with what is around it; for durations of some microseconds and more.
+pub fn timestamp_counter() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 has the instruction, and Linux lets programs use it.
+        Some(unsafe { core::arch::x86_64::_rdtsc() })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }

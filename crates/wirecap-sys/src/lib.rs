@@ -7,9 +7,18 @@
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | cores and timers | [`cpu`] |
+//! | a file that nobody else writes | [`file_lock`] |
+//! | the real libpcap, loaded at run time | [`pcap`] |
+//! | generated machine code, and calling it | [`machine_code`] |
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at offsets of 4 GiB and more");
 
 pub mod bpf;
 pub mod cpu;
+pub mod file_lock;
+pub mod machine_code;
 pub mod memory;
 pub mod netdev;
+pub mod pcap;
 pub mod xsk;

@@ -12,16 +12,14 @@
 //! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], and no two
 //! pools overlap.
 //!
-//! What this rests on, and what the crate that drives the pools (`wirecap`) keeps: a pool is filled only
-//! with descriptors from its own socket, its cells are given to no other ring, and a range is read with
-//! the reader of its own pool.
+//! Kept here: names of pools are unique in a memory, the cells of a pool are given to the kernel by one socket
+//! only, and only those of a pool of this memory. What this rests on besides, and what the crate
+//! that drives the pools (`wirecap`) keeps: a pool is filled only with descriptors from its own socket, its
+//! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory.
 
 use std::{
     io, ptr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use thiserror::Error;
@@ -46,7 +44,7 @@ pub enum MemoryError {
         available: u64,
     },
     /// The kernel refused the mapping.
-    #[error("mapping {} MiB of packet memory failed: {source}", needed >> 20)]
+    #[error("mapping {} MiB of packet memory failed: {source}{}", needed >> 20, map_hint(source))]
     Map {
         /// Bytes asked for.
         needed: u64,
@@ -56,6 +54,20 @@ pub enum MemoryError {
     /// The pools do not fit in what was allocated.
     #[error("the packet memory has no room for one more pool of {0} bytes")]
     Exhausted(u64),
+    /// There is a pool of this name in the memory already.
+    #[error("there is a pool for receive queue {} of port {} already; open each port once", .0.ring_id, .0.nic_id)]
+    PoolTwice(PoolId),
+}
+
+/// What can be done when the kernel refuses a mapping, ready to be appended.
+fn map_hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        // EFAULT is what populating answers where a control group's limit is reached.
+        Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN) => {
+            "; raise the limit (ulimit -v, or that of the container), or lower -R, -M or the number of queues"
+        }
+        _ => "",
+    }
 }
 
 /// Which pages hold the packet memory.
@@ -84,14 +96,52 @@ pub struct PacketMemory {
     start: ptr::NonNull<u8>,
     len: usize,
     pages: Pages,
-    /// Bytes given to pools so far.
-    carved: AtomicU64,
+    /// What was wanted of the pages and could not be had.
+    fallbacks: Vec<String>,
+    carved: Mutex<Carved>,
+}
+
+/// What was given to pools so far.
+#[derive(Debug, Default)]
+struct Carved {
+    /// Bytes from the start.
+    end: u64,
+    /// INVARIANT: each id once.
+    pools: Vec<CarvedPool>,
+}
+
+#[derive(Debug)]
+struct CarvedPool {
+    id: PoolId,
+    slots: Arc<SlotTable>,
+    /// A socket gives its cells to the kernel.
+    claimed: bool,
+}
+
+/// The right of one socket to give the cells of a pool to the kernel. Dropping it gives the right back.
+#[derive(Debug)]
+pub(crate) struct PoolClaim {
+    memory: Arc<PacketMemory>,
+    slots: Arc<SlotTable>,
+}
+
+impl PoolClaim {
+    /// Whether it is a right to this pool.
+    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
+        Arc::ptr_eq(&self.slots, &pool.slots())
+    }
+}
+
+impl Drop for PoolClaim {
+    fn drop(&mut self) {
+        self.memory.set_claimed(&self.slots, false);
+    }
 }
 
 // SAFETY: the mapping belongs to no thread; all access goes through `CellReader` and the kernel,
 // which is ordered by the hand-over of chunk ranges.
 unsafe impl Send for PacketMemory {}
-// SAFETY: as above; the only interior mutability is an atomic.
+// SAFETY: as above; the only interior mutability is behind a lock.
 unsafe impl Sync for PacketMemory {}
 
 impl PacketMemory {
@@ -104,39 +154,66 @@ impl PacketMemory {
         let huge_len = (bytes as usize).next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
         if let Ok(start) = map(huge_len, huge) {
-            advise(start, huge_len, libc::MADV_DONTFORK);
-            return Ok(Self { start, len: huge_len, pages: Pages::Huge, carved: AtomicU64::new(0) });
+            return Ok(Self::over(start, huge_len, Pages::Huge, Vec::new()));
         }
         if let Some(available) = available_bytes().filter(|&available| bytes > available) {
             return Err(MemoryError::TooLarge { needed: bytes, available });
         }
         let len = (bytes as usize).next_multiple_of(4096);
         let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
-        advise(start, len, libc::MADV_HUGEPAGE);
+        let mut fallbacks = Vec::from_iter(too_few_reserved(huge_len / HUGE_PAGE_BYTES));
+        if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
+            fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
+        }
+        Ok(Self::over(start, len, Pages::Normal, fallbacks))
+    }
+
+    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<String>) -> Self {
         // A child has no use for it, and pinned pages would be copied for it.
-        advise(start, len, libc::MADV_DONTFORK);
-        Ok(Self { start, len, pages: Pages::Normal, carved: AtomicU64::new(0) })
+        if let Err(refused) = advise(start, len, libc::MADV_DONTFORK) {
+            fallbacks.push(format!("keeping the memory out of child processes failed: {refused}"));
+        }
+        Self { start, len, pages, fallbacks, carved: Mutex::default() }
     }
 
     /// Cuts the next pool out of the memory. The reader belongs to exactly this pool.
     ///
     /// # Errors
-    /// [`MemoryError::Exhausted`] when the rest is too small.
+    /// [`MemoryError::Exhausted`] when the rest is too small, [`MemoryError::PoolTwice`] when the memory has a
+    /// pool of this name: a range of the one could be read with the reader of the other.
     pub fn carve(
         self: &Arc<Self>,
         id: PoolId,
         geometry: Geometry,
     ) -> Result<(Pool, CellReader), MemoryError> {
         let bytes = geometry.pool_bytes();
-        let base = self
-            .carved
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |carved| {
-                carved.checked_add(bytes).filter(|&end| end <= self.len as u64)
-            })
-            .map_err(|_| MemoryError::Exhausted(bytes))?;
+        let mut carved = self.carved.lock().unwrap_or_else(PoisonError::into_inner);
+        if carved.pools.iter().any(|pool| pool.id == id) {
+            return Err(MemoryError::PoolTwice(id));
+        }
+        // The kernel takes the start of a cell for a multiple of its size.
+        let base = carved.end.next_multiple_of(u64::from(geometry.cell_bytes()));
+        let end = base.checked_add(bytes).filter(|&end| end <= self.len as u64);
+        carved.end = end.ok_or(MemoryError::Exhausted(bytes))?;
         let pool = Pool::new(id, geometry, base);
-        let reader = CellReader { memory: Arc::clone(self), slots: pool.slots(), id };
-        Ok((pool, reader))
+        let slots = pool.slots();
+        carved.pools.push(CarvedPool { id, slots: Arc::clone(&slots), claimed: false });
+        Ok((pool, CellReader { memory: Arc::clone(self), slots, id }))
+    }
+
+    /// The right to give the cells of a pool to the kernel; `None` if it was not carved out of this memory, or
+    /// somebody else has the right.
+    pub(crate) fn claim(self: &Arc<Self>, pool: &Pool) -> Option<PoolClaim> {
+        let slots = pool.slots();
+        let was_claimed = self.set_claimed(&slots, true)?;
+        (!was_claimed).then(|| PoolClaim { memory: Arc::clone(self), slots })
+    }
+
+    /// What it was before; `None` for a pool of another memory.
+    fn set_claimed(&self, slots: &Arc<SlotTable>, claimed: bool) -> Option<bool> {
+        let mut carved = self.carved.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = carved.pools.iter_mut().find(|pool| Arc::ptr_eq(&pool.slots, slots))?;
+        Some(std::mem::replace(&mut pool.claimed, claimed))
     }
 
     /// Prefers memory of a NUMA node for `bytes` bytes from `address` on. Must come before
@@ -180,6 +257,11 @@ impl PacketMemory {
     /// Which pages the memory is on.
     pub fn pages(&self) -> Pages {
         self.pages
+    }
+
+    /// What was wanted of the pages and could not be had, and why, a line for each.
+    pub fn fallbacks(&self) -> &[String] {
+        &self.fallbacks
     }
 
     /// Size of the mapping in bytes.
@@ -237,10 +319,23 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
     ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Gives advice about a mapping of ours; the kernel may ignore it.
-fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) {
+/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
+fn too_few_reserved(needed: usize) -> Option<String> {
+    let read = |name: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let (reserved, free) = (read("nr_hugepages")?, read("free_hugepages")?);
+    (reserved > 0).then(|| {
+        format!("{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free")
+    })
+}
+
+/// Gives advice about a mapping of ours.
+fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
     // SAFETY: called for mappings made just now, with advice that changes no contents.
-    unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
+    let result = unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn available_bytes() -> Option<u64> {
@@ -359,6 +454,48 @@ mod tests {
         assert_eq!(carved, memory.len() / geometry.pool_bytes());
         assert!(!memory.write(memory.len() - 1, b"ab"));
         assert!(!memory.write(u64::MAX, b"ab"));
+    }
+
+    #[test]
+    fn a_pool_is_carved_once_and_its_cells_are_aligned() {
+        let (small, large) = (Geometry::new(1, 1, 2048).unwrap(), Geometry::new(4, 2, 4096).unwrap());
+        let memory = Arc::new(PacketMemory::allocate(16 * 4096).unwrap());
+        let id = |ring_id| PoolId { nic_id: 0, ring_id };
+        let (first, _) = memory.carve(id(0), small).unwrap();
+        for geometry in [small, large] {
+            let twice = memory.carve(id(0), geometry).map(|_| ());
+            assert!(matches!(twice, Err(MemoryError::PoolTwice(pool)) if pool == id(0)));
+        }
+        let (second, _) = memory.carve(id(1), large).unwrap();
+        assert_eq!((first.base(), second.base()), (0, 4096));
+        let (third, _) = memory.carve(id(2), small).unwrap();
+        assert_eq!(third.base(), 4096 + large.pool_bytes(), "a refusal takes no room");
+    }
+
+    #[test]
+    fn a_pool_is_given_to_one_socket_at_a_time() {
+        let geometry = Geometry::new(1, 2, 2048).unwrap();
+        let [memory, other] = [(); 2].map(|()| Arc::new(PacketMemory::allocate(8192).unwrap()));
+        let id = PoolId { nic_id: 0, ring_id: 0 };
+        let (pool, _) = memory.carve(id, geometry).unwrap();
+        let (same_name, _) = other.carve(id, geometry).unwrap();
+        assert!(memory.claim(&same_name).is_none(), "a pool of another memory");
+        assert!(memory.claim(&Pool::new(id, geometry, 0)).is_none(), "a pool of no memory");
+        let claim = memory.claim(&pool).unwrap();
+        assert!(claim.is_of(&pool) && !claim.is_of(&same_name));
+        assert!(memory.claim(&pool).is_none(), "another socket has it");
+        drop(claim);
+        assert!(memory.claim(&pool).is_some());
+    }
+
+    #[test]
+    fn what_could_not_be_had_is_told() {
+        let memory = PacketMemory::allocate(3 << 20).unwrap();
+        let told = memory.fallbacks().iter().any(|line| line.contains("2 reserved huge pages"));
+        assert_eq!(told, memory.pages() == Pages::Normal, "{:?}", memory.fallbacks());
+        // No machine these tests run on has 64 nodes, and a kernel without NUMA refuses any.
+        assert!(memory.prefer_node(0, 4096, 63).is_err());
+        assert!(memory.prefer_node(0, memory.len() + 1, 0).is_err(), "beyond the mapping");
     }
 
     #[test]

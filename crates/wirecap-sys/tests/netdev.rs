@@ -16,8 +16,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode};
 use wirecap_sys::netdev::{
-    AttachedMode, AttachedProgram, Error, HardwareType, Interface, LinkChanges, LinkEvent, LinkStatistics,
-    Promiscuous, QueueSource, changes, interface, interfaces, queue_count,
+    AttachedMode, AttachedProgram, Error, HardwareType, Interface, LinkChanges, LinkEvent, LinkReader,
+    LinkStatistics, Promiscuous, QueueSource, changes, interface, interfaces,
 };
 
 /// A network namespace with the pair `left` and `right` in it, deleted when the test ends, however it ends.
@@ -163,15 +163,20 @@ fn all_interfaces_of_the_namespace_and_no_other_are_listed_by_index() {
 }
 
 #[test]
-fn the_queues_alone_can_be_asked_for() {
+fn the_queues_are_asked_for_again_from_anywhere() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     // ethtool -L is not everywhere; a pair that is made with fewer queues shows the same.
     namespace.ip("link add three numrxqueues 3 type veth peer name other numtxqueues 3");
-    namespace.enter(|| {
-        assert_eq!(queue_count("left").unwrap().current, 4);
-        assert_eq!(queue_count("three").unwrap().current, 3);
-        assert!(matches!(queue_count("none"), Err(Error::NoSuchInterface { .. })));
+    let (mut reader, left, three) = namespace.enter(|| {
+        let ifindex = |name: &str| interface(name).unwrap().ifindex;
+        (LinkReader::open().unwrap(), ifindex("left"), ifindex("three"))
     });
+    namespace.ip("link set three name renamed");
+    assert_eq!(reader.queues(left).unwrap().current, 4);
+    assert_eq!(reader.queues(three).unwrap().current, 3);
+    assert_eq!(reader.statistics(left).unwrap().rx_packets, 0);
+    assert!(matches!(reader.queues(99_999), Err(Error::NoSuchIndex { .. })));
+    assert!(matches!(reader.statistics(99_999), Err(Error::NoSuchIndex { .. })));
 }
 
 #[test]
@@ -253,12 +258,30 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
         assert!(!error.to_string().contains("did you mean"), "{error}");
 
         // Cut to 15 bytes these would be accepted or misunderstood.
-        assert!(matches!(interface("left_and_much_more"), Err(Error::NameTooLong { .. })));
+        assert!(matches!(interface("left_and_much_more"), Err(Error::NoSuchInterface { .. })));
+        assert!(matches!(interface(&"left".repeat(32)), Err(Error::NameTooLong { .. })));
         assert!(matches!(interface("left:1"), Err(Error::NameInvalid { .. })));
         assert!(matches!(LinkStatistics::of("rihgt"), Err(Error::NoSuchInterface { .. })));
         for ifindex in [0, 99_999, u32::MAX] {
             assert!(matches!(LinkStatistics::of_index(ifindex), Err(Error::NoSuchIndex { .. })), "{ifindex}");
         }
+    });
+}
+
+#[test]
+fn an_alternative_name_serves_as_well() {
+    let Some(namespace) = Namespace::with_veth_pair() else { return };
+    let long = "the-left-end-of-the-pair";
+    namespace.ip(&format!("link property add dev left altname sinister altname {long}"));
+    namespace.enter(|| {
+        for name in ["sinister", long] {
+            let left = interface(name).unwrap();
+            assert_eq!((left.name.as_str(), left.alternative_names.len()), ("left", 2), "{name}");
+            assert_eq!(left, interface("left").unwrap(), "{name}");
+            assert!(LinkStatistics::of(name).is_ok(), "{name}");
+        }
+        let error = interface("the-left-end-of-a-pair").unwrap_err();
+        assert!(matches!(&error, Error::NoSuchInterface { nearest, .. } if nearest == &[long]), "{error}");
     });
 }
 
@@ -307,7 +330,10 @@ fn promiscuous_mode_ends_with_the_last_guard() {
 fn changes_tell_of_down_up_and_removal() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let (mut changes, left) = namespace.enter(|| (changes().unwrap(), interface("left").unwrap().ifindex));
-    assert_eq!(changes.next_event().unwrap(), None, "nothing has happened yet, and it does not block");
+    // It does not block. The kernel may still be telling that the pair came up.
+    while let Some(event) = changes.next_event().unwrap() {
+        assert!(matches!(event, LinkEvent::State { up: true, carrier: true, .. }), "{event:?}");
+    }
 
     let state = |up, carrier| {
         move |event: &LinkEvent| {

@@ -44,6 +44,6 @@ impl ByteOrder {
     /// A time: two words, the high one first in both byte orders.
     #[inline]
     pub(super) fn time_at(self, bytes: &[u8], at: usize) -> u64 {
-        u64::from(self.u32_at(bytes, at)) << 32 | u64::from(self.u32_at(bytes, at + 4))
+        (u64::from(self.u32_at(bytes, at)) << 32) | u64::from(self.u32_at(bytes, at + 4))
     }
 }

@@ -125,7 +125,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// Any other refused call.
-    #[error("cannot {action}: {cause}")]
+    #[error("cannot {action}: {cause}{}", exhausted(cause))]
     Call {
         /// What was attempted, to what.
         action: String,
@@ -144,6 +144,11 @@ impl Error {
         }
     }
 
+    /// Whether a call failed since something is used up, which says nothing about what was asked for.
+    pub(super) fn is_exhaustion(cause: &io::Error) -> bool {
+        !exhausted(cause).is_empty()
+    }
+
     /// The kernel's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -155,6 +160,16 @@ impl Error {
             Self::Busy { .. } => Some(libc::EBUSY),
             _ => None,
         }
+    }
+}
+
+/// What can be done when a limit is reached, ready to be appended; empty for other errors.
+fn exhausted(cause: &io::Error) -> &'static str {
+    match cause.raw_os_error() {
+        Some(libc::EMFILE) => "; raise the limit of open files (ulimit -n)",
+        Some(libc::ENFILE) => "; the whole machine is out of open files (sysctl fs.file-max)",
+        Some(libc::ENOMEM) => "; the kernel is short of memory, or the control group may not have more",
+        _ => "",
     }
 }
 
@@ -184,8 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_is_reached_is_named() {
+        let error = Error::call("load the BPF program p", io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(error.to_string().ends_with("(ulimit -n)"), "{error}");
+    }
+
+    #[test]
     fn a_long_log_is_cut_to_its_end() {
-        let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let log = (0..100).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n") + "\n";
         let text = tail(&log);
         assert!(text.starts_with("line 92") && text.ends_with("line 99"), "{text}");
         assert!(tail("  \n").contains("refused"));

@@ -19,7 +19,8 @@ const _: () = assert!(core::mem::offset_of!(Insn, off) == 2 && core::mem::offset
 impl Insn {
     /// An instruction from its raw fields: opcode, destination, number in the source field, offset, immediate.
     pub const fn new(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {
-        let regs = if cfg!(target_endian = "little") { dst as u8 | src << 4 } else { (dst as u8) << 4 | src };
+        let regs =
+            if cfg!(target_endian = "little") { dst as u8 | (src << 4) } else { ((dst as u8) << 4) | src };
         Self { code, regs, off, imm }
     }
 

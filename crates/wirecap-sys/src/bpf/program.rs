@@ -88,7 +88,8 @@ impl Program {
         // Writing the log is slow, so it is asked for only when there is something to explain.
         let cause = match with_memlock(|| load(&mut [])) {
             Ok(fd) => return Ok(Self { fd, name: spec.name.into() }),
-            Err(cause) if cause.raw_os_error() == Some(libc::EPERM) => {
+            // The verifier has no part in these.
+            Err(cause) if cause.raw_os_error() == Some(libc::EPERM) || Error::is_exhaustion(&cause) => {
                 return Err(Error::call(action(), cause));
             }
             Err(cause) => cause,

@@ -13,10 +13,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The name has more bytes than the kernel gives an interface name.
     #[error(
-        "interface name {name:?} is {length} bytes long, Linux allows {max}; \
-         alternative names longer than that are not accepted, `wirecap interfaces` lists the names that are",
+        "interface name {name:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name; \
+         `wirecap interfaces` lists those there are",
         length = name.len(),
-        max = super::name::MAX_NAME_BYTES
+        max = super::name::MAX_NAME_BYTES,
+        most = super::name::MAX_ALTERNATIVE_BYTES
     )]
     NameTooLong {
         /// The name as given.

@@ -116,6 +116,7 @@ pub(super) struct Channels {
 }
 
 /// A socket to ask drivers through, in the namespace of the thread that opened it.
+#[derive(Debug)]
 pub(super) struct Ethtool {
     socket: OwnedFd,
 }

@@ -9,8 +9,9 @@ use std::ffi::CStr;
 use std::net::IpAddr;
 
 use libc::{
-    IFA_ADDRESS, IFA_LOCAL, IFLA_ADDRESS, IFLA_EXT_MASK, IFLA_IFNAME, IFLA_MASTER, IFLA_MTU,
-    IFLA_NUM_RX_QUEUES, IFLA_PROMISCUITY, IFLA_XDP, RTEXT_FILTER_SKIP_STATS, RTM_GETADDR, RTM_GETLINK,
+    IFA_ADDRESS, IFA_LOCAL, IFLA_ADDRESS, IFLA_ALT_IFNAME, IFLA_EXT_MASK, IFLA_IFNAME, IFLA_INFO_KIND,
+    IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_NUM_RX_QUEUES, IFLA_PROMISCUITY,
+    IFLA_PROP_LIST, IFLA_XDP, RTEXT_FILTER_SKIP_STATS, RTM_GETADDR, RTM_GETLINK,
 };
 use netlink_packet_core::{DecodeError, NlasIterator, parse_ip, parse_u32};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -24,6 +25,9 @@ use super::{AttachedMode, AttachedProgram, HardwareType, InterfaceAddress, MacAd
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+
+/// Devices that come in pairs: there IFLA_LINK is the other end, not a device below.
+const PAIR_KINDS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
 /// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
 const IFINFOMSG_BYTES: usize = 16;
@@ -77,10 +81,13 @@ impl LinkHeader {
 pub(super) struct Link {
     pub header: LinkHeader,
     pub name: String,
+    pub alternative_names: Vec<String>,
     pub mtu: u32,
     pub hardware_type: HardwareType,
     pub mac: Option<MacAddress>,
     pub master: Option<u32>,
+    /// The interface of this namespace that it is built on, as a VLAN is.
+    pub lower: Option<u32>,
     pub promiscuity: u32,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
@@ -117,7 +124,9 @@ pub(super) fn raw_link(
             name::check(name)?;
             let mut zero_terminated = name.as_bytes().to_vec();
             zero_terminated.push(0);
-            link_request(0).with(IFLA_IFNAME, &zero_terminated)
+            // A short name may be of either kind; the kernel looks among both then.
+            let is_short = name.len() <= name::MAX_NAME_BYTES;
+            link_request(0).with(if is_short { IFLA_IFNAME } else { IFLA_ALT_IFNAME }, &zero_terminated)
         }
     };
     let request = request.with(IFLA_EXT_MASK, &extra_mask.to_ne_bytes());
@@ -155,7 +164,9 @@ fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
         Selector::Index(ifindex) => Error::NoSuchIndex { ifindex },
         Selector::Name(name) => {
             let existing = links(rtnetlink).unwrap_or_default();
-            let nearest = name::nearest(name, existing.iter().map(|link| link.name.as_str()));
+            let names =
+                existing.iter().flat_map(|link| [&link.name].into_iter().chain(&link.alternative_names));
+            let nearest = name::nearest(name, names.map(String::as_str));
             Error::NoSuchInterface { name: name.to_owned(), nearest }
         }
     }
@@ -167,28 +178,60 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
     let mut link = Link {
         header,
         name: String::new(),
+        alternative_names: Vec::new(),
         mtu: 0,
         hardware_type: HardwareType(header.hardware_type),
         mac: None,
         master: None,
+        lower: None,
         promiscuity: 0,
         rx_queues_allocated: 1,
         xdp_programs: Vec::new(),
     };
+    let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {
             IFLA_IFNAME => link.name = text(value),
             IFLA_MTU => link.mtu = parse_u32(value)?,
             IFLA_ADDRESS => link.mac = MacAddress::from_link_address(value),
             IFLA_MASTER => link.master = Some(parse_u32(value)?),
+            IFLA_LINK => link.lower = Some(parse_u32(value)?),
+            // The index is one of another namespace then.
+            IFLA_LINK_NETNSID => foreign_lower = true,
+            IFLA_LINKINFO => is_pair = PAIR_KINDS.contains(&parse_kind(value)?.as_str()),
             IFLA_PROMISCUITY => link.promiscuity = parse_u32(value)?,
             IFLA_NUM_RX_QUEUES => link.rx_queues_allocated = parse_u32(value)?,
             IFLA_XDP => link.xdp_programs = parse_xdp(value)?,
+            IFLA_PROP_LIST => link.alternative_names = parse_alternative_names(value)?,
             _ => {}
         }
         Ok(())
     })?;
+    link.lower = link.lower.filter(|&lower| lower != 0 && !foreign_lower && !is_pair);
     Ok(link)
+}
+
+/// What a virtual device is, such as "vlan"; empty if the kernel does not say.
+fn parse_kind(value: &[u8]) -> std::result::Result<String, DecodeError> {
+    for attribute in NlasIterator::new(value) {
+        let attribute = attribute?;
+        if attribute.kind() == IFLA_INFO_KIND {
+            return Ok(text(attribute.value()));
+        }
+    }
+    Ok(String::new())
+}
+
+/// The names a link has besides its own (`ip link property add altname`).
+fn parse_alternative_names(value: &[u8]) -> std::result::Result<Vec<String>, DecodeError> {
+    let mut names = Vec::new();
+    for attribute in NlasIterator::new(value) {
+        let attribute = attribute?;
+        if attribute.kind() == IFLA_ALT_IFNAME {
+            names.push(text(attribute.value()));
+        }
+    }
+    Ok(names)
 }
 
 /// The programs attached, native first. The kernel (4.19 and newer) reports one attribute per mode in use.
@@ -250,4 +293,47 @@ fn parse_address(action: &str, payload: &[u8]) -> Result<Option<(u32, InterfaceA
 /// Opens the socket for the questions of this file.
 pub(super) fn open() -> Result<Conversation> {
     Conversation::open(NETLINK_ROUTE)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// What a test wants a link to be; names and kinds as in the kernel's message.
+    #[derive(Default)]
+    pub struct LinkMessage {
+        pub ifindex: u32,
+        pub name: &'static str,
+        pub kind: &'static str,
+        pub master: Option<u32>,
+        pub lower: Option<u32>,
+        pub lower_namespace: Option<u32>,
+    }
+
+    /// The link that the kernel's message describes.
+    pub fn parsed(link: LinkMessage) -> Link {
+        let mut header = [0; IFINFOMSG_BYTES];
+        header[4..8].copy_from_slice(&link.ifindex.to_ne_bytes());
+        let mut message = Message::new(0, &header).with(IFLA_IFNAME, format!("{}\0", link.name).as_bytes());
+        let numbers =
+            [(IFLA_MASTER, link.master), (IFLA_LINK, link.lower), (IFLA_LINK_NETNSID, link.lower_namespace)];
+        for (kind, number) in numbers.into_iter().filter_map(|(kind, number)| Some((kind, number?))) {
+            message = message.with(kind, &number.to_ne_bytes());
+        }
+        let info = Message::new(0, &[]).with(IFLA_INFO_KIND, format!("{}\0", link.kind).as_bytes());
+        parse_link("test", &message.with(IFLA_LINKINFO, &info.payload).payload).unwrap()
+    }
+
+    #[test]
+    fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
+        let of = |kind, lower, lower_namespace| {
+            parsed(LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() })
+                .lower
+        };
+        assert_eq!(of("vlan", Some(7), None), Some(7));
+        assert_eq!(of("macvlan", Some(7), Some(0)), None, "an index of another namespace");
+        assert_eq!(of("veth", Some(7), None), None, "the other end");
+        assert_eq!(of("ipip", Some(0), None), None, "a tunnel that is bound to no interface");
+        assert_eq!(of("bridge", None, None), None);
+    }
 }

@@ -6,8 +6,11 @@
 //!                    ├ xdp_features  genetlink    what XDP can do here
 //!                    └ numa          sysfs        memory node
 //!
+//!  uppers(ifindex)   rtnetlink     what the host has built on top of it
 //!  LinkStatistics    rtnetlink     the kernel's counters
+//!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
+//!  bypass_queueing() PACKET        frames straight to the driver
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
@@ -15,6 +18,7 @@
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
 //! privilege but [`Promiscuous`].
 
+mod bypass;
 mod changes;
 mod error;
 mod ethtool;
@@ -23,18 +27,23 @@ mod name;
 mod netlink;
 mod numa;
 mod promiscuous;
+mod reader;
 mod statistics;
+mod uppers;
 mod xdp_features;
 
 use std::fmt;
 use std::net::IpAddr;
 
+pub use bypass::bypass_queueing;
 pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
 use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
-pub use statistics::{LinkStatistics, StatisticsReader};
+pub use reader::LinkReader;
+pub use statistics::LinkStatistics;
+pub use uppers::{Upper, uppers};
 use xdp_features::NetdevFamily;
 pub use xdp_features::{RxMetadata, XdpFeatures};
 
@@ -43,6 +52,9 @@ pub use xdp_features::{RxMetadata, XdpFeatures};
 pub struct Interface {
     /// Name, at most 15 bytes.
     pub name: String,
+    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a name is asked
+    /// for.
+    pub alternative_names: Vec<String>,
     /// Index: the same for as long as the interface exists in this namespace, while the name may change.
     pub ifindex: u32,
     /// Switched on by the administrator.
@@ -99,7 +111,6 @@ impl Interface {
         features: Option<XdpFeatures>,
     ) -> Self {
         let ifindex = link.header.ifindex;
-        let on_this_link = addresses.iter().filter(|(index, _)| *index == ifindex);
         Self {
             ifindex,
             up: link.header.up(),
@@ -107,7 +118,7 @@ impl Interface {
             mtu: link.mtu,
             hardware_type: link.hardware_type,
             mac: link.mac,
-            addresses: on_this_link.map(|(_, address)| *address).collect(),
+            addresses: InterfaceAddress::of(ifindex, addresses),
             master: link.master,
             promiscuity: link.promiscuity,
             driver: ethtool.driver(&link.name),
@@ -116,6 +127,7 @@ impl Interface {
             numa_node: numa::numa_node(&link.name, ifindex, link.mac),
             xdp_programs: link.xdp_programs,
             xdp_features: features,
+            alternative_names: link.alternative_names,
             name: link.name,
         }
     }
@@ -141,7 +153,7 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     Ok(links.into_iter().map(assemble).collect())
 }
 
-/// The interface `name` of this network namespace.
+/// The interface `name` of this network namespace; an alternative name serves as well.
 ///
 /// ```
 /// let loopback = wirecap_sys::netdev::interface("lo").unwrap();
@@ -157,15 +169,6 @@ pub fn interface(name: &str) -> Result<Interface> {
     let addresses = link::addresses(&mut rtnetlink)?;
     let features = NetdevFamily::open()?.one(link.header.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
-}
-
-/// The receive queues of the interface `name`, where nothing else about it is wanted.
-///
-/// # Errors
-/// As [`interface`].
-pub fn queue_count(name: &str) -> Result<Queues> {
-    let link = link::link(&mut link::open()?, Selector::Name(name))?;
-    Ok(queues(&link, &Ethtool::open()?))
 }
 
 fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
@@ -243,7 +246,15 @@ pub struct InterfaceAddress {
 }
 
 impl InterfaceAddress {
-    fn is_ipv6_link_local(&self) -> bool {
+    /// Those of one link.
+    fn of(ifindex: u32, addresses: &[(u32, InterfaceAddress)]) -> Vec<Self> {
+        addresses.iter().filter(|(index, _)| *index == ifindex).map(|(_, address)| *address).collect()
+    }
+
+    /// Whether it is a link-local one of IPv6, which every interface gives itself: no sign that the host uses
+    /// the interface.
+    #[must_use]
+    pub fn is_ipv6_link_local(&self) -> bool {
         matches!(self.address, IpAddr::V6(address) if address.is_unicast_link_local())
     }
 }

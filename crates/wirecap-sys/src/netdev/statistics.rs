@@ -1,10 +1,8 @@
 //! The kernel's own counters of a link (`struct rtnl_link_stats64`, attribute IFLA_STATS64).
 
-use libc::IFLA_STATS64;
-
 use super::error::Result;
 use super::link::{self, Selector};
-use super::netlink::{Conversation, each_attribute, split_header};
+use super::reader;
 
 /// Declares the structure once: the fields in the order in which the kernel sends them.
 macro_rules! link_statistics {
@@ -27,7 +25,7 @@ macro_rules! link_statistics {
             }
 
             /// Reads the kernel's structure. One of an older kernel is shorter: what it lacks is zero.
-            fn parse(bytes: &[u8]) -> Self {
+            pub(super) fn parse(bytes: &[u8]) -> Self {
                 let mut words = bytes.chunks_exact(size_of::<u64>()).map(|word| {
                     u64::from_ne_bytes(word.try_into().expect("chunks_exact gives 8 bytes"))
                 });
@@ -97,7 +95,7 @@ impl LinkStatistics {
     /// [`Error::NoSuchInterface`](super::Error::NoSuchInterface) with suggestions, and the other errors of
     /// this module.
     pub fn of(name: &str) -> Result<Self> {
-        StatisticsReader::open()?.read(Selector::Name(name))
+        reader::statistics(&mut link::open()?, Selector::Name(name))
     }
 
     /// The counters of the interface with index `ifindex`, whatever it is called by now.
@@ -105,45 +103,7 @@ impl LinkStatistics {
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn of_index(ifindex: u32) -> Result<Self> {
-        StatisticsReader::open()?.read(Selector::Index(ifindex))
-    }
-}
-
-/// Reads counters again and again, always in the network namespace it was opened in.
-#[derive(Debug)]
-pub struct StatisticsReader {
-    rtnetlink: Conversation,
-}
-
-impl StatisticsReader {
-    /// Opens a socket in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`Error::System`](super::Error::System) when there is none to be had.
-    pub fn open() -> Result<Self> {
-        Ok(Self { rtnetlink: link::open()? })
-    }
-
-    /// The counters of the interface with index `ifindex`.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
-    pub fn of_index(&mut self, ifindex: u32) -> Result<LinkStatistics> {
-        self.read(Selector::Index(ifindex))
-    }
-
-    fn read(&mut self, selector: Selector<'_>) -> Result<LinkStatistics> {
-        const ACTION: &str = "reading the counters of an interface";
-        let message = link::raw_link(&mut self.rtnetlink, selector, 0)?;
-        let (_, attributes) = split_header::<16>(ACTION, &message.payload)?;
-        let mut statistics = LinkStatistics::default();
-        each_attribute(ACTION, attributes, |kind, value| {
-            if kind == IFLA_STATS64 {
-                statistics = LinkStatistics::parse(value);
-            }
-            Ok(())
-        })?;
-        Ok(statistics)
+        reader::statistics(&mut link::open()?, Selector::Index(ifindex))
     }
 }
 

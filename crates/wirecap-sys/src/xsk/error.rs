@@ -70,3 +70,13 @@ pub enum XskError {
         source: io::Error,
     },
 }
+
+impl XskError {
+    /// Whether the driver does not have the mode that was asked for.
+    pub fn is_unsupported(&self) -> bool {
+        // The kernel's own, which user space has no name for.
+        const ENOTSUPP: i32 = 524;
+        let XskError::Bind { source, .. } = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EOPNOTSUPP | ENOTSUPP))
+    }
+}

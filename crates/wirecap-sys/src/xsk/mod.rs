@@ -23,8 +23,7 @@ mod socket;
 mod transmitter;
 
 pub use error::XskError;
-pub use ring::{ConsumerRing, FillBatch, ProducerRing};
-pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, UmemShare};
+pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmitter::Transmitter;
 
 /// Entry of a receive or transmit ring.

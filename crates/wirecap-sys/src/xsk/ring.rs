@@ -216,11 +216,6 @@ impl<T: Copy> ProducerRing<T> {
     pub fn needs_wakeup(&self) -> bool {
         self.map.needs_wakeup()
     }
-
-    /// Entries the ring has.
-    pub fn entries(&self) -> u32 {
-        self.map.size.entries()
-    }
 }
 
 /// Entries on their way into a [`ProducerRing`].

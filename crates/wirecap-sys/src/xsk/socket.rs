@@ -9,25 +9,50 @@ use std::{
     time::{Duration, Instant},
 };
 
+use wirecap_core::Pool;
+
 use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
     ring::{ConsumerRing, ProducerRing},
 };
-use crate::memory::PacketMemory;
+use crate::memory::{PacketMemory, PoolClaim};
 
-/// Entries of each ring of a socket, powers of two. 0 leaves a receive or transmit ring out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Entries of the ring that a socket does not use. The kernel insists on it.
+const IDLE_ENTRIES: u32 = 64;
+
+/// How many entries each ring of a socket has. There are only sizes that the kernel takes.
+#[derive(Debug, Clone, Copy)]
 pub struct RingSizes {
-    /// Fill ring: cells that wait to be filled.
-    pub fill: u32,
-    /// Completion ring: cells that were sent.
-    pub completion: u32,
-    /// Receive ring.
-    pub rx: u32,
-    /// Transmit ring.
-    pub tx: u32,
+    fill: RingSize,
+    completion: RingSize,
+    rx: Option<RingSize>,
+    tx: Option<RingSize>,
+}
+
+impl RingSizes {
+    /// For a socket that receives: a fill and a receive ring of `entries` each.
+    ///
+    /// # Errors
+    /// [`XskError::RingSize`] unless it is a power of two.
+    pub fn receiving(entries: u32) -> Result<Self, XskError> {
+        let (used, idle) = (ring_size(entries)?, ring_size(IDLE_ENTRIES)?);
+        Ok(Self { fill: used, completion: idle, rx: Some(used), tx: None })
+    }
+
+    /// For a socket that sends: a transmit and a completion ring of `entries` each.
+    ///
+    /// # Errors
+    /// [`XskError::RingSize`] unless it is a power of two.
+    pub fn sending(entries: u32) -> Result<Self, XskError> {
+        let (used, idle) = (ring_size(entries)?, ring_size(IDLE_ENTRIES)?);
+        Ok(Self { fill: idle, completion: used, rx: None, tx: Some(used) })
+    }
+}
+
+fn ring_size(entries: u32) -> Result<RingSize, XskError> {
+    RingSize::new(entries).ok_or(XskError::RingSize(entries))
 }
 
 /// How the kernel moves packets between driver and cells.
@@ -41,11 +66,11 @@ pub enum BindMode {
 
 /// Where the UMEM of a socket comes from.
 #[derive(Debug, Clone, Copy)]
-pub enum UmemShare<'a> {
+pub enum Umem<'a> {
     /// The socket registers the packet memory. Sockets that share with it take over its mode.
-    Register,
-    /// The socket uses the registration of another one, which is bound already.
-    With(&'a Socket),
+    Register(&'a Arc<PacketMemory>),
+    /// The socket uses the registration of another one, which is bound already, and so its memory.
+    Share(&'a Socket),
 }
 
 /// What to open.
@@ -80,21 +105,24 @@ pub struct SocketStatistics {
 
 /// An AF_XDP socket with its rings.
 ///
-/// Create it, put cells into the fill ring, then [`Socket::bind`]: some drivers only look at the
-/// fill ring when the socket is bound.
+/// Create it, [`Socket::attach`] cells, then [`Socket::bind`]: some drivers only look at the fill ring when the
+/// socket is bound.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     config: SocketConfig,
-    registers: bool,
+    /// The socket whose registration this one uses; `None` once it is bound, or if it has its own.
+    shared: Option<OwnedFd>,
     /// Cells for the kernel to fill.
-    pub fill: ProducerRing<u64>,
+    pub(super) fill: ProducerRing<u64>,
     /// Cells the kernel has sent.
-    pub completion: ConsumerRing<u64>,
+    pub(super) completion: ConsumerRing<u64>,
     /// Packets received.
-    pub rx: Option<ConsumerRing<RingDescriptor>>,
+    pub(super) rx: Option<ConsumerRing<RingDescriptor>>,
     /// Packets to be sent.
-    pub tx: Option<ProducerRing<RingDescriptor>>,
+    pub(super) tx: Option<ProducerRing<RingDescriptor>>,
+    /// The pool whose cells the kernel is given; no other socket is.
+    pool: Option<PoolClaim>,
     /// Keeps the UMEM mapped as long as the socket is there.
     pub(super) memory: Arc<PacketMemory>,
 }
@@ -104,57 +132,82 @@ impl Socket {
     ///
     /// # Errors
     /// [`XskError`], each variant with the remedy.
-    pub fn create(
-        memory: &Arc<PacketMemory>,
-        config: SocketConfig,
-        share: UmemShare<'_>,
-    ) -> Result<Self, XskError> {
-        let size = |entries| RingSize::new(entries).ok_or(XskError::RingSize(entries));
+    pub fn create(config: SocketConfig, umem: Umem<'_>) -> Result<Self, XskError> {
         let rings = config.rings;
         let fd = open()?;
-        let registers = matches!(share, UmemShare::Register);
-        if registers {
-            register(&fd, memory, config)?;
-        }
+        let (memory, shared) = match umem {
+            Umem::Register(memory) => {
+                register(&fd, memory, config)?;
+                (memory, None)
+            }
+            Umem::Share(other) => {
+                let shared = other.fd.try_clone().map_err(set_up("sharing the packet memory"))?;
+                (&other.memory, Some(shared))
+            }
+        };
         let sizes = [
-            (abi::XDP_UMEM_FILL_RING, rings.fill, "the fill ring"),
-            (abi::XDP_UMEM_COMPLETION_RING, rings.completion, "the completion ring"),
+            (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
+            (abi::XDP_UMEM_COMPLETION_RING, Some(rings.completion), "the completion ring"),
             (abi::XDP_RX_RING, rings.rx, "the receive ring"),
             (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
         ];
-        for (option, entries, step) in sizes {
-            if entries > 0 {
-                size(entries)?;
-                set_option(&fd, option, &entries).map_err(|source| match source.raw_os_error() {
-                    Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
-                    _ => XskError::SetUp { step, source },
-                })?;
-            }
+        for (option, size, step) in sizes {
+            let Some(entries) = size.map(RingSize::entries) else { continue };
+            set_option(&fd, option, &entries).map_err(|source| match source.raw_os_error() {
+                Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
+                _ => XskError::SetUp { step, source },
+            })?;
         }
         let offsets: abi::MmapOffsets =
             get_option(&fd, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
-        let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, size(rings.fill)?);
-        let completion = ConsumerRing::map(
-            raw,
-            abi::XDP_UMEM_PGOFF_COMPLETION_RING,
-            offsets.completion,
-            size(rings.completion)?,
-        );
-        let rx = RingSize::new(rings.rx)
-            .map(|size| ConsumerRing::map(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
-        let tx = RingSize::new(rings.tx)
-            .map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
+        let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, rings.fill);
+        let completion =
+            ConsumerRing::map(raw, abi::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.completion, rings.completion);
+        let rx = rings.rx.map(|size| ConsumerRing::map(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
+        let tx = rings.tx.map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
         Ok(Self {
             fill: fill.map_err(&page)?,
             completion: completion.map_err(&page)?,
             rx: rx.transpose().map_err(&page)?,
             tx: tx.transpose().map_err(&page)?,
+            memory: Arc::clone(memory),
             fd,
             config,
-            registers,
-            memory: Arc::clone(memory),
+            shared,
+            pool: None,
         })
+    }
+
+    /// Gives the pool's free chunks to the kernel, as far as the fill ring has room, published at once. Returns
+    /// the number of cells.
+    ///
+    /// # Panics
+    /// Unless it is always the same pool, with cells of the socket's size, carved out of the socket's memory, and
+    /// no other socket has it: the kernel would write into cells that somebody reads.
+    pub fn attach(&mut self, pool: &mut Pool) -> u32 {
+        let claim = self.pool.get_or_insert_with(|| {
+            assert_eq!(pool.geometry().cell_bytes(), self.config.cell_bytes, "cells of another size");
+            self.memory.claim(pool).expect("a pool of this memory that no other socket has")
+        });
+        assert!(claim.is_of(pool), "a socket has one pool");
+        let mut batch = self.fill.batch();
+        let room = batch.room();
+        pool.attach(room, |cell| {
+            batch.push(cell);
+        })
+    }
+
+    /// Takes up to `max` filled cells, oldest first. Returns how many were taken.
+    #[inline]
+    pub fn receive(&mut self, max: u32, take: impl FnMut(RingDescriptor)) -> u32 {
+        self.rx.as_mut().map_or(0, |rx| rx.consume(max, take))
+    }
+
+    /// Filled cells that wait to be received.
+    #[inline]
+    pub fn filled(&self) -> u32 {
+        self.rx.as_ref().map_or(0, ConsumerRing::filled)
     }
 
     /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still
@@ -165,26 +218,29 @@ impl Socket {
     ///
     /// # Errors
     /// [`XskError::Busy`] after the patience, else [`XskError::Bind`].
-    pub fn bind(&self, mode: BindMode, share: UmemShare<'_>, patience: Duration) -> Result<(), XskError> {
+    pub fn bind(&mut self, mode: BindMode, patience: Duration) -> Result<(), XskError> {
         let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
         let mut address =
             abi::Address { family: libc::AF_XDP as u16, ifindex, queue_id, ..Default::default() };
-        match share {
-            UmemShare::Register => {
+        match &self.shared {
+            Some(other) => {
+                address.flags = abi::XDP_SHARED_UMEM;
+                address.shared_umem_fd = other.as_raw_fd() as u32;
+            }
+            None => {
                 address.flags = abi::XDP_USE_NEED_WAKEUP
                     | if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY }
                     | if multi_buffer { abi::XDP_USE_SG } else { 0 };
-            }
-            UmemShare::With(other) => {
-                address.flags = abi::XDP_SHARED_UMEM;
-                address.shared_umem_fd = other.fd.as_raw_fd() as u32;
             }
         }
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             let source = match bind(&self.fd, &address) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.shared = None;
+                    return Ok(());
+                }
                 Err(source) => source,
             };
             if source.raw_os_error() != Some(libc::EBUSY) {
@@ -260,16 +316,6 @@ impl Socket {
             Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) => Ok(()),
             _ => Err(error),
         }
-    }
-
-    /// Whether the socket registered the UMEM itself.
-    pub fn registers(&self) -> bool {
-        self.registers
-    }
-
-    /// The packet memory.
-    pub fn memory(&self) -> &Arc<PacketMemory> {
-        &self.memory
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError};
+use super::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, Umem, XskError};
 use crate::memory::PacketMemory;
 
 const CELL_BYTES: u32 = 4096;
@@ -30,7 +30,7 @@ impl Transmitter {
         let memory = PacketMemory::allocate(bytes)
             .map_err(|error| XskError::SetUp { step: "packet memory", source: io::Error::other(error) })?;
         let memory = Arc::new(memory);
-        let rings = RingSizes { fill: 64, completion: cells, rx: 0, tx: cells };
+        let rings = RingSizes::sending(cells)?;
         let config = SocketConfig {
             ifindex,
             queue_id,
@@ -41,8 +41,8 @@ impl Transmitter {
         };
         let mut last = None;
         for mode in [BindMode::ZeroCopy, BindMode::Copy] {
-            let socket = Socket::create(&memory, config, UmemShare::Register)?;
-            match socket.bind(mode, UmemShare::Register, BUSY_PATIENCE) {
+            let mut socket = Socket::create(config, Umem::Register(&memory))?;
+            match socket.bind(mode, BUSY_PATIENCE) {
                 Ok(()) => {
                     let free = (0..u64::from(cells)).map(|cell| cell * u64::from(CELL_BYTES)).collect();
                     return Ok(Self { socket, free, mode, sent: 0 });

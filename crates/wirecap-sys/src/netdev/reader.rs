@@ -1,0 +1,58 @@
+//! What changes about an interface, asked again and again.
+
+use super::error::Result;
+use super::ethtool::Ethtool;
+use super::link::{self, Selector};
+use super::netlink::{Conversation, each_attribute, split_header};
+use super::statistics::LinkStatistics;
+use super::{Queues, queues};
+
+/// Asks about interfaces of the network namespace it was opened in, whichever thread does so later.
+#[derive(Debug)]
+pub struct LinkReader {
+    rtnetlink: Conversation,
+    ethtool: Ethtool,
+}
+
+impl LinkReader {
+    /// Opens its sockets in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::System`](super::Error::System) when there are none to be had.
+    pub fn open() -> Result<Self> {
+        Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()? })
+    }
+
+    /// The counters of the interface with index `ifindex`, whatever it is called by now.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn statistics(&mut self, ifindex: u32) -> Result<LinkStatistics> {
+        statistics(&mut self.rtnetlink, Selector::Index(ifindex))
+    }
+
+    /// The receive queues that it has now.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn queues(&mut self, ifindex: u32) -> Result<Queues> {
+        // The driver has to be asked by name, which may have changed.
+        let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
+        Ok(queues(&link, &self.ethtool))
+    }
+}
+
+/// The counters of one interface.
+pub(super) fn statistics(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Result<LinkStatistics> {
+    const ACTION: &str = "reading the counters of an interface";
+    let message = link::raw_link(rtnetlink, selector, 0)?;
+    let (_, attributes) = split_header::<16>(ACTION, &message.payload)?;
+    let mut statistics = LinkStatistics::default();
+    each_attribute(ACTION, attributes, |kind, value| {
+        if kind == libc::IFLA_STATS64 {
+            statistics = LinkStatistics::parse(value);
+        }
+        Ok(())
+    })?;
+    Ok(statistics)
+}

@@ -1,0 +1,215 @@
+//! libpcap, loaded at run time.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr::NonNull;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::error::Error;
+use super::insn::Insn;
+use super::judge::Judge;
+
+/// Debian's name of the library, then upstream's.
+const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
+/// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is refused, everything else compiles as usual.
+const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
+
+/// `struct bpf_program`: a length and instructions that libpcap owns until `pcap_freecode`.
+#[repr(C)]
+struct BpfProgram {
+    len: c_uint,
+    insns: *mut Insn,
+}
+
+const _: () = assert!(core::mem::offset_of!(BpfProgram, insns) == size_of::<usize>());
+
+type Handle = *mut c_void;
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> Handle;
+type Close = unsafe extern "C" fn(Handle);
+type Compile = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
+type GetError = unsafe extern "C" fn(Handle) -> *const c_char;
+type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
+type LibVersion = unsafe extern "C" fn() -> *const c_char;
+pub(super) type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
+pub(super) type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
+
+/// The functions of a loaded libpcap. It stays loaded until the process ends.
+#[derive(Debug)]
+pub struct Library {
+    open_dead: OpenDead,
+    close: Close,
+    compile: Compile,
+    get_error: GetError,
+    free_code: FreeCode,
+    lib_version: LibVersion,
+    validate: Validate,
+    filter: Filter,
+    /// The compiler kept its state in globals before libpcap 1.8.
+    compiling: Mutex<()>,
+}
+
+/// The libpcap of this machine; loaded by the first call, which may take a few milliseconds.
+///
+/// # Errors
+/// [`Error::Missing`], [`Error::NoSymbol`]; the same again at every call.
+pub fn library() -> Result<&'static Library, Error> {
+    static LIBRARY: OnceLock<Result<Library, Error>> = OnceLock::new();
+    LIBRARY.get_or_init(|| Library::load(&NAMES)).as_ref().map_err(Clone::clone)
+}
+
+impl Library {
+    fn load(names: &[&CStr]) -> Result<Self, Error> {
+        let shared = SharedObject::open(names)?;
+        // SAFETY: the types are those of the functions' declarations in <pcap/pcap.h> and <pcap/bpf.h>, unchanged
+        // since libpcap 0.8.
+        unsafe {
+            Ok(Self {
+                open_dead: shared.function(c"pcap_open_dead", "pcap_open_dead")?,
+                close: shared.function(c"pcap_close", "pcap_close")?,
+                compile: shared.function(c"pcap_compile", "pcap_compile")?,
+                get_error: shared.function(c"pcap_geterr", "pcap_geterr")?,
+                free_code: shared.function(c"pcap_freecode", "pcap_freecode")?,
+                lib_version: shared.function(c"pcap_lib_version", "pcap_lib_version")?,
+                validate: shared.function(c"bpf_validate", "bpf_validate")?,
+                filter: shared.function(c"bpf_filter", "bpf_filter")?,
+                compiling: Mutex::new(()),
+            })
+        }
+    }
+
+    /// The library's own line about itself: `libpcap version 1.10.3 (with TPACKET_V3)`.
+    pub fn version(&self) -> String {
+        // SAFETY: it takes nothing and returns a constant or process-wide C string.
+        unsafe { text((self.lib_version)()) }
+    }
+
+    /// Compiles a filter expression for packets of a link type (a `DLT_` number), optimised. What is let through
+    /// returns `snaplen`.
+    ///
+    /// One compilation at a time in the process. Host names in the expression are looked up, which may take
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] with libpcap's words, [`Error::SnapshotLength`], [`Error::NoHandle`].
+    pub fn compile(&self, expression: &CStr, link_type: i32, snaplen: u32) -> Result<Vec<Insn>, Error> {
+        let snapshot = c_int::try_from(snaplen).ok().filter(|&length| length > 0);
+        let snapshot = snapshot.ok_or(Error::SnapshotLength { snaplen })?;
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: no pointers go in; the handle that comes back is closed by the value that holds it.
+        let handle = NonNull::new(unsafe { (self.open_dead)(link_type, snapshot) });
+        let handle = DeadHandle { library: self, handle: handle.ok_or(Error::NoHandle { link_type })? };
+        handle.compile(expression)
+    }
+
+    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, it does not know
+    /// one, or a jump goes backward.
+    pub fn judge<'a>(&self, insns: &'a [Insn]) -> Option<Judge<'a>> {
+        Judge::new(self.validate, self.filter, insns)
+    }
+}
+
+/// A handle of `pcap_open_dead`, closed on drop.
+struct DeadHandle<'a> {
+    library: &'a Library,
+    handle: NonNull<c_void>,
+}
+
+impl DeadHandle<'_> {
+    fn compile(&self, expression: &CStr) -> Result<Vec<Insn>, Error> {
+        let mut program = BpfProgram { len: 0, insns: std::ptr::null_mut() };
+        let handle = self.handle.as_ptr();
+        // SAFETY: the handle is open, `program` is ours to fill, the text is zero-terminated and only read, and
+        // we hold the lock on the compiler.
+        if unsafe { (self.library.compile)(handle, &mut program, expression.as_ptr(), 1, NETMASK_UNKNOWN) }
+            < 0
+        {
+            // SAFETY: the handle is open; the message is its own, and is copied before the handle is closed.
+            return Err(Error::Expression { message: unsafe { text((self.library.get_error)(handle)) } });
+        }
+        let insns = if program.insns.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: on success libpcap leaves `len` initialised instructions there, which are ours until freed.
+            unsafe { std::slice::from_raw_parts(program.insns, program.len as usize) }.to_vec()
+        };
+        // SAFETY: the program is what `compile` filled, freed once; nothing refers to it any more.
+        unsafe { (self.library.free_code)(&mut program) };
+        Ok(insns)
+    }
+}
+
+impl Drop for DeadHandle<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `pcap_open_dead` and is closed once.
+        unsafe { (self.library.close)(self.handle.as_ptr()) };
+    }
+}
+
+/// What dlopen gave; never closed, so that functions taken from it stay callable.
+struct SharedObject(NonNull<c_void>);
+
+impl SharedObject {
+    fn open(names: &[&CStr]) -> Result<Self, Error> {
+        let mut reasons = Vec::new();
+        for name in names {
+            // SAFETY: the name is zero-terminated. libpcap has no constructors that depend on us.
+            match NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }) {
+                Some(object) => return Ok(Self(object)),
+                // SAFETY: dlerror's message is this thread's own until its next call, and is copied.
+                None => reasons.push(unsafe { text(libc::dlerror()) }),
+            }
+        }
+        Err(Error::Missing { reason: reasons.join("; ") })
+    }
+
+    /// The function of this name.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to exactly this C function.
+    unsafe fn function<F: Copy>(&self, name: &CStr, symbol: &'static str) -> Result<F, Error> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // SAFETY: the object is open and the name zero-terminated.
+        let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) });
+        let address = address.ok_or(Error::NoSymbol { symbol })?;
+        // SAFETY: a function pointer is as wide as `address`, not null, and of the right type by our contract.
+        Ok(unsafe { std::mem::transmute_copy(&address) })
+    }
+}
+
+/// A copy of a C string.
+///
+/// # Safety
+/// The pointer is null or points to a zero-terminated string that nobody changes meanwhile.
+unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return "no reason given".into();
+    }
+    // SAFETY: not null, and our caller vouches for the rest.
+    let copy: CString = unsafe { CStr::from_ptr(pointer) }.to_owned();
+    copy.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named_with_its_package() {
+        let error = Library::load(&[c"libpcap-that-is-not-there.so.9"]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("libpcap-that-is-not-there.so.9") && text.contains("libpcap0.8t64"), "{text}");
+    }
+
+    #[test]
+    fn a_library_that_is_not_libpcap_is_told_apart() {
+        let error = Library::load(&[c"libc.so.6"]).unwrap_err();
+        assert_eq!(error, Error::NoSymbol { symbol: "pcap_open_dead" });
+    }
+
+    #[test]
+    fn snapshot_lengths_out_of_range_are_refused_before_libpcap_sees_them() {
+        let library = library().expect("these tests need libpcap");
+        for snaplen in [0, 1 << 31, u32::MAX] {
+            assert_eq!(library.compile(c"ip", 1, snaplen), Err(Error::SnapshotLength { snaplen }));
+        }
+    }
+}

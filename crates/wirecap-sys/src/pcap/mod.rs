@@ -1,0 +1,19 @@
+//! The edge to the real libpcap: its filter compiler, and its interpreter as the judge of ours.
+//!
+//! ```text
+//!   library() ──dlopen, once──► Library ──compile(expression)──► Vec<Insn>
+//!                                  └─────judge(&[Insn])────────► Judge ──run(packet)──► what bpf_filter says
+//! ```
+//!
+//! **The rule that holds here:** libpcap is loaded when it is first asked for, never linked. A program that
+//! needs no filter starts on a machine that does not have it.
+
+mod error;
+mod insn;
+mod judge;
+mod library;
+
+pub use error::Error;
+pub use insn::Insn;
+pub use judge::Judge;
+pub use library::{Library, library};
