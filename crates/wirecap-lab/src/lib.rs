@@ -24,6 +24,7 @@
 //! left.command("ping").args(["-c", "1", "192.0.2.1"]).status()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod error;
 mod namespace;

@@ -7,8 +7,10 @@ use std::io::{self, Write};
 
 /// Names a file that gets one line per skipped test.
 const SKIP_LOG: &str = "WIRECAP_SKIP_LOG";
-/// If set, skipping fails the test.
+/// If set and not empty, skipping fails the test.
 const NO_SKIP: &str = "WIRECAP_NO_SKIP";
+/// If "true", too: continuous integration says so of itself.
+const CI: &str = "CI";
 
 /// Whether this process is root.
 pub fn is_root() -> bool {
@@ -21,7 +23,7 @@ pub fn is_root() -> bool {
 /// appended to the file named by the environment variable `WIRECAP_SKIP_LOG`.
 ///
 /// # Panics
-/// Without root if the environment variable `WIRECAP_NO_SKIP` is set, as it is where the privilege is there.
+/// Without root if the environment variable `WIRECAP_NO_SKIP` is set or `CI` is `true`: where the privilege is there.
 ///
 /// ```
 /// fn a_test() {
@@ -32,12 +34,24 @@ pub fn is_root() -> bool {
 /// ```
 #[must_use = "without root the test has to return"]
 pub fn require_root(test_name: &str) -> bool {
-    is_root() || {
-        let forbidden = env::var_os(NO_SKIP).is_some();
-        assert!(!forbidden, "{test_name} needs root, and {NO_SKIP} forbids skipping it; run it with sudo");
+    let forbidden = skipping_is_forbidden(env::var_os(NO_SKIP), env::var_os(CI));
+    may_run(test_name, is_root(), forbidden) || {
         skip(test_name, "needs root; run it with sudo");
         false
     }
+}
+
+fn skipping_is_forbidden(no_skip: Option<OsString>, ci: Option<OsString>) -> bool {
+    no_skip.is_some_and(|value| !value.is_empty()) || ci.is_some_and(|value| value == "true")
+}
+
+/// Whether a test that needs root runs; `false` is to skip it.
+fn may_run(test_name: &str, is_root: bool, skipping_is_forbidden: bool) -> bool {
+    assert!(
+        is_root || !skipping_is_forbidden,
+        "{test_name} needs root, and {NO_SKIP} or {CI} forbids skipping it; run it with sudo"
+    );
+    is_root
 }
 
 /// Says that a test is skipped for another reason than privilege: an input that not everybody has, for instance. Loud
@@ -63,6 +77,25 @@ fn write_skip(test_name: &str, reason: &str, log: Option<OsString>, mut loud: im
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_runs_as_root_and_is_skipped_otherwise() {
+        assert!(may_run("a", true, true) && may_run("a", true, false));
+        assert!(!may_run("a", false, false));
+    }
+
+    #[test]
+    fn skipping_is_forbidden_where_the_privilege_is_there() {
+        let set = |value: &str| Some(OsString::from(value));
+        assert!(skipping_is_forbidden(set("1"), None) && skipping_is_forbidden(None, set("true")));
+        assert!(!skipping_is_forbidden(None, None) && !skipping_is_forbidden(set(""), set("false")));
+    }
+
+    #[test]
+    #[should_panic(expected = "a needs root, and WIRECAP_NO_SKIP or CI forbids skipping it")]
+    fn a_skip_that_is_forbidden_is_a_failure() {
+        may_run("a", false, true);
+    }
 
     #[test]
     fn each_skip_is_a_line_in_the_log() {

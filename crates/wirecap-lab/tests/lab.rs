@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::unistd::{Uid, setresuid};
 use wirecap_lab::{Error, Namespace, VethOptions, VethPair, require_root, sweep};
 
 #[test]
@@ -155,6 +156,36 @@ fn what_the_dead_leave_is_swept() {
     let outcome = (there(&stale), there(&foreign), there(living.name()));
     assert!(Command::new("ip").args(["netns", "del", &foreign]).status().unwrap().success());
     assert_eq!(outcome, (false, true, true));
+}
+
+/// Set for the process without privilege: the test below, run again.
+const NOBODY: &str = "WIRECAP_LAB_TEST_NOBODY";
+const NOBODY_ID: u32 = 65_534;
+
+#[test]
+fn without_root_a_test_is_skipped_loudly_or_fails() {
+    if std::env::var_os(NOBODY).is_some() {
+        // Whoever is not root stays who he is.
+        let _ = setresuid(Uid::from_raw(NOBODY_ID), Uid::from_raw(NOBODY_ID), Uid::from_raw(NOBODY_ID));
+        assert!(!require_root("the_child"));
+        return;
+    }
+    let child = |variable: Option<(&str, &str)>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "without_root_a_test_is_skipped_loudly_or_fails"]).env(NOBODY, "1");
+        for name in ["WIRECAP_NO_SKIP", "WIRECAP_SKIP_LOG", "CI"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variable).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    let (passed, said) = child(None);
+    assert!(passed && said.contains("SKIPPED: the_child: needs root"), "{said}");
+    for forbidding in [("WIRECAP_NO_SKIP", "1"), ("CI", "true")] {
+        let (passed, said) = child(Some(forbidding));
+        assert!(!passed && said.contains("the_child needs root, and"), "{forbidding:?}: {said}");
+    }
 }
 
 /// Receive and transmit queues in use.

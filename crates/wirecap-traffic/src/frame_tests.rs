@@ -22,7 +22,7 @@ fn slow_checksum(parts: &[&[u8]]) -> u16 {
     let mut sum: u32 = 0;
     for part in parts {
         for pair in part.chunks(2) {
-            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum += (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0));
             sum = (sum & 0xffff) + (sum >> 16);
         }
     }

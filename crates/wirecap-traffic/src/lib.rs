@@ -12,6 +12,7 @@
 //! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a receiver can say
 //! which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is reported together with
 //! what the interface really took ([`Sent`]).
+#![forbid(unsafe_code)]
 
 mod anchor;
 mod error;

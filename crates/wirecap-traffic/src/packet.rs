@@ -11,15 +11,15 @@
 //! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than a page,
 //! damaged, from a trace.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::libc;
-use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SetSockOpt, SockFlag, SockType, bind};
-use nix::{setsockopt_impl, sockopt_impl};
+use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, bind};
+use wirecap_sys::netdev::bypass_queueing;
 
 use crate::error::Error;
 use crate::link_counters::LinkCounters;
@@ -36,15 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_micros(50);
 /// How long to wait for the interface's counters to reach what was sent.
 const SETTLE: Duration = Duration::from_secs(2);
-
-sockopt_impl!(
-    /// Frames go to the driver without a queueing discipline.
-    QdiscBypass,
-    SetOnly,
-    libc::SOL_PACKET,
-    libc::PACKET_QDISC_BYPASS,
-    bool
-);
 
 /// Which way frames take to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,12 +64,13 @@ impl PacketSender {
     /// [`Error::NoInterface`]; [`Error::Socket`] without CAP_NET_RAW; [`Error::Counters`].
     pub fn open(ifindex: u32, path: SendPath) -> Result<Self, Error> {
         let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
-        let failed = |errno: Errno| Error::Socket { interface: interface.clone(), cause: errno.into() };
+        let refused = |cause: io::Error| Error::Socket { interface: interface.clone(), cause };
+        let failed = |errno: Errno| refused(errno.into());
         // No protocol: the socket receives nothing, which would cost memory and time for each frame.
         let flags = SockFlag::SOCK_CLOEXEC;
         let socket = socket::socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(failed)?;
         if path == SendPath::Direct {
-            QdiscBypass.set(&socket, &true).map_err(failed)?;
+            bypass_queueing(socket.as_fd()).map_err(refused)?;
         }
         let address = link_address(ifindex).map_err(failed)?.ok_or(Error::NoInterface { ifindex })?;
         bind(socket.as_raw_fd(), &address).map_err(failed)?;

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use wirecap_core::Lost;
-use wirecap_sys::memory::Pages;
+use wirecap_sys::memory::PacketMemory;
 
 use crate::{
-    capture::{LinkCounters, OpenPort},
+    capture::OpenPort,
     engine::Shared,
+    port::{link::LinkWatch, program::ProgramCounts, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
 };
 
@@ -15,13 +16,14 @@ use crate::{
 pub(crate) struct Books<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) ports: &'a mut [OpenPort],
+    pub(crate) ring_entries: u32,
     pub(crate) worker_cores: &'a [Option<usize>],
     /// The capture has ended: what no worker took is lost.
     pub(crate) closed: bool,
 }
 
 impl Books<'_> {
-    pub(crate) fn report(mut self, seconds: f64, pages: Pages) -> Report {
+    pub(crate) fn report(mut self, seconds: f64, memory: &PacketMemory) -> Report {
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
@@ -36,11 +38,16 @@ impl Books<'_> {
             bytes: state.bytes.load(Ordering::Relaxed),
             offloaded_in: state.offloaded_in.load(Ordering::Relaxed),
             offloaded_out,
-            core,
+            core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
         let workers = workers.collect();
         let cells_bytes = self.shared.geometry.pool_bytes() * self.shared.queues.len() as u64;
-        let memory = MemoryReport { cells_bytes, pages: pages.as_str().into() };
+        let memory = MemoryReport {
+            cells_bytes,
+            pages: memory.pages().as_str().into(),
+            fallbacks: memory.fallbacks().to_vec(),
+            ring_entries: self.ring_entries,
+        };
         Report { seconds, ports, workers, memory }
     }
 
@@ -91,7 +98,13 @@ impl Books<'_> {
     }
 }
 
-fn port_report(port: &mut OpenPort, queues: Vec<QueueReport>) -> PortReport {
+fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>) -> PortReport {
+    let captured = queues.len() as u32;
+    queues.extend(
+        port.xdp.iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
+    );
+    let now = port.link.as_mut().and_then(LinkWatch::uncaptured);
+    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter().collect();
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -99,7 +112,41 @@ fn port_report(port: &mut OpenPort, queues: Vec<QueueReport>) -> PortReport {
         multi_buffer: port.multi_buffer,
         numa_node: port.numa_node,
         removed: port.removed,
-        dropped_before_xdp: port.link.as_mut().map_or(0, LinkCounters::dropped),
+        dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
+        warnings,
         queues,
     }
+}
+
+/// A queue without a socket: the program leaves all its packets to the host.
+fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
+    let ProgramCounts { seen, filtered, passed, too_long } = counts;
+    let mut report = QueueReport {
+        queue: queue.try_into().unwrap_or(u16::MAX),
+        mode: QueueMode::Host,
+        seen,
+        filtered,
+        passed,
+        delivered: 0,
+        lost: Lost { too_long, ..Lost::default() },
+        unexplained: 0,
+        pool_used_percent: 0.0,
+        refused: 0,
+        fill_ring_empty: 0,
+        foreign: 0,
+    };
+    report.unexplained = report.account().unexplained();
+    report
+}
+
+fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {
+    let which = if now - captured == 1 {
+        format!("queue {captured}")
+    } else {
+        format!("queues {captured}-{}", now - 1)
+    };
+    format!(
+        "{port} has {now} receive queues by now, of which {captured} are captured: packets of {which} go to the host; \
+         start the capture anew to have them, or take the queues away (ethtool -L)"
+    )
 }

@@ -20,7 +20,7 @@ use crate::{
     engine::wait::Wait,
     port::{
         PortSpec,
-        source::{self, Source},
+        source::Source,
         xdp::{Modes, XdpOptions},
     },
 };
@@ -196,15 +196,16 @@ impl Builder {
         self.check_threads(queues)?;
 
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * queues as u64)?);
-        let mut pools = source::carve(&memory, geometry, &sources)?;
+        let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
+        let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
         let options = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
-        let changes = netdev::changes().ok();
+        let watched = sources.iter().any(Source::is_interface);
+        let changes = watched.then(netdev::changes).transpose()?;
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
-        for source in &sources {
-            let port_pools: Vec<_> = pools.drain(..source.rings.len()).collect();
-            let (port, queues) = source.open(port_pools, &memory, options, &opened)?;
+        for (source, pools) in sources.iter().zip(pools) {
+            let (port, queues) = source.open(pools, &memory, options, &opened)?;
             open_ports.push(port);
             opened.push(queues);
         }

@@ -20,15 +20,14 @@ use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode,
 use wirecap_sys::{
     cpu,
     memory::PacketMemory,
-    netdev::{self, LinkChanges, LinkEvent, LinkStatistics, StatisticsReader},
+    netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
 };
 
 use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::source::OpenQueue,
-    port::xdp::XdpPort,
+    port::{link::LinkWatch, source::OpenQueue, xdp::XdpPort},
     report::{QueueMode, Report},
 };
 
@@ -43,41 +42,13 @@ pub(crate) struct OpenPort {
     pub(crate) ifindex: Option<u32>,
     pub(crate) driver: String,
     pub(crate) numa_node: Option<u32>,
-    /// What the interface itself counts.
-    pub(crate) link: Option<LinkCounters>,
+    /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
+    pub(crate) link: Option<LinkWatch>,
     pub(crate) mode: QueueMode,
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
     pub(crate) xdp: Option<XdpPort>,
     pub(crate) removed: bool,
-}
-
-/// Counters of an interface since its port was opened.
-#[derive(Debug)]
-pub(crate) struct LinkCounters {
-    /// Of the network namespace the port was opened in, wherever the report is made.
-    reader: StatisticsReader,
-    ifindex: u32,
-    before: LinkStatistics,
-    /// The last count, for when the interface is gone.
-    dropped: u64,
-}
-
-impl LinkCounters {
-    pub(crate) fn open(ifindex: u32) -> Option<Self> {
-        let mut reader = StatisticsReader::open().ok()?;
-        let before = reader.of_index(ifindex).ok()?;
-        Some(Self { reader, ifindex, before, dropped: 0 })
-    }
-
-    /// Packets the NIC or its driver had no room for.
-    pub(crate) fn dropped(&mut self) -> u64 {
-        if let Ok(now) = self.reader.of_index(self.ifindex) {
-            let since = now.since(&self.before);
-            self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
-        }
-        self.dropped
-    }
 }
 
 /// What the builder has opened.
@@ -101,6 +72,13 @@ pub enum PortEvent {
     Up(String),
     /// The interface was deleted; what had been captured is kept.
     Removed(String),
+    /// Receive queues were added (`ethtool -L`). They are not captured: their packets go to the host.
+    QueuesAdded {
+        /// The interface.
+        port: String,
+        /// Receive queues it has now.
+        queues: u32,
+    },
 }
 
 /// A running capture. Dropping it ends it and gives the interfaces back.
@@ -109,6 +87,7 @@ pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
     memory: Arc<PacketMemory>,
+    ring_entries: u32,
     workers: Vec<Worker>,
     worker_cores: Vec<Option<usize>>,
     threads: Vec<JoinHandle<()>>,
@@ -175,13 +154,13 @@ impl Capture {
         // Room for all full chunks of the queues a capture thread serves, each with a lead, and for
         // what it hands over in part: see the rule in `capture_thread`.
         let served = queue_count.div_ceil(threads.max(1));
-        let lane_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
+        let queue_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
         let mut producers: Vec<Vec<CaptureProducer>> = (0..threads).map(|_| Vec::new()).collect();
         let mut consumers: Vec<Vec<CaptureConsumer>> = (0..workers).map(|_| Vec::new()).collect();
         let mut gauges = vec![Vec::new(); workers];
         for thread in &mut producers {
             for worker in 0..workers {
-                let (producer, consumer) = capture_queue(lane_room);
+                let (producer, consumer) = capture_queue(queue_room);
                 gauges[worker].push(producer.gauge());
                 consumers[worker].push(consumer);
                 thread.push(producer);
@@ -221,6 +200,7 @@ impl Capture {
         let mut capture = Self {
             ports: Arc::new(Mutex::new(parts.ports)),
             memory: parts.memory,
+            ring_entries: parts.ring_entries,
             workers,
             worker_cores,
             threads: Vec::new(),
@@ -252,9 +232,9 @@ impl Capture {
 
     /// What happened to the ports since the last call.
     pub fn events(&mut self) -> Vec<PortEvent> {
-        let Some(changes) = &mut self.changes else { return Vec::new() };
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut events = Vec::new();
+        let mut events = queues_added(&mut ports);
+        let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {
                 LinkEvent::Removed { ifindex, .. } => remove(&mut ports, ifindex, &mut events),
@@ -310,9 +290,14 @@ impl Capture {
 
     fn report_with(&self, closed: bool) -> Report {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let books =
-            Books { shared: &self.shared, ports: &mut ports, worker_cores: &self.worker_cores, closed };
-        books.report(self.started.elapsed().as_secs_f64(), self.memory.pages())
+        let books = Books {
+            shared: &self.shared,
+            ports: &mut ports,
+            ring_entries: self.ring_entries,
+            worker_cores: &self.worker_cores,
+            closed,
+        };
+        books.report(self.started.elapsed().as_secs_f64(), &self.memory)
     }
 }
 
@@ -321,6 +306,14 @@ impl Drop for Capture {
         self.end();
         self.shared.queues.iter().for_each(Queue::close);
     }
+}
+
+fn queues_added(ports: &mut [OpenPort]) -> Vec<PortEvent> {
+    let added = ports.iter_mut().filter_map(|port| {
+        let queues = port.link.as_mut()?.added()?;
+        Some(PortEvent::QueuesAdded { port: port.name.clone(), queues })
+    });
+    added.collect()
 }
 
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {

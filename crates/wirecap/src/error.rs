@@ -81,7 +81,7 @@ pub enum Error {
     UsedByHost {
         /// Its name.
         name: String,
-        /// Its address, or the bridge or bond it belongs to.
+        /// Its address, the bridge or bond it belongs to, or what else is on top of it and in use.
         reason: String,
     },
     /// Another XDP program is attached to the interface.

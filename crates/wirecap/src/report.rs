@@ -16,6 +16,8 @@ pub enum QueueMode {
     Generic,
     /// No NIC: the `null` port.
     Memory,
+    /// Not captured, since it was added after the start: all its packets are the host's.
+    Host,
 }
 
 impl QueueMode {
@@ -34,6 +36,7 @@ impl QueueMode {
             QueueMode::Copy => "copy",
             QueueMode::Generic => "generic",
             QueueMode::Memory => "memory",
+            QueueMode::Host => "host",
         }
     }
 
@@ -44,6 +47,7 @@ impl QueueMode {
             QueueMode::Copy => "native XDP, copy: the kernel copies each packet into its cell",
             QueueMode::Generic => "generic XDP, copy: works with every driver, slowly",
             QueueMode::Memory => "memory only",
+            QueueMode::Host => "not captured: its packets go to the host",
         }
     }
 }
@@ -85,7 +89,8 @@ pub struct PortReport {
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Why a better mode than the one in use was not taken, a line for each.
+    /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
+    /// instance.
     pub fallbacks: Vec<String>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
@@ -95,7 +100,10 @@ pub struct PortReport {
     pub removed: bool,
     /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say.
     pub dropped_before_xdp: u64,
-    /// Its receive queues.
+    /// What the user should know of, a line for each: receive queues that are not captured, for instance.
+    pub warnings: Vec<String>,
+    /// Its receive queues: those that are captured, then those with packets that were added after the start
+    /// ([`QueueMode::Host`]).
     pub queues: Vec<QueueReport>,
 }
 
@@ -121,6 +129,10 @@ pub struct MemoryReport {
     pub cells_bytes: u64,
     /// Which pages it is on, in words.
     pub pages: String,
+    /// What was wanted of it and could not be had, and why, a line for each.
+    pub fallbacks: Vec<String>,
+    /// Entries of each ring: cells of a queue that the kernel can have at once.
+    pub ring_entries: u32,
 }
 
 /// Everything there is to say about a capture.

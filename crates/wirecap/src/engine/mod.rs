@@ -25,7 +25,7 @@ pub(crate) mod worker;
 use std::{
     os::fd::OwnedFd,
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::Thread,
@@ -47,7 +47,10 @@ pub(crate) struct WorkerState {
     pub(crate) gone: AtomicBool,
     /// Push: the worker dozes and wants to be woken.
     dozing: AtomicBool,
-    thread: OnceLock<Thread>,
+    /// The thread that dozed last: a worker may be moved to another between two calls.
+    thread: Mutex<Option<Thread>>,
+    /// It could not be bound to its core.
+    pub(crate) unbound: AtomicBool,
     /// Packets given to this worker, by queue.
     pub(crate) delivered: Box<[AtomicU64]>,
 }
@@ -59,7 +62,7 @@ impl WorkerState {
 
     /// Sleeps until [`WorkerState::wake`], at most `limit`, unless `ready` says there is something.
     pub(crate) fn doze(&self, limit: Duration, ready: impl FnOnce() -> bool) {
-        self.thread.get_or_init(std::thread::current);
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
         self.dozing.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`: either we see what was pushed, or the pusher sees that we
         // doze.
@@ -74,7 +77,7 @@ impl WorkerState {
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.dozing.load(Ordering::Relaxed) {
-            if let Some(thread) = self.thread.get() {
+            if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
                 thread.unpark();
             }
         }
@@ -188,5 +191,29 @@ impl Shared {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{thread, time::Instant};
+
+    #[test]
+    fn a_worker_that_was_moved_to_another_thread_is_woken_there() {
+        let state = WorkerState::new(1);
+        state.doze(Duration::from_millis(1), || false);
+        thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| {
+                let begun = Instant::now();
+                state.doze(Duration::from_secs(60), || false);
+                begun.elapsed()
+            });
+            while !elsewhere.is_finished() {
+                state.wake();
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(elsewhere.join().unwrap() < Duration::from_secs(30));
+        });
     }
 }

@@ -125,8 +125,9 @@ impl Worker {
         self.started = true;
         cpu::precise_sleeps();
         if let Some(core) = self.core {
-            // The builder has checked that the core can be used.
-            let _ = cpu::pin_to_core(core);
+            // The builder has found that the core can be used, but that may have changed.
+            let unbound = cpu::pin_to_core(core).is_err();
+            self.shared.workers[self.index].unbound.store(unbound, Ordering::Relaxed);
         }
     }
 

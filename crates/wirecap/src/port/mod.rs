@@ -17,6 +17,7 @@
 //! Rule: the packet path is generic over the trait; which port it is, is decided once per batch.
 
 pub mod fault;
+pub(crate) mod link;
 pub mod null;
 mod preflight;
 pub(crate) mod program;
@@ -120,7 +121,7 @@ pub enum PortSpec {
     Xdp {
         /// Name of the interface.
         name: String,
-        /// Take it even if it has an IP address.
+        /// Take it even if it, or a VLAN, macvlan, bridge or bond on top of it, has an IP address or is in use.
         force: bool,
     },
     /// Memory only.

@@ -1,8 +1,8 @@
 //! The XDP program of a port, put together at run time.
 //!
 //! ```text
-//!   packet ──► counters[rx_queue].seen += 1
-//!              longer than a cell holds, and not split? ──► too_long += 1, drop
+//!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
+//!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
 //! ```
 //!
@@ -41,19 +41,24 @@ pub(crate) struct ProgramCounts {
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
     pub(crate) program: Program,
+    /// One entry for each queue the NIC can have, and one for all others.
     counters: Map,
     sockets: Map,
+    /// Queues 0 to `captured` - 1 have sockets.
+    captured: u32,
+    queues: u32,
 }
 
 impl CaptureProgram {
-    /// Loads the program for a port with `queues` receive queues. With `longest_frame` in bytes,
-    /// longer frames are counted and dropped; without, frames may come in several buffers.
-    pub(crate) fn load(queues: u32, longest_frame: Option<u32>) -> Result<Self, Error> {
+    /// Loads the program for a port that can have `queues` receive queues, of which the first `captured` get
+    /// sockets. With `longest_frame` in bytes, longer frames are counted and dropped; without, frames may come
+    /// in several buffers.
+    pub(crate) fn load(queues: u32, captured: u32, longest_frame: Option<u32>) -> Result<Self, Error> {
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
             value_size: COUNTERS_BYTES,
-            max_entries: queues,
+            max_entries: queues + 1,
             name: "wirecap_counts",
         })?;
         let sockets = Map::create(&MapSpec {
@@ -63,17 +68,23 @@ impl CaptureProgram {
             max_entries: queues,
             name: "wirecap_socks",
         })?;
-        let insns = assemble(&counters, &sockets, longest_frame)?;
+        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame })?;
         let spec = ProgramSpec {
             frags: longest_frame.is_none(),
             ..ProgramSpec::new(ProgramKind::Xdp, "wirecap", &insns)
         };
-        Ok(Self { program: Program::load(&spec)?, counters, sockets })
+        Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
     }
 
     /// From now on packets of the queue go to this socket.
     pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
         self.sockets.set_socket(queue, socket)
+    }
+
+    /// The numbers of the queues without a socket. The last stands for all from there on: what no driver should
+    /// report, and is counted all the same.
+    pub(crate) fn uncaptured(&self) -> std::ops::RangeInclusive<u32> {
+        self.captured..=self.queues
     }
 
     /// The counters of a queue.
@@ -89,21 +100,34 @@ impl CaptureProgram {
     }
 }
 
-fn assemble(counters: &Map, sockets: &Map, longest_frame: Option<u32>) -> Result<Vec<Insn>, Error> {
+/// What decides about a packet.
+struct Limits {
+    queues: u32,
+    captured: u32,
+    longest_frame: Option<u32>,
+}
+
+fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
-    let (pass, fits) = (asm.label(), asm.label());
+    let (pass, known, fits) = (asm.label(), asm.label(), asm.label());
 
     asm.mov(R6, R1);
     asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
-    asm.store(Size::Word, R10, -4, R7);
+    asm.mov(R1, R7);
+    asm.jump_if(Cond::Lt, R7, limits.queues as i32, known);
+    asm.mov_imm(R1, limits.queues as i32);
+    asm.bind(known);
+    asm.store(Size::Word, R10, -4, R1);
     asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
     asm.call(Helper::MapLookupElem);
     asm.jump_if(Cond::Eq, R0, 0, pass);
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
-    if let Some(longest) = longest_frame {
+    if let Some(longest) = limits.longest_frame {
+        // What is not captured need not fit.
+        asm.jump_if(Cond::Ge, R7, limits.captured as i32, fits);
         asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
         asm.alu64(Alu::Sub, R2, R1);
         asm.jump_if(Cond::Le, R2, longest as i32, fits);
@@ -120,7 +144,7 @@ fn assemble(counters: &Map, sockets: &Map, longest_frame: Option<u32>) -> Result
     asm.bind(done);
     asm.exit();
 
-    // A queue beyond the map: it did not exist when the port was opened, and nobody listens to it.
+    // Not possible: the key is below the size of the map. The verifier wants to see it.
     asm.bind(pass);
     asm.mov_imm(R0, XDP_PASS).exit();
     asm.finish()

@@ -6,42 +6,28 @@ use std::sync::Arc;
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
+    cpu,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
+    xsk::BindMode,
 };
 
 use super::{
     AnyQueue, PortSpec,
     fault::{FaultQueue, Faults},
+    link::LinkWatch,
     null::{NullPort, NullQueue},
     preflight,
-    xdp::{self, Sharable, XdpOptions},
+    xdp::{self, XdpOptions, XdpQueue},
 };
-use crate::{
-    Error,
-    capture::{LinkCounters, OpenPort},
-    report::QueueMode,
-};
+use crate::{Error, capture::OpenPort, report::QueueMode};
 
-/// One pool for each receive queue of each port, near the NIC.
-pub(crate) fn carve(
-    memory: &Arc<PacketMemory>,
-    geometry: Geometry,
-    sources: &[Source],
-) -> Result<Vec<(Pool, CellReader)>, Error> {
-    let mut pools = Vec::new();
-    for (nic_id, source) in sources.iter().enumerate() {
-        for &ring_id in &source.rings {
-            let id = PoolId { nic_id: nic_id as u16, ring_id };
-            let (pool, reader) = memory.carve(id, geometry)?;
-            if let Some(node) = source.numa_node() {
-                // A preference; where it cannot be had, memory of another node serves as well.
-                let _ = memory.prefer_node(pool.base(), geometry.pool_bytes(), node);
-            }
-            pools.push((pool, reader));
-        }
-    }
-    Ok(pools)
+/// The pools of a port, one for each receive queue.
+pub(crate) struct PortPools {
+    pools: Vec<Pool>,
+    readers: Vec<CellReader>,
+    /// Why they are not near the NIC, in words.
+    far: Option<String>,
 }
 
 /// A port, looked up but not opened.
@@ -97,18 +83,41 @@ impl Source {
         }
     }
 
+    /// One pool for each receive queue, near the NIC if that can be had: memory of another node serves as well,
+    /// only slower.
+    pub(crate) fn carve(
+        &self,
+        nic_id: u16,
+        memory: &Arc<PacketMemory>,
+        geometry: Geometry,
+    ) -> Result<PortPools, Error> {
+        let mut carved = PortPools { pools: Vec::new(), readers: Vec::new(), far: None };
+        for &ring_id in &self.rings {
+            let (pool, reader) = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
+            if let Some(node) = self.numa_node() {
+                if let Err(refused) = memory.prefer_node(pool.base(), geometry.pool_bytes(), node) {
+                    carved.far =
+                        Some(format!("its pools may not be on memory node {node}, the NIC's: {refused}"));
+                }
+            }
+            carved.pools.push(pool);
+            carved.readers.push(reader);
+        }
+        Ok(carved)
+    }
+
     pub(crate) fn open(
         &self,
-        pools: Vec<(Pool, CellReader)>,
+        pools: PortPools,
         memory: &Arc<PacketMemory>,
         options: XdpOptions,
         others: &[Vec<OpenQueue>],
     ) -> Result<(OpenPort, Vec<OpenQueue>), Error> {
-        let (mut pools, readers): (Vec<Pool>, Vec<CellReader>) = pools.into_iter().unzip();
-        let (port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
+        let PortPools { mut pools, readers, far } = pools;
+        let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Interface(interface) => {
-                let (port, queues) = xdp::open(interface, &mut pools, memory, options, sharable(others))?;
-                let open = OpenPort::interface(interface, port);
+                let (port, queues) = xdp::open(interface, &mut pools, memory, options, &sharable(others))?;
+                let open = OpenPort::interface(interface, port, self.rings.len());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
@@ -116,6 +125,7 @@ impl Source {
                 (OpenPort::memory(&self.name), queues.collect())
             }
         };
+        port.fallbacks.extend(far);
         let queues = queues.into_iter().zip(&self.rings).map(|(queue, &ring)| {
             self.faults
                 .iter()
@@ -126,24 +136,36 @@ impl Source {
     }
 }
 
-/// The first socket of the ports that are open whose UMEM registration others may use.
-fn sharable(others: &[Vec<OpenQueue>]) -> Sharable<'_> {
-    others.iter().find_map(|queues| match queues.first() {
-        Some((AnyQueue::Xdp(queue), ..)) if queue.can_share() => Some((queue, queue.bind_mode())),
+/// A socket of each port that is open whose UMEM registration others may use, with its mode.
+fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
+    let firsts = others.iter().filter_map(|queues| match queues.first() {
+        Some((AnyQueue::Xdp(queue), ..)) => Some(queue),
         _ => None,
-    })
+    });
+    firsts.filter(|queue| queue.can_share()).map(|queue| (queue, queue.bind_mode())).collect()
 }
 
 impl OpenPort {
-    fn interface(interface: &Interface, port: xdp::XdpPort) -> Self {
+    fn interface(interface: &Interface, port: xdp::XdpPort, captured: usize) -> Self {
+        let mut fallbacks = port.fallbacks.clone();
+        if !cpu::can_wait_for_kernel() {
+            fallbacks.push(
+                "the end is not exact: this kernel cannot wait for packets on their way (membarrier, not with nohz_full)"
+                    .into(),
+            );
+        }
+        let link = LinkWatch::open(interface, captured as u32);
+        let link = link.inspect_err(|error| {
+            fallbacks.push(format!("what the NIC drops, and queues that are added, cannot be told: {error}"));
+        });
         Self {
             name: interface.name.clone(),
             ifindex: Some(interface.ifindex),
             driver: interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone()),
             numa_node: interface.numa_node,
-            link: LinkCounters::open(interface.ifindex),
+            link: link.ok(),
             mode: port.mode,
-            fallbacks: port.fallbacks.clone(),
+            fallbacks,
             multi_buffer: port.multi_buffer,
             xdp: Some(port),
             removed: false,
@@ -163,5 +185,25 @@ impl OpenPort {
             xdp: None,
             removed: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_that_are_far_from_the_nic_are_told_of() {
+        let mut interface = netdev::interface("lo").unwrap();
+        interface.numa_node = Some(63);
+        let mut source =
+            Source::resolve(&NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 }.into()).unwrap();
+        let geometry = Geometry::new(1, 2, 4096).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(4 * geometry.pool_bytes()).unwrap());
+        assert_eq!(source.carve(0, &memory, geometry).unwrap().far, None);
+        source.kind = Kind::Interface(Box::new(interface));
+        let carved = source.carve(1, &memory, geometry).unwrap();
+        assert_eq!((carved.pools.len(), carved.readers.len()), (2, 2), "it is a preference only");
+        assert!(carved.far.is_some_and(|line| line.contains("memory node 63")));
     }
 }

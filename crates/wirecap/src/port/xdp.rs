@@ -20,18 +20,19 @@ use wirecap_sys::{
     bpf::{self, Link, XdpMode},
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
-    xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, UmemShare, XskError},
+    xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
-use super::{QueueCounts, ReceiveQueue, preflight, program::CaptureProgram};
+use super::{
+    QueueCounts, ReceiveQueue, preflight,
+    program::{CaptureProgram, ProgramCounts},
+};
 use crate::{Error, report::QueueMode};
 
 /// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM_BYTES: u32 = 256;
 /// Ethernet header and two VLAN tags, which the MTU does not count.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
-/// Completion entries of a socket that only receives. The kernel insists on the ring.
-const IDLE_COMPLETION_ENTRIES: u32 = 64;
 /// How long a queue may stay busy after its last user has gone.
 const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -77,12 +78,21 @@ impl Modes {
 #[derive(Debug)]
 pub(crate) struct XdpPort {
     pub(crate) link: Option<Link>,
+    program: Arc<CaptureProgram>,
     pub(crate) mode: QueueMode,
     /// Why better modes were not taken, in words.
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+}
+
+impl XdpPort {
+    /// What happened on the receive queues that are not captured and had packets, by their numbers.
+    pub(crate) fn uncaptured(&self) -> impl Iterator<Item = (u32, ProgramCounts)> {
+        let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
+        self.program.uncaptured().filter_map(counts).filter(|(_, counts)| counts.seen > 0)
+    }
 }
 
 /// One receive queue of a port.
@@ -96,8 +106,8 @@ pub(crate) struct XdpQueue {
     last: QueueCounts,
 }
 
-/// The socket of another port whose UMEM registration may be shared, with its mode.
-pub(crate) type Sharable<'a> = Option<(&'a XdpQueue, BindMode)>;
+/// Sockets of other ports whose UMEM registration may be shared, with their modes.
+pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 
 /// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue.
 pub(crate) fn open(
@@ -124,8 +134,9 @@ pub(crate) fn open(
             match attempt.run(pools, sharable) {
                 Ok((link, queues)) => {
                     let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
+                    let (link, program) = (Some(link), Arc::clone(&queues[0].program));
                     let port =
-                        XdpPort { link: Some(link), mode, fallbacks: failures, multi_buffer, promiscuous };
+                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -137,6 +148,11 @@ pub(crate) fn open(
         }
     }
     Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
+}
+
+/// The first candidate that has the mode.
+fn with_mode<Q: Copy>(candidates: &[(Q, BindMode)], mode: BindMode) -> Option<Q> {
+    candidates.iter().find(|(_, of)| *of == mode).map(|&(candidate, _)| candidate)
 }
 
 /// Why frames longer than a cell are lost, in words.
@@ -176,19 +192,20 @@ impl Attempt<'_> {
         let geometry = pools[0].geometry();
         let queues = self.interface.queues.max.max(self.interface.queues.current);
         let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
-        let program = CaptureProgram::load(queues, longest).map_err(|source| self.program_error(source))?;
+        let program = CaptureProgram::load(queues, pools.len() as u32, longest);
+        let program = program.map_err(|source| self.program_error(source))?;
         let program = Arc::new(program);
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
         // impose its mode otherwise. Multi-buffer is part of the registration, too.
-        let other = sharable.filter(|&(_, mode)| mode == self.bind_mode && !self.multi_buffer);
+        let other = if self.multi_buffer { None } else { with_mode(sharable, self.bind_mode) };
         let mut opened: Vec<XdpQueue> = Vec::with_capacity(pools.len());
         for pool in pools.iter_mut() {
-            let share = match opened.first().or(other.map(|(queue, _)| queue)) {
-                Some(first) => UmemShare::With(&first.socket),
-                None => UmemShare::Register,
+            let umem = match opened.first().or(other) {
+                Some(first) => Umem::Share(&first.socket),
+                None => Umem::Register(self.memory),
             };
-            let socket = self.open_socket(pool, share).map_err(|source| self.socket_error(source))?;
+            let socket = self.open_socket(pool, umem).map_err(|source| self.socket_error(source))?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
@@ -200,19 +217,18 @@ impl Attempt<'_> {
         Ok((link, opened))
     }
 
-    fn open_socket(&self, pool: &mut Pool, share: UmemShare<'_>) -> Result<Socket, XskError> {
-        let entries = self.options.ring_entries;
+    fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
         let config = SocketConfig {
             ifindex: self.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: RingSizes { fill: entries, completion: IDLE_COMPLETION_ENTRIES, rx: entries, tx: 0 },
+            rings: RingSizes::receiving(self.options.ring_entries)?,
             multi_buffer: self.multi_buffer,
         };
-        let mut socket = Socket::create(self.memory, config, share)?;
-        attach_to(&mut socket, pool);
-        socket.bind(self.bind_mode, share, BUSY_PATIENCE)?;
+        let mut socket = Socket::create(config, umem)?;
+        socket.attach(pool);
+        socket.bind(self.bind_mode, BUSY_PATIENCE)?;
         Ok(socket)
     }
 
@@ -242,6 +258,7 @@ impl Attempt<'_> {
         let mode = QueueMode::of(self.xdp_mode, self.bind_mode).as_str();
         let split = if self.multi_buffer { " with packets of several cells" } else { "" };
         let reason = match error {
+            Error::Socket { source, .. } if source.is_unsupported() => "the driver does not offer it".into(),
             Error::Socket { source, .. } => source.to_string(),
             Error::Program { source, .. } => source.to_string(),
             error => error.to_string(),
@@ -264,15 +281,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Puts the pool's free chunks into the fill ring, published at once.
-fn attach_to(socket: &mut Socket, pool: &mut Pool) -> u32 {
-    let mut batch = socket.fill.batch();
-    let room = batch.room();
-    pool.attach(room, |cell| {
-        batch.push(cell);
-    })
-}
-
 impl XdpQueue {
     /// Whether another port may use this one's UMEM registration: it would inherit that packets come
     /// in several parts.
@@ -289,20 +297,19 @@ impl XdpQueue {
 impl ReceiveQueue for XdpQueue {
     #[inline]
     fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
-        let Some(rx) = &mut self.socket.rx else { return 0 };
-        rx.consume(max, |entry: RingDescriptor| {
+        self.socket.receive(max, |entry: RingDescriptor| {
             take(Descriptor { address: entry.address, len: entry.len, more: entry.more(), timestamp_ns: 0 });
         })
     }
 
     fn attach(&mut self, pool: &mut Pool) {
-        if attach_to(&mut self.socket, pool) > 0 {
+        if self.socket.attach(pool) > 0 {
             self.socket.wake_receiver();
         }
     }
 
     fn backlog(&self) -> u32 {
-        let filled = self.socket.rx.as_ref().map_or(0, |rx| rx.filled());
+        let filled = self.socket.filled();
         if filled == 0 {
             // The driver may have asked to be woken after we had last looked: it found the fill ring
             // empty just before we filled it. Without this it would sleep for ever.
@@ -331,5 +338,17 @@ impl ReceiveQueue for XdpQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_of_the_right_mode_is_found_behind_one_of_the_other() {
+        let ports = [("first", BindMode::ZeroCopy), ("second", BindMode::Copy), ("third", BindMode::Copy)];
+        assert_eq!(with_mode(&ports, BindMode::Copy), Some("second"));
+        assert_eq!(with_mode(&ports[1..], BindMode::ZeroCopy), None);
     }
 }

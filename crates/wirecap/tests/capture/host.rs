@@ -1,13 +1,13 @@
 //! What is not captured is the host's, as before.
 
-use std::{net::UdpSocket, time::Duration};
+use std::{collections::BTreeSet, net::UdpSocket, time::Duration};
 
-use wirecap::Capture;
+use wirecap::{Capture, Modes, PortEvent, Report, report::QueueMode};
 use wirecap_lab::{VethOptions, VethPair};
 use wirecap_sys::netdev;
-use wirecap_traffic::{FrameSpec, Marks};
+use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wire::Wire};
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 #[test]
 fn another_interface_of_the_host_is_not_touched() {
@@ -38,37 +38,68 @@ fn another_interface_of_the_host_is_not_touched() {
 }
 
 #[test]
-fn a_queue_that_nobody_captures_goes_to_the_host() {
-    need_root!("host::a_queue_that_nobody_captures_goes_to_the_host");
+fn queues_that_are_added_go_to_the_host() {
+    need_root!("host::queues_that_are_added_go_to_the_host");
+    let (report, to_host) = add_queues(Modes::Copy);
+    let account = check::account_closed(&report);
+    // veth does not run its native program on queues that are added, so they are not even seen.
+    assert_eq!((account.delivered, account.passed, to_host), (40, 0, 40), "{report:#?}");
+}
+
+#[test]
+fn queues_that_are_added_are_in_the_account() {
+    need_root!("host::queues_that_are_added_are_in_the_account");
+    let (report, to_host) = add_queues(Modes::Generic);
+    let account = check::account_closed(&report);
+    assert_eq!((account.seen, account.passed), (80, to_host), "{report:#?}");
+    // veth numbers the queues of the generic program one too low: queue 3 stays empty.
+    let [first, second, added] = report.ports[0].queues.as_slice() else { panic!("{report:#?}") };
+    assert_eq!(
+        (first.mode, first.passed, second.mode, second.passed),
+        (QueueMode::Generic, 0, QueueMode::Generic, 0)
+    );
+    assert_eq!((added.queue, added.mode, added.delivered), (2, QueueMode::Host, 0));
+    assert_eq!((added.seen, added.passed), (to_host, to_host));
+    assert!(to_host > 0);
+}
+
+/// Captures two queues, adds two more, and sends 20 frames into each: the user is told, and what is not captured
+/// reaches the host. Gives the report, and how many frames that was.
+fn add_queues(modes: Modes) -> (Report, u64) {
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire = Wire::new("queues", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     wire.veth.a().set_channels(2, 2).unwrap();
     wire.veth.b().set_channels(2, 2).unwrap();
-    let mut capture =
-        wire.inside.enter(|| Capture::builder().port("xdp:in0").chunks_per_pool(8).open()).unwrap();
+    let builder = Capture::builder().port("xdp:in0").chunks_per_pool(8).modes(modes);
+    let mut capture = wire.inside.enter(|| builder.open()).unwrap();
     let crew = Crew::eager(capture.take_workers());
+    assert_eq!(capture.report().ports[0].warnings, Vec::<String>::new());
 
-    // Queues 2 and 3 come into being while the capture runs: it has no sockets for them.
     wire.veth.b().set_channels(4, 4).unwrap();
     wire.veth.a().set_channels(4, 4).unwrap();
+    let expected = PortEvent::QueuesAdded { port: "in0".into(), queues: 4 };
+    wait_until("the queues are told of", || capture.events().contains(&expected));
     let listener = wire.inside.enter(|| UdpSocket::bind("198.19.0.1:9")).unwrap();
-    listener.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    listener.set_nonblocking(true).unwrap();
     let mac = wire.inside.enter(|| netdev::interface("in0")).unwrap().mac.unwrap();
     let spec = FrameSpec { destination_mac: mac.0, ..FrameSpec::default() };
     for queue in 0..4 {
         wire.queue_sender(queue, spec).send(20);
     }
-    for expected in (2..4).flat_map(|flow| (0..20).map(move |sequence| Marks { flow, sequence })) {
-        let mut payload = [0; 64];
-        listener.recv(&mut payload).unwrap();
-        let sequence = u64::from_be_bytes(payload[..8].try_into().unwrap());
-        let flow = u32::from_be_bytes(payload[8..12].try_into().unwrap());
-        assert_eq!(Marks { flow, sequence }, expected);
-    }
-    crew.wait_for(40);
+    let mut to_host = BTreeSet::new();
+    wait_until("every frame is captured or reaches the host", || {
+        let mut marks = [0; 12];
+        while listener.recv(&mut marks).is_ok() {
+            to_host.insert(marks);
+        }
+        crew.arrived() + to_host.len() as u64 == 80
+    });
     capture.stopper().stop();
-    let arrivals = crew.join();
-    assert!(arrivals.iter().all(|arrival| arrival.queue < 2));
-    let account = check::account_closed(&capture.finish());
-    assert_eq!((account.seen, account.delivered), (40, 40));
+    assert!(crew.join().iter().all(|arrival| arrival.queue < 2));
+    let report = capture.finish();
+    let [warning] = report.ports[0].warnings.as_slice() else { panic!("{:?}", report.ports[0].warnings) };
+    for word in ["in0 has 4 receive queues", "2 are captured", "queues 2-3"] {
+        assert!(warning.contains(word), "no {word:?} in: {warning}");
+    }
+    (report, to_host.len() as u64)
 }

@@ -82,7 +82,7 @@ fn names_that_no_interface_has() {
         let far = refused(Capture::builder().port("zz"), &["no interface named \"zz\""]);
         assert!(!far.to_string().contains("did you mean"), "{far}");
         refused(Capture::builder().port(""), &["empty"]);
-        refused(Capture::builder().port("a-name-longer-than-linux-allows"), &["31 bytes", "15"]);
+        refused(Capture::builder().port("n".repeat(200)), &["200 bytes", "15", "127"]);
     });
 }
 
@@ -119,6 +119,48 @@ fn interfaces_the_host_uses() {
         drop(small().port("xdp:in0").open().unwrap());
     });
     assert!(!wire.is_captured());
+}
+
+#[test]
+fn interfaces_under_what_the_host_uses() {
+    need_root!("refusals::interfaces_under_what_the_host_uses");
+    let wire = Wire::with_queues("uppers", 1);
+    wire.inside.enter(|| {
+        let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
+        let small = |port: &str| Capture::builder().chunks_per_pool(4).port(port);
+        // The kernel may lack VLANs; a macvlan is to the interface below what a VLAN is.
+        ip("link add link in0 name mac0 type macvlan");
+        drop(small("in0").open().unwrap());
+        ip("link set dev mac0 up");
+        refused(small("in0"), &["in0 is used by the host (mac0 on top of it is up)", "xdp:in0"]);
+        ip("link set dev mac0 down");
+        ip("address add 192.0.2.5/24 dev mac0");
+        refused(small("in0"), &["mac0 on top of it has address 192.0.2.5/24"]);
+        ip("address flush dev mac0");
+
+        // On top of what is on top: the macvlan is a member of a bridge, which has a macvlan with an address.
+        ip("link add dev bridge0 type bridge");
+        ip("link set dev mac0 master bridge0");
+        refused(small("in0"), &["member of bridge0"]);
+        ip("address add 192.0.2.6/24 dev bridge0");
+        refused(small("in0"), &["member of bridge0, which has address 192.0.2.6/24"]);
+        ip("address flush dev bridge0");
+        ip("link add link bridge0 name mac1 type macvlan");
+        ip("address add 192.0.2.7/24 dev mac1");
+        refused(small("in0"), &["mac1 on top of it has address 192.0.2.7/24"]);
+        drop(small("xdp:in0").open().unwrap());
+    });
+    assert!(!wire.is_captured());
+}
+
+#[test]
+fn the_other_end_of_a_pair_is_not_on_top() {
+    need_root!("refusals::the_other_end_of_a_pair_is_not_on_top");
+    let namespace = Namespace::new("pair").unwrap();
+    let addresses_a = vec!["192.0.2.1/24".into()];
+    let options = VethOptions { addresses_a, ..VethOptions::default() };
+    let _pair = wirecap_lab::VethPair::new(&namespace, "out0", &namespace, "in0", options).unwrap();
+    namespace.enter(|| drop(Capture::builder().chunks_per_pool(4).port("in0").open().unwrap()));
 }
 
 #[test]

@@ -133,7 +133,8 @@ fn sends_and_captures(name: &str, frames: &[Vec<u8>], dispatch: Dispatch) {
             wait_until(name, || sender.frames() <= crew.arrived() + UNDER_WAY / 2);
         }
     }
-    crew.wait_for(frames.len() as u64);
+    let all = format!("{} frames of {name} arrive, {dispatch:?}", frames.len());
+    wait_until(&all, || crew.arrived() >= frames.len() as u64);
     capture.stopper().stop();
     let arrivals = crew.join();
     let account = check::account_closed(&capture.finish());

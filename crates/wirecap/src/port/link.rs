@@ -1,0 +1,68 @@
+//! What becomes of a port's interface while it is captured: packets that are lost before XDP sees them, and
+//! receive queues that are added (`ethtool -L`), for which the port has no sockets.
+
+use std::time::{Duration, Instant};
+
+use wirecap_sys::netdev::{self, Interface, LinkReader, LinkStatistics};
+
+/// How often the number of queues is looked at: the kernel announces a change to nobody who only follows the
+/// links, and the driver is asked under a lock of the whole network stack.
+const QUEUES_PERIOD: Duration = Duration::from_secs(1);
+
+/// An interface since its port was opened.
+#[derive(Debug)]
+pub(crate) struct LinkWatch {
+    /// Of the network namespace the port was opened in, wherever the report is made.
+    reader: LinkReader,
+    ifindex: u32,
+    before: LinkStatistics,
+    /// The last count, for when the interface is gone.
+    dropped: u64,
+    /// Receive queues that are captured: 0 to `captured` - 1.
+    captured: u32,
+    /// Receive queues there were when it was last looked.
+    queues: u32,
+    /// The most that were told of by [`LinkWatch::added`].
+    told: u32,
+    looked: Instant,
+}
+
+impl LinkWatch {
+    /// Begins to watch an interface of which `captured` queues are captured.
+    pub(crate) fn open(interface: &Interface, captured: u32) -> netdev::Result<Self> {
+        let ifindex = interface.ifindex;
+        let mut reader = LinkReader::open()?;
+        let before = reader.statistics(ifindex)?;
+        let (dropped, queues, told, looked) = (0, captured, captured, Instant::now());
+        Ok(Self { reader, ifindex, before, dropped, captured, queues, told, looked })
+    }
+
+    /// Packets the NIC or its driver had no room for.
+    pub(crate) fn dropped(&mut self) -> u64 {
+        if let Ok(now) = self.reader.statistics(self.ifindex) {
+            let since = now.since(&self.before);
+            self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
+        }
+        self.dropped
+    }
+
+    /// The receive queues there are by now, if any of them is not captured.
+    pub(crate) fn uncaptured(&mut self) -> Option<u32> {
+        if let Ok(queues) = self.reader.queues(self.ifindex) {
+            self.queues = queues.current;
+        }
+        self.looked = Instant::now();
+        (self.queues > self.captured).then_some(self.queues)
+    }
+
+    /// The receive queues there are by now, if more were added since this was last told. Looks once a second at
+    /// most.
+    pub(crate) fn added(&mut self) -> Option<u32> {
+        if self.looked.elapsed() < QUEUES_PERIOD {
+            return None;
+        }
+        let queues = self.uncaptured().filter(|&queues| queues > self.told)?;
+        self.told = queues;
+        Some(queues)
+    }
+}
