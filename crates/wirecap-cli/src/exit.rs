@@ -3,17 +3,20 @@
 //! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
 //! to do about it.
 
-use std::{fmt::Display, io::Write, process::ExitCode};
+use std::{error::Error as _, fmt::Display, io::Write, process::ExitCode};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use wirecap_core::GeometryError;
+
+/// Where to look when there is nothing better to say.
+const HELP: &str = "try wirecap --help";
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// As asked.
     Fine = 0,
-    /// It failed, or ended before it was asked to.
+    /// It failed, lost an interface or its file, or ended before it was asked to.
     Failed = 1,
     /// The command line makes no sense; nothing was done.
     Usage = 2,
@@ -30,8 +33,8 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// The exit code an error calls for: values that no machine could take are wrong usage, all else is
-/// a failure.
+/// The exit code an error calls for: values that no machine could take, or cores that this one does
+/// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{Geometry, IdleWorkers, NoPort, NoWorker, PortTwice};
     let wrong_values = matches!(
@@ -56,8 +59,36 @@ pub(crate) fn refuse(refused: &clap::Error) -> Exit {
         let _ = refused.print();
         return Exit::Usage;
     }
-    tell(format_args!("wirecap: {}; try wirecap --help", condense(&refused.to_string())));
+    tell(format_args!("wirecap: {}", in_words(refused)));
     Exit::Usage
+}
+
+/// What is wrong with the command line, in one line of our own words.
+fn in_words(refused: &clap::Error) -> String {
+    let said = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (flag, value) = (said(ContextKind::InvalidArg), said(ContextKind::InvalidValue));
+    // `--mode <MODE>`: the user knows it as `--mode`.
+    let name = flag.split([' ', '=']).next().unwrap_or_default();
+    match (refused.kind(), refused.source()) {
+        (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),
+        (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {HELP}"),
+        (ErrorKind::InvalidValue, _) => {
+            format!("{name} {value}: write one of {}", said(ContextKind::ValidValue))
+        }
+        // Not clap's advice to write `-- --flag`: no interface has such a name.
+        (ErrorKind::UnknownArgument, _) => match said(ContextKind::SuggestedArg) {
+            meant if meant.is_empty() => format!("there is no flag {name}; {HELP}"),
+            meant => format!("there is no flag {name}; did you mean {meant}?"),
+        },
+        (ErrorKind::InvalidSubcommand, _) => {
+            let given = said(ContextKind::InvalidSubcommand);
+            match said(ContextKind::SuggestedSubcommand) {
+                meant if meant.is_empty() => format!("there is no command {given}; {HELP}"),
+                meant => format!("there is no command {given}; did you mean {meant}?"),
+            }
+        }
+        _ => format!("{}; {HELP}", condense(&refused.to_string())),
+    }
 }
 
 /// One line of what clap spreads over several: the error and its tips, without the usage.
@@ -81,10 +112,30 @@ mod tests {
     use crate::flags::Flags;
 
     #[test]
-    fn a_refusal_is_one_line() {
-        let refused = Flags::try_parse_from(["wirecap", "capture", "eth0", "--mod", "basic"]).unwrap_err();
-        let line = condense(&refused.to_string());
-        assert!(line.starts_with("unexpected argument '--mod' found") && line.contains("'--mode'"), "{line}");
-        assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");
+    fn a_refusal_is_one_line_of_our_own_words() {
+        for (arguments, words) in [
+            ("capture eth0 --mod basic", "there is no flag --mod; did you mean --mode?"),
+            ("capture eth0 --foo", "there is no flag --foo; try wirecap --help"),
+            ("capture eth0 --foo=3", "there is no flag --foo; try wirecap --help"),
+            ("capture eth0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),
+            ("capture eth0 -T -1", "-T -1: write a number from 0 to 100, like -T 60"),
+            ("capture eth0 -M many", "-M many: write a whole number, like -M 256"),
+            (
+                "capture eth0 --count 1x",
+                "--count 1x: write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M",
+            ),
+            ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
+            ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap --help"),
+            ("catpure eth0", "there is no command catpure; did you mean capture?"),
+            ("sing", "there is no command sing; try wirecap --help"),
+        ] {
+            let words_given = ["wirecap"].into_iter().chain(arguments.split_whitespace());
+            let refused = Flags::try_parse_from(words_given).expect_err(arguments);
+            assert_eq!(in_words(&refused), words, "{arguments}");
+        }
+        // The rest is clap's, in one line.
+        let refused = Flags::try_parse_from(["wirecap", "capture"]).unwrap_err();
+        let line = in_words(&refused);
+        assert!(line.contains("<IFACE>") && !line.contains('\n') && !line.contains("Usage"), "{line}");
     }
 }

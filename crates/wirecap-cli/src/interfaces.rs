@@ -15,6 +15,8 @@ use crate::{flags::InterfacesFlags, table::Table};
 #[derive(Debug, Serialize)]
 struct Listed {
     name: String,
+    /// Names that serve as well.
+    alternative_names: Vec<String>,
     driver: Option<String>,
     queues: u32,
     queues_max: u32,
@@ -76,6 +78,7 @@ impl Listed {
         Self {
             holders: holders.collect(),
             name: interface.name,
+            alternative_names: interface.alternative_names,
             driver: interface.driver.map(|driver| driver.name),
             queues: interface.queues.current,
             queues_max: interface.queues.max,
@@ -145,7 +148,12 @@ fn table(listed: &[Listed]) -> Table {
     for interface in listed {
         let holders: Vec<_> = interface.holders.iter().map(Holder::in_words).collect();
         table.row(vec![
-            interface.name.clone(),
+            [&interface.name]
+                .into_iter()
+                .chain(&interface.alternative_names)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", "),
             or_dash(interface.driver.clone()),
             format!("{}/{}", interface.queues, interface.queues_max),
             or_dash(interface.speed_mbps),

@@ -7,7 +7,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | every flag, once | `flags` |
+//! | every flag, once; how values are read | `flags`, `values` |
 //! | what is checked before anything runs | `plan` |
 //! | a capture from start to end | `capture` |
 //! | the list of interfaces | `interfaces` |
@@ -20,6 +20,7 @@ mod flags;
 mod interfaces;
 mod plan;
 mod table;
+mod values;
 
 use std::process::ExitCode;
 

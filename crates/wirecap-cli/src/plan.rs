@@ -4,6 +4,7 @@
 use std::{
     collections::HashSet,
     io::{IsTerminal, stdout},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -17,6 +18,9 @@ use crate::{
     exit::Usage,
     flags::{CaptureFlags, DispatchFlag, ModeFlag, WaitFlag, XdpModeFlag},
 };
+
+/// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
+const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// T unless the user says otherwise.
 const THRESHOLD_PERCENT: u32 = 60;
@@ -40,6 +44,10 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
+    /// Cores that threads shall be bound to.
+    pub(crate) cores: Vec<usize>,
+    pub(crate) modes: Modes,
+    pub(crate) wait: Wait,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
@@ -81,6 +89,14 @@ impl Plan {
             flags.write.as_deref().map(|path| destination(path, interfaces.len())).transpose()?;
         Ok(Self {
             builder: builder(&flags, mode, dispatch),
+            cores: [&flags.cores, &flags.capture_cores]
+                .into_iter()
+                .flatten()
+                .flat_map(|list| &list.0)
+                .copied()
+                .collect(),
+            modes: modes(flags.xdp_mode),
+            wait: wait(flags.wait),
             interfaces,
             geometry,
             mode,
@@ -144,8 +160,16 @@ fn names(interfaces: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
+/// /dev/null. Not a disk: whoever means to overwrite one has to say so in its name. A directory is let
+/// through, as opening it has the better words.
+fn needs_no_suffix(path: &Path) -> bool {
+    let kind = path.metadata().map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())
+}
+
 fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
-    if path == Path::new("-") {
+    if STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
         if stdout().is_terminal() {
             let message =
                 "-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -";
@@ -153,7 +177,9 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
         }
         return Ok(Destination::Stdout);
     }
-    let format = Format::from_path(path).map_err(|error| Usage(error.to_string()))?;
+    let format = Format::from_path(path)
+        .or_else(|error| if needs_no_suffix(path) { Ok(Format::Pcapng) } else { Err(error) })
+        .map_err(|error| Usage(error.to_string()))?;
     if format == Format::Pcap && interfaces > 1 {
         let better = path.with_extension("pcapng");
         let message = format!(
@@ -173,17 +199,8 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         .mode(mode)
         .dispatch(dispatch)
         .promiscuous(!flags.no_promiscuous)
-        .wait(match flags.wait {
-            WaitFlag::Busy => Wait::Busy,
-            WaitFlag::Sleep => Wait::Sleep,
-            WaitFlag::Block => Wait::Block,
-        })
-        .modes(match flags.xdp_mode {
-            XdpModeFlag::Best => Modes::Best,
-            XdpModeFlag::ZeroCopy => Modes::ZeroCopy,
-            XdpModeFlag::Copy => Modes::Copy,
-            XdpModeFlag::Generic => Modes::Generic,
-        });
+        .wait(wait(flags.wait))
+        .modes(modes(flags.xdp_mode));
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
@@ -197,6 +214,23 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         builder = builder.capture_cores(cores.0.clone());
     }
     flags.interfaces.iter().fold(builder, |builder, interface| builder.port(interface.as_str()))
+}
+
+fn wait(flag: WaitFlag) -> Wait {
+    match flag {
+        WaitFlag::Busy => Wait::Busy,
+        WaitFlag::Sleep => Wait::Sleep,
+        WaitFlag::Block => Wait::Block,
+    }
+}
+
+fn modes(flag: XdpModeFlag) -> Modes {
+    match flag {
+        XdpModeFlag::Best => Modes::Best,
+        XdpModeFlag::ZeroCopy => Modes::ZeroCopy,
+        XdpModeFlag::Copy => Modes::Copy,
+        XdpModeFlag::Generic => Modes::Generic,
+    }
 }
 
 #[cfg(test)]
@@ -256,5 +290,6 @@ mod tests {
         let format = |arguments| plan(arguments).unwrap().destination.unwrap().format();
         assert_eq!(format("eth0 -w a.pcap"), Format::Pcap);
         assert_eq!(format("eth0 eth1 -w a.pcapng"), Format::Pcapng);
+        assert_eq!(format("eth0 -w /dev/null"), Format::Pcapng, "a device has no suffix");
     }
 }

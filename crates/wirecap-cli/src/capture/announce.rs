@@ -60,10 +60,18 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         1 => "1 worker".into(),
         workers => format!("{workers} workers"),
     };
-    format!(
+    let mut line = format!(
         "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {} MiB of packet memory, pages: {}",
         plan.geometry.cells_per_pool(),
         report.memory.cells_bytes >> 20,
         report.memory.pages,
-    )
+    );
+    if report.memory.ring_entries < plan.geometry.cells_per_pool() {
+        line.push_str(&format!("; the kernel has {} of the cells at once", report.memory.ring_entries));
+    }
+    for fallback in &report.memory.fallbacks {
+        line.push_str("; ");
+        line.push_str(fallback);
+    }
+    line
 }

@@ -7,7 +7,7 @@ use std::{
 
 use wirecap::{QueueAccount, Report, report::PortReport};
 use wirecap_file::{
-    Format, LINK_TYPE_ETHERNET, pcap,
+    Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN, pcap,
     pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
 };
 use wirecap_sys::netdev::Interface;
@@ -42,7 +42,8 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, snaplen: u32, os: Option<&
     let info = InterfaceInfo {
         name: Some(&interface.name),
         link_type: LINK_TYPE_ETHERNET,
-        snaplen,
+        // What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
+        snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),

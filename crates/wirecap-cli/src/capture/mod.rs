@@ -16,14 +16,18 @@
 //! | encoded packets on their way | [`block`] |
 //! | what a worker thread does | [`worker`] |
 //! | putting blocks in order | [`sequencer`] |
-//! | writing, and failing to | [`writer`], [`output`], [`records`] |
+//! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
-//! | what ends a capture | [`watch`] |
+//! | what the process may have | [`limits`] |
+//! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
 mod announce;
 mod block;
 mod describe;
+mod end;
+mod limits;
+mod open;
 mod output;
 mod progress;
 mod records;
@@ -43,20 +47,17 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Report, Worker};
+use wirecap::{Capture, Modes, Worker};
 use wirecap_sys::netdev::{self, Interface};
 
 use self::{
     block::{Encoding, Lanes},
     output::Output,
-    watch::{End, Notice, Watch},
+    watch::{Notice, Watch},
     worker::{Count, Encode},
-    writer::{Writer, Written},
+    writer::Writer,
 };
-use crate::{
-    exit::{Exit, tell},
-    plan::Plan,
-};
+use crate::{exit::Exit, plan::Plan};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -67,11 +68,14 @@ const WAITING_BLOCKS: usize = 64;
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
+    limits::check_cores(&plan.cores)?;
     let interfaces = look_up(&plan)?;
-    let mut output = plan.destination.as_ref().map(Output::open).transpose()?;
-    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize).sum();
-    let mut capture = plan.builder(queues).open()?;
+    limits::check(&plan, queues)?;
+    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+    let open = |destination| Output::open(destination, &signals);
+    let mut output = plan.destination.as_ref().map(open).transpose()?;
+    let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
         output.begin(&describe::header(&plan, &interfaces))?;
@@ -83,7 +87,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let (notices, noticed) = channel();
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
-    Ok(close(&plan, capture, threads, end, started))
+    Ok(end::close(&plan, capture, threads, end, started))
 }
 
 /// What the machine says about the interfaces; a misspelt name ends here.
@@ -92,42 +96,13 @@ fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
     plan.interfaces.iter().map(look_up).collect()
 }
 
-/// Ends the capture, writes all there is, closes the account, and tells.
-fn close(plan: &Plan, capture: Capture, threads: Threads, end: End, started: SystemTime) -> Exit {
-    capture.stopper().stop();
-    let Threads { workers, writer } = threads;
-    // All are joined, whatever became of the first.
-    let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
-    let report = capture.finish();
-    let written = writer.map(|writer| {
-        let writer = writer.join().expect("the writer does not panic");
-        let unwritten = report.total().delivered.saturating_sub(writer.packets());
-        let trailer = describe::trailer(&report, writer.format(), started, unwritten);
-        writer.close(&trailer)
-    });
-    let failed = panicked || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
-    tell_end(end, panicked, &report, written.as_ref());
-    summary::print(plan, &report, written.as_ref());
-    if failed || written.is_some_and(|written| written.failure.is_some()) { Exit::Failed } else { Exit::Fine }
-}
-
-/// Says what went wrong, if anything did.
-fn tell_end(end: End, panicked: bool, report: &Report, written: Option<&Written>) {
-    if end == End::Deserted {
-        tell("wirecap: every interface is gone, so the capture has ended; what was captured is kept");
-    }
-    if panicked {
-        tell("wirecap: a worker thread panicked, please report this; what the others captured is kept");
-    }
-    if let Some((written, failure)) = written.and_then(|written| Some((written, written.failure.as_ref()?))) {
-        tell(format_args!(
-            "wirecap: cannot write {}: {failure}\nwirecap: kept {} packets ({} bytes, whole to the last of them); \
-             {} packets were captured but not written",
-            written.file,
-            written.packets,
-            written.bytes,
-            report.total().delivered.saturating_sub(written.packets),
-        ));
+/// An error of the library with what our flags can do about it.
+fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
+    match error {
+        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
+            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
+        }
+        error => error.into(),
     }
 }
 

@@ -4,31 +4,52 @@
 //! that does not come about is removed.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, ErrorKind, IoSlice, Write},
-    os::fd::AsFd,
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::fs::MetadataExt,
+    },
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use wirecap_file::Format;
 
+use super::{
+    open::{self, Opened},
+    watch::Signals,
+};
 use crate::plan::Destination;
+
+/// What standard output is called in messages.
+const STDOUT: &str = "standard output";
 
 /// Where encoded packets end up.
 #[derive(Debug)]
 pub(crate) struct Output {
     file: File,
-    /// As the user said it.
-    name: String,
+    /// As the user said it; `-` for standard output.
+    path: PathBuf,
     format: Format,
     /// Whether it can be cut to a length: not a pipe or a device, and not standard output, which may be
     /// a file others append to as well.
     cuttable: bool,
     /// Bytes of whole records in it.
     len: u64,
-    /// The file, while it is new and nothing is in it.
-    fresh: Option<PathBuf>,
+    /// Whether it is new and nothing is in it.
+    is_fresh: bool,
+}
+
+/// Where a file is at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// Where it was, or it is no file.
+    InPlace,
+    /// Somebody has renamed it, to this.
+    Moved(PathBuf),
+    /// Somebody has removed it: its contents go with us.
+    Deleted,
 }
 
 /// An attempt to append that failed.
@@ -40,22 +61,21 @@ pub(crate) struct AppendError {
 }
 
 impl Output {
-    /// Opens the destination for writing, and leaves its contents alone.
+    /// Opens the destination for writing, and leaves its contents alone. Waits for the reader of a pipe.
     ///
     /// # Errors
     /// Why it cannot be written, in words.
-    pub(crate) fn open(destination: &Destination) -> Result<Self> {
+    pub(crate) fn open(destination: &Destination, signals: &Signals) -> Result<Self> {
         let format = destination.format();
         match destination {
             Destination::Stdout => {
                 let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                Ok(Self { file, name: "-".into(), format, cuttable: false, len: 0, fresh: None })
+                Ok(Self { file, path: "-".into(), format, cuttable: false, len: 0, is_fresh: false })
             }
             Destination::File(path, _) => {
-                let (file, is_new) = open(path).map_err(|cause| explain(path, &cause))?;
-                let cuttable = file.metadata().is_ok_and(|metadata| metadata.is_file());
-                let fresh = is_new.then(|| path.clone());
-                Ok(Self { file, name: path.display().to_string(), format, cuttable, len: 0, fresh })
+                let Opened { file, is_regular, is_new } = open::open(path, signals)?;
+                let path = path.clone();
+                Ok(Self { file, path, format, cuttable: is_regular, len: 0, is_fresh: is_new })
             }
         }
     }
@@ -65,16 +85,36 @@ impl Output {
     /// # Errors
     /// Why it cannot be written, in words.
     pub(crate) fn begin(&mut self, header: &[u8]) -> Result<()> {
-        self.cut().map_err(|cause| explain(Path::new(&self.name), &cause))?;
-        self.append(&mut [IoSlice::new(header)])
-            .map_err(|error| explain(Path::new(&self.name), &error.cause))?;
+        let name = PathBuf::from(self.in_words());
+        let failed = |cause: &io::Error| open::explain(&name, cause);
+        self.cut().map_err(|cause| failed(&cause))?;
+        self.append(&mut [IoSlice::new(header)]).map_err(|error| failed(&error.cause))?;
         self.keep(header.len());
-        self.fresh = None;
+        self.is_fresh = false;
         Ok(())
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// As the user said it; `-` for standard output.
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// For messages.
+    pub(crate) fn in_words(&self) -> String {
+        if self.path == Path::new("-") { STDOUT.into() } else { self.name() }
+    }
+
+    /// Where the file is now.
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        let Ok(metadata) = self.file.metadata() else { return Whereabouts::InPlace };
+        if !self.cuttable || open::is_at(&self.file, &self.path) {
+            return Whereabouts::InPlace;
+        }
+        if metadata.nlink() == 0 {
+            return Whereabouts::Deleted;
+        }
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -129,44 +169,19 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if let Some(path) = self.fresh.take() {
+        if self.is_fresh {
             // The error that brought us here is told; that an empty file stays is the lesser one.
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// Opens a file for writing and says whether it is new.
-fn open(path: &Path) -> io::Result<(File, bool)> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-            OpenOptions::new().write(true).open(path).map(|file| (file, false))
-        }
-        opened => opened.map(|file| (file, true)),
-    }
-}
-
-fn explain(path: &Path, cause: &io::Error) -> anyhow::Error {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let hint = match cause.kind() {
-        ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
-        ErrorKind::PermissionDenied => {
-            format!("; choose a directory you may write to, not {}", directory.display())
-        }
-        ErrorKind::IsADirectory => "; name a file in it".into(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or choose another disk".into(),
-        ErrorKind::ReadOnlyFilesystem => "; choose another disk".into(),
-        _ => String::new(),
-    };
-    anyhow!("cannot write {}: {cause}{hint}", path.display())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn to(path: &Path) -> Destination {
-        Destination::File(path.into(), Format::Pcapng)
+    fn open(path: &Path) -> Result<Output> {
+        Output::open(&Destination::File(path.into(), Format::Pcapng), &Signals::default())
     }
 
     #[test]
@@ -174,8 +189,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (new, old) = (directory.path().join("new.pcapng"), directory.path().join("old.pcapng"));
         fs::write(&old, "precious").unwrap();
-        drop(Output::open(&to(&new)).unwrap());
-        drop(Output::open(&to(&old)).unwrap());
+        drop(open(&new).unwrap());
+        drop(open(&old).unwrap());
         assert!(!new.exists());
         assert_eq!(fs::read(&old).unwrap(), b"precious");
     }
@@ -185,7 +200,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
         fs::write(&path, "a long text of another time").unwrap();
-        let mut output = Output::open(&to(&path)).unwrap();
+        let mut output = open(&path).unwrap();
         output.begin(b"head").unwrap();
         output.append(&mut [IoSlice::new(b""), IoSlice::new(b"one"), IoSlice::new(b"two, torn")]).unwrap();
         output.keep(3);
@@ -195,5 +210,33 @@ mod tests {
         assert_eq!(output.len(), 11);
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"headonetail");
+    }
+
+    #[test]
+    fn a_file_is_written_by_one_at_a_time_and_the_second_leaves_it_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcapng");
+        let mut first = open(&path).unwrap();
+        first.begin(b"head").unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("it is being written by another process"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"head");
+        drop(first);
+        open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_moved_or_deleted_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("a.pcapng"), directory.path().join("b.pcapng"));
+        let mut output = open(&path).unwrap();
+        output.begin(b"head").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
+        fs::rename(&path, &other).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
+        fs::write(&path, "somebody else's").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
+        fs::remove_file(&other).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Deleted);
     }
 }

@@ -51,11 +51,15 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
             port.name, port.dropped_before_xdp
         );
     }
+    for warning in report.ports.iter().flat_map(|port| &port.warnings) {
+        text += &format!("\nWARNING: {warning}\n");
+    }
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
     text += &format!("\n{delivered} packets in {:.3} s, {} on average\n", report.seconds, rate(pps));
     if let Some(written) = written {
-        text += &format!("{} packets written to {}, {} bytes", written.packets, written.file, written.bytes);
+        text +=
+            &format!("{} packets written to {}, {} bytes", written.packets, written.in_words, written.bytes);
         match delivered.saturating_sub(written.packets) {
             0 => text += "\n",
             unwritten => text += &format!("; {unwritten} more were captured and are not in it\n"),

@@ -53,7 +53,7 @@ pub(crate) enum End {
 }
 
 /// What signals have said.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
     /// The capture shall end.
     end: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ pub(crate) struct Signals {
 /// # Errors
 /// What the kernel said.
 pub(crate) fn on_signals() -> std::io::Result<Signals> {
-    let signals = Signals { end: Arc::default(), impatient: Arc::default() };
+    let signals = Signals::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signals.impatient))?;
         flag::register(signal, Arc::clone(&signals.end))?;
@@ -79,7 +79,7 @@ pub(crate) fn on_signals() -> std::io::Result<Signals> {
 
 impl Signals {
     /// Whether the capture shall end. From the first time on, impatience is counted.
-    fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         if end {
             let impatient = Arc::clone(&self.impatient);
@@ -168,6 +168,12 @@ impl Watch {
             }
             PortEvent::Removed(port) => {
                 self.progress.tell(format_args!("wirecap: {port} was removed; what it had captured is kept"));
+            }
+            PortEvent::QueuesAdded { port, queues } => {
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: {port} has {queues} receive queues by now; those that were added are not captured, \
+                     their packets go to the host"
+                ));
             }
         }
     }

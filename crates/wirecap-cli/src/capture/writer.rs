@@ -15,7 +15,7 @@ use wirecap_file::Format;
 
 use super::{
     block::Block,
-    output::{AppendError, Output},
+    output::{AppendError, Output, Whereabouts},
     records,
     sequencer::Sequencer,
     watch::Notice,
@@ -52,9 +52,15 @@ pub(crate) struct Written {
     pub(crate) packets: u64,
     /// Its length, in bytes.
     pub(crate) bytes: u64,
+    /// Its name in messages.
+    #[serde(skip)]
+    pub(crate) in_words: String,
     /// Why not everything is in it.
     #[serde(skip)]
     pub(crate) failure: Option<io::Error>,
+    /// Where it was when it was finished.
+    #[serde(skip)]
+    pub(crate) whereabouts: Whereabouts,
 }
 
 impl Writer {
@@ -113,8 +119,14 @@ impl Writer {
                 self.failure = self.failure.or(cut).or(Some(cause));
             }
         }
-        let file = self.output.name().into();
-        Written { file, packets: self.packets, bytes: self.output.len(), failure: self.failure }
+        Written {
+            file: self.output.name(),
+            packets: self.packets,
+            bytes: self.output.len(),
+            in_words: self.output.in_words(),
+            failure: self.failure,
+            whereabouts: self.output.whereabouts(),
+        }
     }
 
     fn accept(&mut self, block: Block) {

@@ -19,15 +19,20 @@ fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
 fn wrong_usage_is_found_without_asking_the_machine() {
     for (arguments, hint) in [
         ("capture", "--help"),
-        ("capture r0 --workres 2", "--workers"),
+        ("capture r0 --workres 2", "did you mean --workers?"),
+        ("capture r0 --foo", "there is no flag --foo; try"),
         ("capture r0 -M 100", "try 128"),
         ("capture r0 -M -4", "-4"),
-        ("capture r0 -T 101", "0..=100"),
-        ("capture r0 -T -1", "0..=100"),
+        ("capture r0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),
+        ("capture r0 -T -1", "like -T 60"),
         ("capture r0 -R 0", "R (chunks per pool)"),
         ("capture r0 --cell-bytes 1500", "2048 or 4096"),
         ("capture r0 --ring 100", "power of two"),
-        ("capture r0 -c 0", "-c"),
+        ("capture r0 -c 0", "like -c 1000, -c 10k"),
+        ("capture r0 -c 1T", "like -c 1000, -c 10k"),
+        ("capture r0 --workers many", "like --workers 4"),
+        ("capture r0 --cores 1000", "core 1000 cannot be used; this process may use 0"),
+        ("capture r0 --dispatch push --capture-cores 0,1000", "core 1000 cannot be used"),
         ("capture r0 --duration 5d", "ms, s, m or h"),
         ("capture r0 --cores 3-1", "1-3"),
         ("capture r0 -w trace.txt", ".pcapng"),
@@ -75,10 +80,20 @@ fn an_interface_that_cannot_be_captured_is_explained() {
         (&["r2"], 1, &["ip link set r2 up"]),
         (&["lo"], 1, &["lo", "xdp:lo"]),
         (&["xdp:lo"], 1, &["loopback"]),
-        (&["a-name-that-is-too-long"], 1, &["15"]),
+        (&["a-name-that-nobody-has"], 1, &["a-name-that-nobody-has", "wirecap interfaces"]),
+        (
+            &[
+                "a-name-longer-than-any-can-be-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abc",
+            ],
+            1,
+            &["127"],
+        ),
         (&["r0", "-M", "16384", "-R", "256", "--cell-bytes", "4096", "r3"], 1, &["MiB", "lower -R"]),
-        (&["r0", "--xdp-mode", "zero-copy"], 1, &["r0"]),
-        (&["r0", "--cores", "700"], 1, &["core 700"]),
+        (
+            &["r0", "--xdp-mode", "zero-copy"],
+            1,
+            &["r0", "the driver does not offer it", "leave --xdp-mode out"],
+        ),
         (&["r0", "--mode", "basic", "--workers", "3"], 2, &["advanced mode"]),
     ] {
         // A file that did not exist is not there afterwards, one that did is as it was.
@@ -97,6 +112,19 @@ fn an_interface_that_cannot_be_captured_is_explained() {
 }
 
 #[test]
+fn an_error_with_json_leaves_standard_output_empty() {
+    if !require_root("an_error_with_json_leaves_standard_output_empty") {
+        return;
+    }
+    let lab = Lab::with_queues("no_json", 1);
+    for (arguments, code) in
+        [(&["nosuch"][..], 1), (&["r0", "-M", "100"], 2), (&["r0", "-w", "/no/such.pcap"], 1)]
+    {
+        assert_refused(&lab.spawn(&[&["capture", "--json"], arguments].concat()).wait(), code, &[]);
+    }
+}
+
+#[test]
 fn an_interface_that_is_held_by_somebody_is_refused() {
     if !require_root("an_interface_that_is_held_by_somebody_is_refused") {
         return;
@@ -109,24 +137,6 @@ fn an_interface_that_is_held_by_somebody_is_refused() {
     let ended = running.stop();
     assert!(!ended.stderr.contains("is up"), "nothing happened to it: {ended:#?}");
     ended.account();
-}
-
-#[test]
-fn an_output_that_cannot_be_written_is_explained_before_anything_is_touched() {
-    if !require_root("an_output_that_cannot_be_written_is_explained_before_anything_is_touched") {
-        return;
-    }
-    let lab = Lab::with_queues("output", 1);
-    let missing = lab.path("no/such/x.pcapng");
-    let directory = lab.path("directory.pcapng");
-    std::fs::create_dir(&directory).unwrap();
-    for (path, hint) in [
-        (missing.to_str().unwrap(), "mkdir -p"),
-        (directory.to_str().unwrap(), "directory"),
-        ("/proc/x.pcapng", "cannot write"),
-    ] {
-        assert_refused(&lab.spawn(&["capture", "r0", "-w", path]).wait(), 1, &["cannot write", hint]);
-    }
 }
 
 #[test]

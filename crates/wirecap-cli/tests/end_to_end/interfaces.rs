@@ -15,6 +15,7 @@ fn interfaces_are_listed_with_what_xdp_can_do_and_who_holds_it() {
     let lab = Lab::new("listed", &[options]);
     lab.pairs[0].b().set_channels(2, 2).unwrap();
     lab.pairs[0].a().set_channels(2, 2).unwrap();
+    lab.right.ip(&["link", "property", "add", "dev", "r0", "altname", "the-port-of-the-monitor"]).unwrap();
     let list = || -> Value {
         let ended = lab.spawn(&["interfaces", "--json"]).wait();
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
@@ -27,8 +28,11 @@ fn interfaces_are_listed_with_what_xdp_can_do_and_who_holds_it() {
     assert_eq!((&r0["queues"], &r0["queues_max"], &r0["mtu"]), (&2.into(), &3.into(), &1500.into()));
     assert_eq!(r0["addresses"], serde_json::json!(["192.0.2.1/24"]));
     assert_eq!(r0["holders"], serde_json::json!([]));
+    assert_eq!(r0["alternative_names"], serde_json::json!(["the-port-of-the-monitor"]));
 
-    let running = lab.capture(&["xdp:r0"]);
+    let misspelt = lab.spawn(&["capture", "the-port-of-a-monitor"]).wait();
+    assert!(misspelt.stderr.contains("did you mean \"the-port-of-the-monitor\"?"), "{misspelt:#?}");
+    let running = lab.capture(&["xdp:the-port-of-the-monitor"]);
     let held = list();
     let holder = &held[1]["holders"][0];
     assert_eq!(holder["mode"], "native", "{held:#}");

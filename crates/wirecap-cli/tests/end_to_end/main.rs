@@ -8,4 +8,8 @@ mod errors;
 mod faults;
 mod interfaces;
 mod lab;
+mod limits;
+mod manual;
+mod outputs;
+mod terminal;
 mod tools;

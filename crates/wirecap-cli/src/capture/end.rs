@@ -1,0 +1,86 @@
+//! The end of a capture: all is written, the account is closed, and what went wrong is said.
+
+use std::time::SystemTime;
+
+use wirecap::{Capture, Report};
+
+use super::{Threads, describe, open, output::Whereabouts, summary, watch::End, writer::Written};
+use crate::{
+    exit::{Exit, tell},
+    plan::Plan,
+};
+
+/// Ends the capture, writes all there is, closes the account, and tells.
+pub(super) fn close(
+    plan: &Plan,
+    mut capture: Capture,
+    threads: Threads,
+    end: End,
+    started: SystemTime,
+) -> Exit {
+    // An interface may have gone since events were last looked at; the report knows it then.
+    drop(capture.events());
+    capture.stopper().stop();
+    let Threads { workers, writer } = threads;
+    // All are joined, whatever became of the first.
+    let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
+    let report = capture.finish();
+    let written = writer.map(|writer| {
+        let writer = writer.join().expect("the writer does not panic");
+        let unwritten = report.total().delivered.saturating_sub(writer.packets());
+        let trailer = describe::trailer(&report, writer.format(), started, unwritten);
+        writer.close(&trailer)
+    });
+    if panicked {
+        tell("wirecap: a worker thread panicked, please report this; what the others captured is kept");
+    }
+    let all_stayed = tell_lost_interfaces(end, &report);
+    let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
+    summary::print(plan, &report, written.as_ref());
+    let failed = panicked || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
+    if failed || !all_stayed || !all_is_there { Exit::Failed } else { Exit::Fine }
+}
+
+/// Says which interfaces are gone, and whether none is.
+fn tell_lost_interfaces(end: End, report: &Report) -> bool {
+    if end == End::Deserted {
+        tell("wirecap: every interface is gone, so the capture has ended; what was captured is kept");
+        return false;
+    }
+    let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.as_str());
+    let gone = gone.collect::<Vec<_>>().join(", ");
+    if !gone.is_empty() {
+        tell(format_args!(
+            "wirecap: the capture is not complete: {gone} was removed while it ran; all else is kept"
+        ));
+    }
+    gone.is_empty()
+}
+
+/// Says what happened to the file, and whether everything is in it and can be found.
+fn tell_file(written: &Written, report: &Report) -> bool {
+    if let Some(failure) = &written.failure {
+        tell(format_args!(
+            "wirecap: cannot write {}: {}\nwirecap: kept {} packets ({} bytes, whole to the last of them); {} packets \
+             were captured but not written",
+            written.in_words,
+            open::in_words(failure),
+            written.packets,
+            written.bytes,
+            report.total().delivered.saturating_sub(written.packets),
+        ));
+    }
+    match &written.whereabouts {
+        Whereabouts::InPlace => {}
+        Whereabouts::Moved(path) => tell(format_args!(
+            "wirecap: {} was moved while it was written; the packets are in {}",
+            written.in_words,
+            path.display()
+        )),
+        Whereabouts::Deleted => tell(format_args!(
+            "wirecap: {} was deleted while it was written; its {} packets are lost",
+            written.in_words, written.packets
+        )),
+    }
+    written.failure.is_none() && written.whereabouts != Whereabouts::Deleted
+}

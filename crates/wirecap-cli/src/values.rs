@@ -1,0 +1,173 @@
+//! Values of flags, read from text. What cannot be read is answered with what can, and an example.
+
+use std::{str::FromStr, time::Duration};
+
+/// What a number may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number {
+    least: u64,
+    most: u64,
+    /// The flag with a value that works.
+    example: &'static str,
+}
+
+impl Number {
+    /// Any number; the plan knows better.
+    pub(crate) fn of(example: &'static str) -> Self {
+        Self { least: 0, most: u64::MAX, example }
+    }
+
+    pub(crate) fn from(self, least: u64) -> Self {
+        Self { least, ..self }
+    }
+
+    pub(crate) fn to(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+}
+
+/// Reads a whole number.
+pub(crate) fn number<T: TryFrom<u64>>(allowed: Number) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let Number { least, most, example } = allowed;
+        let value = u64::from_str(text).ok().filter(|value| (least..=most).contains(value));
+        value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| match (least, most) {
+            (_, u64::MAX) => format!("write a whole number, like {example}"),
+            _ => format!("write a number from {least} to {most}, like {example}"),
+        })
+    }
+}
+
+/// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+    let packets = u64::from_str(digits).ok().filter(|_| plain).and_then(|number| number.checked_mul(unit));
+    packets
+        .filter(|&packets| packets > 0)
+        .ok_or_else(|| "write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M".into())
+}
+
+/// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cores(pub(crate) Vec<usize>);
+
+/// Highest core number Linux can be built for.
+const MAX_CORE: usize = 8191;
+
+/// Reads a list of cores: numbers and ranges, separated by commas.
+pub(crate) fn cores(text: &str) -> Result<Cores, String> {
+    let number = |text: &str| {
+        text.parse::<usize>().ok().filter(|&core| core <= MAX_CORE).ok_or_else(|| {
+            format!("{text:?} is no core number; write numbers and ranges with commas, like 0,2-3")
+        })
+    };
+    let mut list = Vec::new();
+    for item in text.split(',') {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(format!("the range {item} runs backwards; write {last}-{first}"));
+        }
+        list.extend(first..=last);
+    }
+    Ok(Cores(list))
+}
+
+/// Reads a time: a number, perhaps with a fraction, of ms, s (or nothing), m or h.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit_s = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("{unit:?} is no unit of time; use ms, s, m or h, like 500ms or 2m")),
+    };
+    let plain = digits.chars().all(|digit| digit.is_ascii_digit() || digit == '.');
+    let number: f64 = digits
+        .parse()
+        .ok()
+        .filter(|_| plain)
+        .ok_or_else(|| format!("{digits:?} is no number; write a time like 10s, 500ms or 2m"))?;
+    match Duration::try_from_secs_f64(number * unit_s) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        Ok(_) => Err("a capture of no time captures nothing".into()),
+        Err(_) => Err("this is longer than time can be counted".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_say_their_range_and_an_example() {
+        let percent = number::<u32>(Number::of("-T 60").from(0).to(100));
+        assert_eq!((percent("0"), percent("100")), (Ok(0), Ok(100)));
+        for bad in ["101", "-1", "", "6O", "1.5"] {
+            assert_eq!(percent(bad), Err("write a number from 0 to 100, like -T 60".into()), "{bad}");
+        }
+        let any = number::<u32>(Number::of("-M 256"));
+        assert_eq!(any("99999999999"), Err("write a whole number, like -M 256".into()));
+    }
+
+    #[test]
+    fn counts() {
+        for (text, packets) in
+            [("1", 1), ("1k", 1_000), ("10K", 10_000), ("5M", 5_000_000), ("2G", 2_000_000_000)]
+        {
+            assert_eq!(count(text), Ok(packets), "{text}");
+        }
+        for bad in [
+            "",
+            "k",
+            "0",
+            "0k",
+            "-1",
+            "+1",
+            "1m",
+            "1 k",
+            "1.5k",
+            "1kk",
+            "99999999999999999999",
+            "99999999999999G",
+            "1é",
+        ] {
+            assert!(count(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        let ms = |text| duration(text).map(|time| time.as_millis());
+        assert_eq!(ms("10"), Ok(10_000));
+        assert_eq!(ms("10s"), Ok(10_000));
+        assert_eq!(ms("500ms"), Ok(500));
+        assert_eq!(ms("2m"), Ok(120_000));
+        assert_eq!(ms("1h"), Ok(3_600_000));
+        assert_eq!(ms("1.5s"), Ok(1_500));
+        for bad in ["", "s", "0", "0ms", "-1", "1d", "10 s", "1e3", "inf", "NaN", "1..2", "9e99", "+5", "5ss"]
+        {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert!(duration(&"9".repeat(40)).is_err());
+    }
+
+    #[test]
+    fn core_lists() {
+        let list = |text| cores(text).map(|cores| cores.0);
+        assert_eq!(list("0"), Ok(vec![0]));
+        assert_eq!(list("0,2-4"), Ok(vec![0, 2, 3, 4]));
+        assert_eq!(list("3,1"), Ok(vec![3, 1]));
+        for bad in ["", ",", "a", "1-", "-1", "1-2-3", "0,", "99999", "0-99999999999999999999"] {
+            assert!(cores(bad).is_err(), "{bad}");
+        }
+        assert!(cores("4-2").unwrap_err().contains("2-4"));
+    }
+}

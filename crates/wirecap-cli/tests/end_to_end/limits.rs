@@ -1,0 +1,68 @@
+//! Limits of the process: said by name, with a figure that would do.
+
+use std::process::Command;
+
+use wirecap_lab::require_root;
+
+use crate::lab::{Ended, Lab, Running, WIRECAP};
+
+/// Captures from within a shell that first runs `limit`.
+fn limited(lab: &Lab, limit: &str, arguments: &[&str]) -> Ended {
+    let mut command: Command = lab.right.command("sh");
+    command
+        .args(["-c", &format!("{limit} && exec \"$0\" \"$@\""), WIRECAP, "capture", "r0", "--json"])
+        .args(arguments);
+    Running::spawn(command).wait()
+}
+
+#[test]
+fn a_limit_that_is_too_low_is_named_with_one_that_does() {
+    if !require_root("a_limit_that_is_too_low_is_named_with_one_that_does") {
+        return;
+    }
+    let lab = Lab::with_queues("limits", 8);
+    let path = lab.path("new.pcapng");
+    for (limit, words) in [
+        ("ulimit -n 16", &["capturing 8 receive queues takes about ", "may have 16", "ulimit -n 32"][..]),
+        ("ulimit -n 5", &["ulimit -n"]),
+        ("ulimit -v 400000", &["packet memory of 512 MiB", "ulimit -v", "lower -R or -M"]),
+        ("ulimit -v 560000", &["packet memory of 512 MiB", "ulimit -v"]),
+    ] {
+        let ended = limited(&lab, limit, &["-w", path.to_str().unwrap()]);
+        assert!(ended.code == Some(1) && ended.stdout.is_empty() && !path.exists(), "{limit}: {ended:#?}");
+        assert!(!ended.stderr.contains("verifier"), "{ended:#?}");
+        for words in words {
+            assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
+        }
+    }
+}
+
+#[test]
+fn limits_that_suffice_or_can_be_raised_are_no_hindrance() {
+    if !require_root("limits_that_suffice_or_can_be_raised_are_no_hindrance") {
+        return;
+    }
+    let lab = Lab::with_queues("enough", 8);
+    let path = lab.path("enough.pcapng");
+    // 8 queues x 64 x 64 cells of 2 KiB are 64 MiB.
+    let small = ["--duration", "100ms", "-M", "64", "-R", "64", "-w", path.to_str().unwrap()];
+    for limit in ["ulimit -n 32", "ulimit -Sn 16", "ulimit -v 400000"] {
+        let ended = limited(&lab, limit, &small);
+        assert_eq!(ended.code, Some(0), "{limit}: {ended:#?}");
+        ended.account();
+    }
+}
+
+#[test]
+fn without_the_right_to_lock_memory_the_limit_on_that_is_named() {
+    if !require_root("without_the_right_to_lock_memory_the_limit_on_that_is_named") {
+        return;
+    }
+    let lab = Lab::with_queues("memlock", 1);
+    let limit = "ulimit -l 64 && set -- --bounding-set -ipc_lock --inh-caps -ipc_lock \"$0\" \"$@\" && exec setpriv \"$@\"";
+    let ended = limited(&lab, limit, &[]);
+    assert!(ended.code == Some(1) && ended.stdout.is_empty(), "{ended:#?}");
+    for words in ["memlock limit", "ulimit -l", "CAP_IPC_LOCK", "lower -R"] {
+        assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
+    }
+}

@@ -1,0 +1,48 @@
+//! The manual keeps up with what is printed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use wirecap_lab::require_root;
+
+use crate::lab::Lab;
+
+const MANUAL: &str = include_str!("../../../../docs/MANUAL.md");
+
+/// The names of all fields, at every depth.
+fn fields(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                names.insert(name.clone());
+                fields(value, names);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| fields(value, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_and_every_column_is_in_the_manual() {
+    if !require_root("every_field_and_every_column_is_in_the_manual") {
+        return;
+    }
+    let lab = Lab::with_queues("manual", 1);
+    let path = lab.path("manual.pcapng");
+    let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
+    let interfaces = lab.spawn(&["interfaces", "--json"]).wait();
+    let mut names = BTreeSet::new();
+    fields(&running.stop().account().0, &mut names);
+    fields(&serde_json::from_slice(&interfaces.stdout).unwrap(), &mut names);
+    assert!(names.contains("pid") && names.contains("no_free_cell") && names.contains("bytes"), "{names:?}");
+
+    let table = lab.spawn(&["capture", "r0", "--duration", "100ms", "--quiet"]).wait();
+    let table = String::from_utf8(table.stdout).unwrap();
+    let heads = table.lines().filter(|line| line.starts_with("port ") || line.starts_with("worker "));
+    names.extend(heads.flat_map(str::split_whitespace).map(String::from));
+    for name in names {
+        let documented = [format!("`{name}`"), format!("`{name}[]`")];
+        assert!(documented.iter().any(|name| MANUAL.contains(name)), "{name} is not in docs/MANUAL.md");
+    }
+}

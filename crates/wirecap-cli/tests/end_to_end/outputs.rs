@@ -1,0 +1,175 @@
+//! Where packets are written to: files, pipes, devices, and what becomes of them meanwhile.
+
+use std::{fs, io::Read, path::Path, thread};
+
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
+use wirecap_file::Capture;
+use wirecap_lab::require_root;
+use wirecap_traffic::{FrameSpec, LiveOptions};
+
+use crate::lab::{Lab, assert_frames, read};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_explained_before_anything_is_touched() {
+    if !require_root("an_output_that_cannot_be_written_is_explained_before_anything_is_touched") {
+        return;
+    }
+    let lab = Lab::with_queues("output", 1);
+    let (missing, directory) = (lab.path("no/such/x.pcapng"), lab.path("directory.pcapng"));
+    fs::create_dir(&directory).unwrap();
+    for (path, hint) in [
+        (text(&missing), "mkdir -p"),
+        (text(&directory), "directory.pcapng/trace.pcapng"),
+        ("/tmp", "name a file in it: /tmp/trace.pcapng"),
+        ("/proc/x.pcapng", "cannot write"),
+        ("/dev/full", "make room"),
+    ] {
+        let ended = lab.spawn(&["capture", "r0", "-w", path]).wait();
+        assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
+        let last = ended.stderr.lines().last().unwrap();
+        assert!(last.starts_with("wirecap: cannot write ") && last.contains(hint), "{hint}: {ended:#?}");
+    }
+    let ended = lab.capture(&["r0", "-w", "/dev/null", "--duration", "100ms"]).wait();
+    assert!(ended.code == Some(0) && ended.account().written("bytes") > 0, "{ended:#?}");
+}
+
+#[test]
+fn a_file_is_written_by_one_capture_at_a_time() {
+    if !require_root("a_file_is_written_by_one_capture_at_a_time") {
+        return;
+    }
+    let lab = Lab::new("one_writer", &[Default::default(), Default::default()]);
+    let path = lab.path("one.pcapng");
+    let running = lab.capture(&["r0", "-w", text(&path)]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    running.wait_for_bytes(&path, 1_000 * 60);
+    let second = lab.spawn(&["capture", "r1", "-w", text(&path)]).wait();
+    assert_eq!(second.code, Some(1), "{second:#?}");
+    assert!(second.stderr.contains("it is being written by another process"), "{second:#?}");
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    running.stop().account().assert_lossless(2_000);
+    assert_eq!(read(&path).packets.len(), 2_000);
+    // Free again, and replaced.
+    lab.capture(&["r1", "-w", text(&path), "--duration", "100ms"]).wait().account();
+    assert_eq!(read(&path).packets.len(), 0);
+}
+
+#[test]
+fn a_pipe_is_waited_for_until_somebody_reads_it() {
+    if !require_root("a_pipe_is_waited_for_until_somebody_reads_it") {
+        return;
+    }
+    let lab = Lab::with_queues("fifo", 1);
+    // A pipe's name says nothing about what is in it.
+    let path = lab.path("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let running = lab.spawn(&["capture", "--json", "r0", "-w", text(&path)]);
+    running.wait_for("waiting for a program that reads");
+    let reader = thread::spawn({
+        let path = path.clone();
+        move || {
+            let mut bytes = Vec::new();
+            fs::File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
+            bytes
+        }
+    });
+    running.wait_for("wirecap: M = ");
+    lab.send(0, 0, 3_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(3_000);
+    let capture = Capture::read(reader.join().unwrap().as_slice()).unwrap();
+    assert!(capture.damage.is_none());
+    assert_frames(&capture.packets.iter().collect::<Vec<_>>(), FrameSpec::default(), usize::MAX);
+    assert_eq!(capture.packets.len(), 3_000);
+}
+
+#[test]
+fn waiting_for_the_reader_of_a_pipe_ends_with_a_signal() {
+    if !require_root("waiting_for_the_reader_of_a_pipe_ends_with_a_signal") {
+        return;
+    }
+    let lab = Lab::with_queues("unread", 1);
+    let path = lab.path("pipe.pcap");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let running = lab.spawn(&["capture", "r0", "-w", text(&path)]);
+        running.wait_for("waiting for a program that reads");
+        running.signal(signal);
+        let ended = running.wait();
+        assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
+        assert!(ended.stderr.contains("nobody reads"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn the_name_of_standard_output_is_standard_output() {
+    if !require_root("the_name_of_standard_output_is_standard_output") {
+        return;
+    }
+    let lab = Lab::with_queues("devstdout", 1);
+    let running = lab.capture(&["r0", "-w", "/dev/stdout"]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    let ended = running.stop();
+    ended.account_on_stderr().assert_lossless(1_000);
+    let capture = Capture::read(ended.stdout.as_slice()).unwrap();
+    assert!(capture.damage.is_none() && capture.packets.len() == 1_000);
+}
+
+#[test]
+fn a_file_that_is_deleted_or_moved_while_it_is_written_is_told() {
+    if !require_root("a_file_that_is_deleted_or_moved_while_it_is_written_is_told") {
+        return;
+    }
+    let lab = Lab::with_queues("gone_file", 1);
+    let (path, other) = (lab.path("a.pcapng"), lab.path("b.pcapng"));
+    let running = lab.capture(&["r0", "-w", text(&path)]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    fs::rename(&path, &other).unwrap();
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "nothing is lost: {ended:#?}");
+    let words = format!(
+        "was moved while it was written; the packets are in {}",
+        text(&other.canonicalize().unwrap())
+    );
+    assert!(ended.stderr.contains(&words), "{ended:#?}");
+    assert_eq!((path.exists(), read(&other).packets.len()), (false, 2_000));
+
+    let running = lab.capture(&["r0", "-w", text(&path)]);
+    fs::remove_file(&path).unwrap();
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("was deleted while it was written; its 1000 packets are lost"),
+        "{ended:#?}"
+    );
+    ended.account().assert_lossless(1_000);
+}
+
+#[test]
+fn a_pipe_whose_reader_goes_away_is_told_by_its_name() {
+    if !require_root("a_pipe_whose_reader_goes_away_is_told_by_its_name") {
+        return;
+    }
+    let lab = Lab::with_queues("broken", 1);
+    let path = lab.path("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let running = lab.spawn(&["capture", "--json", "r0", "-w", text(&path)]);
+    let reader = fs::File::open(&path).unwrap();
+    running.wait_for("wirecap: M = ");
+    drop(reader);
+    lab.send_some(0, 0, 1_000);
+    let ended = running.wait();
+    let words = format!("cannot write {}: the program that read it has gone away", text(&path));
+    assert!(ended.code == Some(1) && ended.stderr.contains(&words), "{ended:#?}");
+    assert_eq!(ended.account().written("packets"), 0);
+}

@@ -1,0 +1,66 @@
+//! What somebody at a terminal sees.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_lab::require_root;
+use wirecap_sys::netdev;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Lab, Running, WIRECAP};
+
+const CLEAR: &str = "\r\x1b[K";
+/// What the progress line says after the first thousand frames.
+const THOUSAND: &str = " s  1000 packets  ";
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs a capture of `r0` on a terminal, sends a thousand frames, waits for `progress` or a while, sends
+/// what is missing to the end, and returns all that was on the screen.
+fn on_a_terminal(lab: &Lab, flags: &str, progress: bool) -> String {
+    let mut command = lab.right.command("script");
+    let capture = format!("{WIRECAP} capture r0 --count 1500 {flags}");
+    let screen = lab.path("screen");
+    command.args(["--quiet", "--flush", "--return", "--command", &capture]).arg(&screen);
+    let running = Running::spawn(command);
+    wait_until(|| lab.right.enter(|| !netdev::interface("r0").unwrap().xdp_programs.is_empty()));
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    if progress {
+        wait_until(|| String::from_utf8_lossy(&fs::read(&screen).unwrap_or_default()).contains(THOUSAND));
+    } else {
+        thread::sleep(Duration::from_millis(1_200));
+    }
+    lab.send_some(0, 0, 1_000);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    String::from_utf8(ended.stdout).unwrap()
+}
+
+#[test]
+fn a_terminal_gets_one_line_of_progress_that_is_gone_at_the_end() {
+    if !require_root("a_terminal_gets_one_line_of_progress_that_is_gone_at_the_end") {
+        return;
+    }
+    let lab = Lab::with_queues("terminal", 1);
+    let screen = on_a_terminal(&lab, "", true);
+    let lines: Vec<_> = screen.split(CLEAR).collect();
+    // Start lines, a line every half second, and the account where the last one was.
+    for line in &lines[1..lines.len() - 1] {
+        assert!(!line.contains('\n') && line.contains(" packets  ") && line.ends_with("lost 0"), "{line:?}");
+    }
+    assert!(lines[1..lines.len() - 1].iter().any(|line| line.contains(THOUSAND)), "{screen:?}");
+    assert!(lines[0].contains("wirecap: M = ") && lines[lines.len() - 1].starts_with("port "), "{screen:?}");
+
+    for flags in ["--quiet", "--json"] {
+        let screen = on_a_terminal(&lab, flags, false);
+        assert!(!screen.contains(CLEAR), "{flags}: {screen:?}");
+    }
+}
