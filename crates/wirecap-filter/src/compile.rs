@@ -1,0 +1,119 @@
+//! From the text of a filter to a program, by the real libpcap.
+//!
+//! ```text
+//!   expression, link type, snaplen ──pcap_open_dead, pcap_compile──► instructions ──Program::new──► Filter
+//! ```
+//!
+//! **The rule that holds here:** the grammar is libpcap's and its errors are quoted in its own words.
+
+use std::ffi::CString;
+use std::thread;
+
+use wirecap_sys::pcap;
+
+use crate::error::Error;
+use crate::op::Op;
+use crate::program::Program;
+
+/// Link type of Ethernet: `DLT_EN10MB`, and `LINKTYPE_ETHERNET` of capture files.
+pub const LINK_TYPE_ETHERNET: u16 = 1;
+
+/// The snapshot length tcpdump uses when none is given, in bytes: longer than any packet.
+pub const DEFAULT_SNAPLEN: u32 = 262_144;
+
+/// Expressions up to this length are compiled on the caller's stack, in bytes.
+const SHORT_BYTES: usize = 4 << 10;
+/// Stack for a longer one, in bytes, and more for each of its bytes: several times the 10 to 15 that libpcap
+/// 1.10 was seen to use. It is address space, not memory, until it is used.
+const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES_PER_BYTE: usize = 64;
+
+/// A filter: what was asked for, and the program libpcap made of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    expression: String,
+    link_type: u16,
+    program: Program,
+}
+
+impl Filter {
+    /// Compiles an expression of pcap-filter(7) for packets of a link type. An empty one lets everything through.
+    ///
+    /// A packet that matches yields `snaplen`, the number of its bytes that are wanted; take
+    /// [`DEFAULT_SNAPLEN`] for all of them. One expression at a time is compiled in a process. A millisecond or
+    /// less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses; write
+    /// networks), and names of hosts are looked up in the network.
+    ///
+    /// `link_type` is a number of `DLT_` values, the same as those of capture files for Ethernet, raw IP (as
+    /// 12), Linux cooked captures and most others.
+    ///
+    /// # Errors
+    /// [`Error::Expression`], [`Error::Libpcap`] if there is none; [`Error::Invalid`] for loops (`protochain`);
+    /// [`Error::SocketOnly`] for `inbound`, `outbound` and `ifindex`.
+    pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Self, Error> {
+        let text = CString::new(expression).map_err(|nul| Error::Expression {
+            expression: expression.to_owned(),
+            message: format!("byte {} is a zero byte", nul.nul_position()),
+            hint: "an expression is text: take it out",
+        })?;
+        let insns = pcap::library()
+            .and_then(|libpcap| {
+                with_stack(text.as_bytes().len(), || libpcap.compile(&text, link_type.into(), snaplen))
+            })
+            .map_err(|cause| Error::from_libpcap(expression, cause))?;
+        let program = Program::new(insns)?;
+        if program.ops().iter().any(asks_a_socket) {
+            return Err(Error::SocketOnly { expression: expression.to_owned() });
+        }
+        Ok(Self { expression: expression.to_owned(), link_type, program })
+    }
+
+    /// The text it was made from.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// The link type it was made for; for other packets it means nothing.
+    pub fn link_type(&self) -> u16 {
+        self.link_type
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Whether a packet matches, by the interpreter; see [`Program::run`].
+    pub fn matches(&self, packet: &[u8], wirelen: u32) -> bool {
+        self.program.run(packet, wirelen) != 0
+    }
+}
+
+/// Calls libpcap's compiler where there is stack enough for an expression of `len` bytes: it calls itself for
+/// each term, and a long list of addresses would otherwise end the process.
+fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> T {
+    if len <= SHORT_BYTES {
+        return compile();
+    }
+    let stack = STACK_BYTES + STACK_BYTES_PER_BYTE * len;
+    thread::scope(|scope| {
+        let compiler = thread::Builder::new().stack_size(stack).spawn_scoped(scope, compile);
+        let compiler = compiler.expect("address space for a thread's stack");
+        compiler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Whether it loads what only a socket of Linux knows (`SKF_AD_OFF` of <linux/filter.h>): libpcap compiles that
+/// without a word, and the filter would reject everything.
+fn asks_a_socket(op: &Op) -> bool {
+    const SOCKET_DATA: u32 = 0xffff_f000;
+    matches!(op, Op::LoadAbsolute { offset, .. } if *offset >= SOCKET_DATA)
+}
+
+/// What the libpcap of this machine says of itself, for `--version` and reports.
+///
+/// # Errors
+/// [`Error::Libpcap`] if there is none.
+pub fn libpcap_version() -> Result<String, Error> {
+    pcap::library().map(pcap::Library::version).map_err(Error::Libpcap)
+}

@@ -1,0 +1,73 @@
+//! A filter by itself as an XDP program: does this kernel take it, and what does it say of a packet?
+//!
+//! ```text
+//!   R2, R3 = ctx->data, ctx->data_end   [R7 = bpf_xdp_get_buff_len(ctx)]   the filter   return a Verdict
+//! ```
+
+use wirecap_sys::bpf::{
+    Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size,
+};
+
+use super::{Length, Splice, translate};
+use crate::error::Error;
+use crate::program::Program;
+
+// Offsets in `struct xdp_md` of <linux/bpf.h>.
+const MD_DATA: i16 = 0;
+const MD_DATA_END: i16 = 4;
+
+/// What the program of [`trial`] returns. The numbers are XDP actions, so that it may be attached somewhere, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The packet does not match (`XDP_DROP`).
+    Rejects = 1,
+    /// It matches (`XDP_PASS`).
+    Matches = 2,
+    /// What would decide is not in the packet's first buffer (`XDP_TX`); with `frags` only.
+    Beyond = 3,
+}
+
+impl Verdict {
+    /// The verdict of this action.
+    pub fn from_action(action: u32) -> Option<Self> {
+        [Self::Rejects, Self::Matches, Self::Beyond].into_iter().find(|verdict| *verdict as u32 == action)
+    }
+}
+
+/// Loads a program of nothing but the filter, to learn whether this kernel's verifier takes it. With `frags` it
+/// is one for packets of several buffers (Linux 5.18).
+///
+/// A few milliseconds, for long filters more. Its test run is the filter's answer to a packet.
+///
+/// # Errors
+/// [`Error::OffsetTooFar`], [`Error::Kernel`]: run the filter in user space.
+pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
+    let insns = trial_program(program, frags)?;
+    let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, "wirecap_filter", &insns) };
+    Ok(EbpfProgram::load(&spec)?)
+}
+
+/// The instructions of [`trial`].
+///
+/// # Errors
+/// [`Error::OffsetTooFar`], [`Error::Kernel`] if a jump is too far.
+pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
+    use Reg::{R0, R1, R2, R3, R6, R7};
+    let mut asm = Assembler::new();
+    let (matches, rejects) = (asm.label(), asm.label());
+    let beyond = if frags { asm.label() } else { rejects };
+    asm.mov(R6, R1);
+    if frags {
+        asm.call(Helper::XdpGetBuffLen).mov(R7, R0);
+    }
+    asm.load(Size::Word, R2, R6, MD_DATA).load(Size::Word, R3, R6, MD_DATA_END);
+    let length = if frags { Length::Register(R7) } else { Length::FirstBuffer };
+    translate(&mut asm, program, &Splice { matches, rejects, beyond, length, stack_end: 0 })?;
+    for (label, verdict) in [(matches, Verdict::Matches), (rejects, Verdict::Rejects)] {
+        asm.bind(label).mov_imm(R0, verdict as i32).exit();
+    }
+    if frags {
+        asm.bind(beyond).mov_imm(R0, Verdict::Beyond as i32).exit();
+    }
+    Ok(asm.finish()?)
+}

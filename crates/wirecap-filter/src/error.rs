@@ -1,0 +1,180 @@
+//! What can go wrong between an expression and a filter that runs.
+
+use std::io;
+
+use wirecap_sys::{bpf, pcap};
+
+/// Failures of compiling, validating and translating filters.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// libpcap does not take the expression.
+    #[error("filter `{expression}`: {message}; {hint}")]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// libpcap's own words.
+        message: String,
+        /// What usually mends it.
+        hint: &'static str,
+    },
+    /// The expression asks for the direction or the interface of a packet.
+    #[error(
+        "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet; leave \
+         it out, and choose the interface to capture from or the addresses instead"
+    )]
+    SocketOnly {
+        /// The expression.
+        expression: String,
+    },
+    /// libpcap itself is missing or of no use; also a snapshot length it does not take.
+    #[error(transparent)]
+    Libpcap(pcap::Error),
+    /// An instruction of a classic BPF program is not valid.
+    #[error("instruction {index} of the filter is not valid: {reason}")]
+    Invalid {
+        /// Its index.
+        index: usize,
+        /// Why.
+        reason: Invalid,
+    },
+    /// The code generator did not manage.
+    #[error("no native code for this filter of {insns} instructions ({cause}); use the interpreter")]
+    Native {
+        /// Length of the filter.
+        insns: usize,
+        /// The generator's words.
+        cause: String,
+    },
+    /// No memory that could be executed.
+    #[error(
+        "no executable memory for the filter's native code ({cause}); use the interpreter, or allow it: \
+         MemoryDenyWriteExecute= of systemd and execmem of SELinux forbid it"
+    )]
+    ExecutableMemory {
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+    /// The filter looks at an offset that eBPF instructions cannot name.
+    #[error(
+        "instruction {index} of the filter reads {end} bytes into the packet, more than {limit}; run the filter in user space"
+    )]
+    OffsetTooFar {
+        /// Index of the load.
+        index: usize,
+        /// Where the load ends, in bytes from the start of the packet or from X.
+        end: u64,
+        /// The greatest end possible.
+        limit: u32,
+    },
+    /// The verifier forbids this process arithmetic on addresses, without which headers of variable length and
+    /// `len` cannot be looked at.
+    #[error(
+        "the filter cannot run in the kernel without CAP_PERFMON: add it (run with sudo, or setcap \
+         cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep on the program), or run the filter in user space"
+    )]
+    KernelPrivilege {
+        /// What the kernel said.
+        cause: bpf::Error,
+    },
+    /// The filter is too long for eBPF's jumps, or the kernel refused it.
+    #[error("the filter cannot run in the kernel, run it in user space: {cause}")]
+    Kernel {
+        /// What the assembler or the kernel said.
+        cause: bpf::Error,
+    },
+}
+
+/// Why an instruction is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The program as a whole.
+    #[error("a program has 1 to {} instructions, this one {len}", crate::MAX_INSNS)]
+    Length {
+        /// Its length.
+        len: usize,
+    },
+    /// No such operation.
+    #[error("there is no operation {code:#x}")]
+    Code {
+        /// The operation code.
+        code: u16,
+    },
+    /// No such slot.
+    #[error("there is no slot {slot} in the scratch memory of {} slots", crate::MEMORY_SLOTS)]
+    Slot {
+        /// The slot.
+        slot: u32,
+    },
+    /// A constant divisor of zero.
+    #[error("it divides by zero")]
+    DivisionByZero,
+    /// A constant shift that leaves nothing.
+    #[error("it shifts 32 bits by {bits}")]
+    Shift {
+        /// The distance.
+        bits: u32,
+    },
+    /// A jump out of the program.
+    #[error("it jumps to instruction {target}, behind the end")]
+    Jump {
+        /// Where to.
+        target: usize,
+    },
+    /// A jump backward.
+    #[error(
+        "it loops, as `protochain` does, and neither the kernel nor we run loops; name the protocol with `ip proto` or `ip6 proto`"
+    )]
+    Loop,
+    /// The last instruction is no return.
+    #[error("it is the last one and no return")]
+    NoReturn,
+}
+
+impl Error {
+    /// libpcap's refusal of an expression, with a hint.
+    pub(crate) fn from_libpcap(expression: &str, cause: pcap::Error) -> Self {
+        match cause {
+            pcap::Error::Expression { message } => {
+                let hint = hint(&message);
+                Self::Expression { expression: expression.to_owned(), message, hint }
+            }
+            other => Self::Libpcap(other),
+        }
+    }
+}
+
+impl From<bpf::Error> for Error {
+    fn from(cause: bpf::Error) -> Self {
+        match &cause {
+            bpf::Error::Rejected { log, .. } if forbids_arithmetic(log) => Self::KernelPrivilege { cause },
+            _ => Self::Kernel { cause },
+        }
+    }
+}
+
+/// The verifier's words for what a process without CAP_PERFMON may not do with pointers.
+fn forbids_arithmetic(log: &str) -> bool {
+    log.contains("prohibited for !root") || log.contains("pointer prohibited")
+}
+
+/// What usually mends a refusal, by the words libpcap uses for it.
+fn hint(message: &str) -> &'static str {
+    let has = |words: &str| message.contains(words);
+    if has("syntax error") || has("illegal") || has("parse error") {
+        "the language is described in pcap-filter(7); quote the expression, so that the shell leaves it alone"
+    } else if has("rejects all packets") {
+        "its parts contradict each other, so no packet can match: look for `and` where `or` is meant"
+    } else if has("unknown host") || has("unknown network") || has("resolve") {
+        "check the spelling and the name server, or write the address"
+    } else if has("port") && has("unknown") || has("unknown protocol") || has("unknown ether proto") {
+        "it is not in /etc/services, /etc/protocols or libpcap's own list: write the number"
+    } else if has("not supported on") || has("not available") || has("PF ") {
+        "it is for packets of another kind, such as logs of a firewall or tapped radio: leave it out"
+    } else if has("netmask") || has("broadcast") {
+        "the netmask is not known here: write the broadcast address, as in `dst host 192.0.2.255`"
+    } else {
+        "the language is described in pcap-filter(7)"
+    }
+}

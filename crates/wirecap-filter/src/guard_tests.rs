@@ -1,0 +1,113 @@
+use super::Guard::{Free, Length, LengthFromX, Reject, Unreachable};
+use super::*;
+use wirecap_sys::pcap::Insn;
+
+const LDH: u16 = 0x28;
+const LDB: u16 = 0x30;
+const LDH_IND: u16 = 0x48;
+const MSH: u16 = 0xb1;
+const JEQ: u16 = 0x15;
+const JA: u16 = 0x05;
+const RET: u16 = 0x06;
+
+fn guards_of(insns: &[(u16, u8, u8, u32)]) -> Vec<Guard> {
+    let insns = insns.iter().map(|&(code, jt, jf, k)| Insn::new(code, jt, jf, k)).collect();
+    guards(&Program::new(insns).unwrap())
+}
+
+/// `ip proto 6 and port 80`, written by hand: everything up to X is checked once, in front; so is everything
+/// after X.
+#[test]
+fn one_check_for_all_that_every_accepting_path_reads() {
+    let guards = guards_of(&[
+        (LDH, 0, 0, 12),
+        (JEQ, 0, 8, 0x800),
+        (LDB, 0, 0, 23),
+        (JEQ, 0, 6, 6),
+        (MSH, 0, 0, 14),
+        (LDH_IND, 0, 0, 14),
+        (JEQ, 2, 0, 80),
+        (LDH_IND, 0, 0, 16),
+        (JEQ, 0, 1, 80),
+        (RET, 0, 0, 1),
+        (RET, 0, 0, 0),
+    ]);
+    assert_eq!(guards[0], Length(24));
+    assert_eq!(guards[5], LengthFromX(16), "the second port is not needed when the first one matches");
+    assert_eq!(guards[7], LengthFromX(18));
+    let guarded = [0, 5, 7];
+    assert!(
+        (0..guards.len())
+            .filter(|index| !guarded.contains(index))
+            .all(|index| guards[index] == Free || guards[index] == Reject)
+    );
+    assert_eq!(guards[10], Reject);
+}
+
+#[test]
+fn a_path_that_accepts_without_reading_is_not_checked_early() {
+    // Byte 0 is 1: accepted as it is. Otherwise byte 100 has to be 2.
+    let guards = guards_of(&[
+        (LDB, 0, 0, 0),
+        (JEQ, 2, 0, 1),
+        (LDB, 0, 0, 100),
+        (JEQ, 0, 1, 2),
+        (RET, 0, 0, 1),
+        (RET, 0, 0, 0),
+    ]);
+    assert_eq!(guards[..3], [Length(1), Free, Length(101)]);
+}
+
+#[test]
+fn what_is_known_on_one_of_two_paths_only_is_checked_again() {
+    let guards = guards_of(&[
+        (LDB, 0, 0, 0),
+        (JEQ, 0, 1, 1),
+        (LDB, 0, 0, 50),
+        (LDB, 0, 0, 50),
+        (JEQ, 0, 1, 2),
+        (RET, 0, 0, 1),
+        (RET, 0, 0, 0),
+    ]);
+    assert_eq!(guards[0], Length(51), "both paths read byte 50 in the end");
+    assert_eq!(guards[2..4], [Free, Free]);
+
+    // Now the path around the first load of byte 50 need not read it.
+    let guards = guards_of(&[
+        (LDB, 0, 0, 0),
+        (JEQ, 0, 1, 1),
+        (LDB, 0, 0, 50),
+        (JEQ, 1, 0, 2),
+        (LDB, 0, 0, 50),
+        (RET, 0, 0, 1),
+    ]);
+    assert_eq!((guards[0], guards[2], guards[4]), (Length(1), Length(51), Length(51)));
+}
+
+#[test]
+fn a_new_x_forgets_what_was_known_after_the_old_one() {
+    let guards = guards_of(&[
+        (LDH_IND, 0, 0, 4),
+        (MSH, 0, 0, 0),
+        (LDH_IND, 0, 0, 40),
+        (LDH_IND, 0, 0, 4),
+        (0x16, 0, 0, 0),
+    ]);
+    // What the new X needs is nothing to the old one, but the packet has to be that long in any case.
+    assert_eq!(guards, [LengthFromX(6), Length(42), LengthFromX(42), Free, Free]);
+}
+
+#[test]
+fn dead_ends_are_seen() {
+    let guards = guards_of(&[(JA, 0, 0, 1), (LDB, 0, 0, 0), (LDB, 0, 0, 9), (RET, 0, 0, 0)]);
+    assert_eq!(guards, [Reject, Unreachable, Unreachable, Unreachable]);
+}
+
+#[test]
+fn what_no_packet_has_rejects_and_does_not_wrap() {
+    for last in [u32::MAX, u32::MAX - 3] {
+        assert_eq!(guards_of(&[(0x20, 0, 0, last), (0x16, 0, 0, 0)]), [Reject, Unreachable]);
+        assert_eq!(guards_of(&[(0x40, 0, 0, last), (0x16, 0, 0, 0)]), [Reject, Unreachable]);
+    }
+    assert_eq!(guards_of(&[(0x20, 0, 0, u32::MAX - 4), (0x16, 0, 0, 0)])[0], Length(u32::MAX.into()));
+}

@@ -1,0 +1,53 @@
+//! The filters of tcpdump: compiled by the real libpcap, run in three ways of our own.
+//!
+//! ```text
+//!  "tcp port 80" ──libpcap──► classic BPF ──Program::new──► Program, validated
+//!                 compile.rs               program.rs          │
+//!                          ┌──────────────────┬────────────────┴─┐
+//!                    interpret.rs          native/             ebpf/
+//!                    the reference         machine code        spliced into the XDP program,
+//!                    everywhere            x86-64              before a packet costs anything
+//! ```
+//!
+//! **The rule that holds here:** all three return what libpcap's own `bpf_filter` returns, for every packet.
+//! The tests hold them against it and against each other.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the language, and what libpcap makes of it | [`Filter`] |
+//! | what a valid program is | [`Program`] |
+//! | what each instruction means | [`Program::run`] |
+//! | which checks of the packet's length are needed where | `guard.rs` |
+//! | filters in the kernel | [`ebpf`] |
+//!
+//! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap would take from
+//! the metadata of a Linux socket (`inbound`, `ifindex`) is refused.
+//!
+//! ```no_run
+//! use wirecap_filter::{Filter, NativeFilter, LINK_TYPE_ETHERNET};
+//!
+//! let filter = Filter::compile("tcp port 80 or tcp port 443", LINK_TYPE_ETHERNET, 262_144)?;
+//! let packet = [0; 60];
+//! assert!(!filter.matches(&packet, 60));
+//! let native = NativeFilter::new(filter.program())?;
+//! assert_eq!(native.matches(&packet, 60), 0);
+//! # Ok::<(), wirecap_filter::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod compile;
+pub mod ebpf;
+mod error;
+mod guard;
+mod interpret;
+mod native;
+mod op;
+mod program;
+
+pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
+pub use error::{Error, Invalid};
+pub use native::NativeFilter;
+pub use op::{Alu, Cond, Op, Operand, Register, Size};
+pub use program::{MAX_INSNS, MEMORY_SLOTS, Program};
+pub use wirecap_sys::pcap::Insn;

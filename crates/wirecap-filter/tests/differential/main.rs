@@ -1,0 +1,18 @@
+//! All ways to run a filter against each other, with libpcap's `bpf_filter` as the judge.
+//!
+//! | what runs | over which packets | where |
+//! |---|---|---|
+//! | every expression of `corpus.txt`, interpreter and native | all generated ones, all traces | `user_space.rs` |
+//! | the same in the kernel | a sample of both, and jumbo frames | `kernel.rs` |
+//! | programs for one rule each, everywhere | the border cases of the rule | `cases.rs` |
+//! | random programs, everywhere | random packets | `random.rs` |
+//! | expressions that are refused | | `refusals.rs` |
+
+mod cases;
+mod corpus;
+mod kernel;
+mod packets;
+mod random;
+mod refusals;
+mod traces;
+mod user_space;

@@ -1,0 +1,74 @@
+//! Expressions that are refused, and what the user is told.
+
+use wirecap_filter::{DEFAULT_SNAPLEN, Error, Filter, Invalid, LINK_TYPE_ETHERNET};
+
+fn refused(expression: &str) -> Error {
+    match Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN) {
+        Err(error) => error,
+        Ok(_) => panic!("{expression} compiles"),
+    }
+}
+
+#[test]
+fn libpcap_is_quoted_with_the_expression_and_a_hint() {
+    for (expression, words, hint) in [
+        ("tcp prot 80", "syntax error", "pcap-filter(7)"),
+        ("host 10.0.0.1 or or", "syntax error", "quote"),
+        ("ip and ip6 and tcp[0] = 1 and arp", "rejects all packets", "`or` is meant"),
+        ("port nosuchservice", "port", "write the number"),
+        ("inbound", "direction", "leave it out"),
+        ("not outbound and tcp", "direction", "leave it out"),
+        ("ifindex 2", "interface", "leave it out"),
+        ("ifname eth0", "", "leave it out"),
+        ("ip broadcast", "netmask", "broadcast address"),
+        ("gateway 192.0.2.1", "gateway", "pcap-filter(7)"),
+        ("vlan 5000", "VLAN", "pcap-filter(7)"),
+        ("net 10.0.0.1/8", "non-network bits", "pcap-filter(7)"),
+    ] {
+        let text = refused(expression).to_string();
+        let complete = text.contains(expression) && text.contains(words) && text.contains(hint);
+        assert!(complete, "{expression}: {text}");
+    }
+}
+
+#[test]
+fn loops_are_refused_with_what_to_write_instead() {
+    for expression in ["ip protochain 6", "ip6 protochain \\tcp"] {
+        let error = refused(expression);
+        assert!(matches!(error, Error::Invalid { reason: Invalid::Loop, .. }), "{error}");
+        assert!(error.to_string().contains("ip6 proto"), "{error}");
+    }
+}
+
+#[test]
+fn text_with_a_zero_byte_is_no_expression() {
+    assert!(refused("tcp\0udp").to_string().contains("byte 3"));
+}
+
+#[test]
+fn a_snapshot_length_of_nothing_is_refused() {
+    let error = Filter::compile("ip", LINK_TYPE_ETHERNET, 0).unwrap_err();
+    assert!(error.to_string().contains("snapshot length 0"), "{error}");
+}
+
+#[test]
+fn no_expression_lets_everything_through() {
+    let filter = Filter::compile("", LINK_TYPE_ETHERNET, 96).unwrap();
+    assert_eq!(filter.program().run(&[], 0), 96);
+}
+
+/// libpcap's compiler calls itself for each term. Here it is called from a thread with a small stack, as
+/// applications have them.
+#[test]
+fn a_long_list_of_addresses_does_not_overflow_the_stack() {
+    let hosts: Vec<_> = (0..400).map(|host| format!("src host 10.{}.{}.1", host / 250, host % 250)).collect();
+    let compile = move || Filter::compile(&hosts.join(" or "), LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
+    let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(compile).unwrap();
+    let filter = thread.join().unwrap();
+    let mut frame = [0; 60];
+    frame[12] = 8;
+    frame[26..30].copy_from_slice(&[10, 1, 149, 1]);
+    assert!(filter.matches(&frame, 60));
+    frame[26] = 11;
+    assert!(!filter.matches(&frame, 60));
+}
