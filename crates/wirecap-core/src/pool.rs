@@ -193,6 +193,7 @@ impl Pool {
             slots: self.slots.chunk(chunk_id),
             base: self.base,
             bytes: self.geometry.pool_bytes(),
+            cell_bytes: u64::from(self.geometry.cell_bytes()),
             filled: self.filling.filled,
             bytes_filled: 0,
             any_more: false,
@@ -350,16 +351,15 @@ impl Pool {
     }
 }
 
-/// Takes cells that the kernel filled into the slots of one chunk.
-///
-/// It keeps what changes with each cell in values of its own, which the compiler holds in registers,
-/// and adds them to the pool's in [`Filler::finish`].
+/// Takes cells that the kernel filled into the slots of one chunk. What it counted is the pool's only
+/// after [`Filler::finish`].
 #[derive(Debug)]
 #[must_use = "the cells count as filled only after finish()"]
 pub struct Filler<'p> {
     slots: &'p [Slot],
     base: u64,
     bytes: u64,
+    cell_bytes: u64,
     filled: u32,
     bytes_filled: u32,
     any_more: bool,
@@ -383,49 +383,69 @@ impl Filler<'_> {
         self.slots.len() as u32 - self.filled
     }
 
-    /// Takes a filled cell. Returns whether it was one of this pool's and there was space; one that
-    /// was not is counted and left alone.
-    #[inline(always)]
+    /// Takes a filled cell. Returns whether it lies within one cell of this pool and there was space.
     pub fn fill(&mut self, descriptor: Descriptor) -> bool {
-        let ours = descriptor.address.wrapping_sub(self.base) < self.bytes;
-        let Some(slot) = self.slots.get(self.filled as usize).filter(|_| ours) else {
-            self.foreign += 1;
-            return false;
-        };
-        slot.set(descriptor);
-        self.filled += 1;
-        self.bytes_filled += descriptor.len;
-        self.any_more |= descriptor.more;
-        true
+        let foreign = self.foreign;
+        self.fill_all(std::iter::once(descriptor));
+        self.foreign == foreign
+    }
+
+    /// Takes filled cells. Those that do not lie within one cell of this pool, and those for which there
+    /// is no space, are counted and left alone. So whoever reads a slot stays in its cell, whatever
+    /// the driver said.
+    #[inline]
+    pub fn fill_all(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
+        // What changes with each cell is in variables of this function, so that it can be in registers:
+        // the fields of `self` would have to be in memory after every write to a slot.
+        let Self { slots, base, bytes, cell_bytes, .. } = *self;
+        let (mut filled, mut any_more, mut bytes_filled, mut foreign) = (self.filled as usize, false, 0, 0);
+        for descriptor in descriptors {
+            let offset = descriptor.address.wrapping_sub(base);
+            let end_in_cell = (offset & (cell_bytes - 1)) + u64::from(descriptor.len);
+            let ours = offset < bytes && end_in_cell <= cell_bytes;
+            let Some(slot) = slots.get(filled).filter(|_| ours) else {
+                foreign += 1;
+                continue;
+            };
+            slot.set(descriptor);
+            filled += 1;
+            bytes_filled += descriptor.len;
+            any_more |= descriptor.more;
+        }
+        self.filled = filled as u32;
+        self.bytes_filled += bytes_filled;
+        self.any_more |= any_more;
+        self.foreign += foreign;
     }
 
     /// Makes what was filled known to the pool.
     #[inline]
-    pub fn finish(mut self) {
-        let Counters { filling, waiting, captured_packets, foreign } = &mut self.pool;
-        **foreign += self.foreign;
-        let first = std::mem::replace(&mut filling.filled, self.filled);
-        if self.any_more || waiting.begun_bytes > 0 {
-            return self.finish_parts(first);
+    pub fn finish(self) {
+        let Self { slots, filled, bytes_filled, any_more, foreign, pool, .. } = self;
+        *pool.foreign += foreign;
+        let first = std::mem::replace(&mut pool.filling.filled, filled);
+        if any_more || pool.waiting.begun_bytes > 0 {
+            // Not a method of the filler: what stays in registers must not be lent.
+            return finish_parts(&slots[..filled as usize], first, pool);
         }
-        filling.complete = self.filled;
-        waiting.packets += self.filled - first;
-        waiting.bytes += self.bytes_filled;
-        **captured_packets += u64::from(self.filled - first);
+        pool.filling.complete = filled;
+        pool.waiting.packets += filled - first;
+        pool.waiting.bytes += bytes_filled;
+        *pool.captured_packets += u64::from(filled - first);
     }
+}
 
-    /// Some packets came in several parts: looks for where they end.
-    fn finish_parts(self, first: u32) {
-        let Counters { filling, waiting, captured_packets, .. } = self.pool;
-        for (index, slot) in self.slots.iter().enumerate().take(self.filled as usize).skip(first as usize) {
-            let descriptor = slot.get();
-            waiting.begun_bytes += descriptor.len;
-            if !descriptor.more {
-                filling.complete = index as u32 + 1;
-                *captured_packets += 1;
-                waiting.packets += 1;
-                waiting.bytes += std::mem::take(&mut waiting.begun_bytes);
-            }
+/// Some packets came in several parts: looks for where they end, from slot `first` on.
+fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
+    let Counters { filling, waiting, captured_packets, .. } = pool;
+    for (index, slot) in slots.iter().enumerate().skip(first as usize) {
+        let descriptor = slot.get();
+        waiting.begun_bytes += descriptor.len;
+        if !descriptor.more {
+            filling.complete = index as u32 + 1;
+            *captured_packets += 1;
+            waiting.packets += 1;
+            waiting.bytes += std::mem::take(&mut waiting.begun_bytes);
         }
     }
 }

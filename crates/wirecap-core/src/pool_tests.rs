@@ -164,7 +164,14 @@ fn a_descriptor_that_is_not_ours_is_counted_and_left_alone() {
     for address in [0, BASE - 1, BASE + 4 * 2048, u64::MAX] {
         assert!(!fill(&mut pool, Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
     }
-    assert_eq!((pool.foreign(), pool.captured_packets()), (4, 0));
+    for (address, len) in [(BASE, 2049), (BASE + 2047, 2), (BASE + 2048 + 256, 1793), (BASE, u32::MAX)] {
+        assert!(!fill(&mut pool, Descriptor { address, len, more: false, timestamp_ns: 0 }), "{len}");
+    }
+    assert_eq!((pool.foreign(), pool.captured_packets()), (8, 0));
+    for (address, len) in [(BASE, 2048), (BASE + 2047, 1), (BASE + 4 * 2048 - 1, 1), (BASE + 256, 1792)] {
+        assert!(fill(&mut pool, Descriptor { address, len, more: false, timestamp_ns: 0 }), "{len}");
+    }
+    assert!(!fill(&mut pool, Descriptor { address: BASE, len: 60, more: false, timestamp_ns: 0 }), "full");
 }
 
 #[test]

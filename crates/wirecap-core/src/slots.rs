@@ -35,16 +35,30 @@ pub struct Descriptor {
     pub timestamp_ns: u64,
 }
 
-const MORE: u64 = 1 << 32;
+const LENGTH_BITS: u32 = 17;
+const MORE: u64 = 1 << LENGTH_BITS;
+const ADDRESS_SHIFT: u32 = LENGTH_BITS + 1;
 
+/// The longest part that a slot can tell of, in bytes. A cell is never longer.
+pub(crate) const MAX_PART_BYTES: u32 = (1 << LENGTH_BITS) - 1;
+/// The packet memory ends here at the latest, in bytes.
+pub(crate) const MAX_MEMORY_BYTES: u64 = 1 << (u64::BITS - ADDRESS_SHIFT);
+
+/// Two words for a filled cell: what is known of the cells of a pool is written and read once per
+/// packet, so that its size is time.
+///
+/// ```text
+///   63                            18   17    16            0
+///   ┌──────────────────────────────┬──────┬────────────────┐
+///   │ address                      │ more │ length         │    the other word: timestamp_ns
+///   └──────────────────────────────┴──────┴────────────────┘
+/// ```
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Written by the pool's owner. Relaxed: published by the capture queue's release store, or
     /// read by the thread that wrote it.
-    address: AtomicU64,
-    /// Length in the low 32 bits, [`MORE`] above. Written and published like `address`.
-    length: AtomicU64,
-    /// Written and published like `address`.
+    place: AtomicU64,
+    /// Written and published like `place`.
     timestamp_ns: AtomicU64,
 }
 
@@ -58,10 +72,10 @@ pub struct SlotTable {
 impl SlotTable {
     pub(crate) fn new(geometry: Geometry, base: u64) -> Self {
         let cell_bytes = u64::from(geometry.cell_bytes());
+        assert!(base + geometry.pool_bytes() <= MAX_MEMORY_BYTES, "no machine has that much memory");
         let slots = (0..u64::from(geometry.cells_per_pool()))
             .map(|index| Slot {
-                address: AtomicU64::new(base + index * cell_bytes),
-                length: AtomicU64::new(0),
+                place: AtomicU64::new((base + index * cell_bytes) << ADDRESS_SHIFT),
                 timestamp_ns: AtomicU64::new(0),
             })
             .collect();
@@ -96,24 +110,25 @@ impl SlotTable {
 impl Slot {
     #[inline]
     pub(crate) fn set(&self, descriptor: Descriptor) {
-        self.address.store(descriptor.address, Ordering::Relaxed);
-        let more = if descriptor.more { MORE } else { 0 };
-        self.length.store(u64::from(descriptor.len) | more, Ordering::Relaxed);
+        debug_assert!(descriptor.len <= MAX_PART_BYTES && descriptor.address < MAX_MEMORY_BYTES);
+        let more = u64::from(descriptor.more) << LENGTH_BITS;
+        let place = descriptor.address << ADDRESS_SHIFT | more | u64::from(descriptor.len);
+        self.place.store(place, Ordering::Relaxed);
         self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn address(&self) -> u64 {
-        self.address.load(Ordering::Relaxed)
+        self.place.load(Ordering::Relaxed) >> ADDRESS_SHIFT
     }
 
     #[inline]
     pub(crate) fn get(&self) -> Descriptor {
-        let length = self.length.load(Ordering::Relaxed);
+        let place = self.place.load(Ordering::Relaxed);
         Descriptor {
-            address: self.address(),
-            len: length as u32,
-            more: length & MORE != 0,
+            address: place >> ADDRESS_SHIFT,
+            len: place as u32 & MAX_PART_BYTES,
+            more: place & MORE != 0,
             timestamp_ns: self.timestamp_ns.load(Ordering::Relaxed),
         }
     }
@@ -142,5 +157,24 @@ impl Iterator for Filled<'_> {
         let (next, rest) = self.slots.split_first()?;
         self.slots = rest;
         Some(next.get())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_remembers_what_it_was_told_up_to_the_limits() {
+        let table = SlotTable::new(Geometry::new(1, 1, 4096).unwrap(), MAX_MEMORY_BYTES - 4096);
+        let slot = &table.chunk(0)[0];
+        assert_eq!((slot.address(), slot.get().len), (MAX_MEMORY_BYTES - 4096, 0));
+        for address in [0, 256, MAX_MEMORY_BYTES - 1] {
+            for (len, more) in [(0, true), (1, false), (4096, true), (MAX_PART_BYTES, false)] {
+                let descriptor = Descriptor { address, len, more, timestamp_ns: u64::MAX };
+                slot.set(descriptor);
+                assert_eq!((slot.get(), slot.address()), (descriptor, address));
+            }
+        }
     }
 }

@@ -23,6 +23,7 @@ mod socket;
 mod transmitter;
 
 pub use error::XskError;
+pub use ring::Drain;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmitter::Transmitter;
 

@@ -116,7 +116,7 @@ impl<T> Drop for RingMap<T> {
 #[derive(Debug)]
 pub struct ConsumerRing<T> {
     map: RingMap<T>,
-    /// Our index; what the kernel sees is behind it only within [`ConsumerRing::consume`].
+    /// Our index; what the kernel sees is the same but for while a [`Drain`] is at work.
     consumer: u32,
     /// The kernel's index as last loaded.
     cached_producer: u32,
@@ -140,27 +140,25 @@ impl<T: Copy> ConsumerRing<T> {
     /// Takes up to `max` entries, oldest first, and gives their places back to the kernel with one
     /// store. Returns how many were taken.
     #[inline]
-    pub fn consume(&mut self, max: u32, mut take: impl FnMut(T)) -> u32 {
+    pub fn consume(&mut self, max: u32, take: impl FnMut(T)) -> u32 {
+        let entries = self.drain(max);
+        let count = entries.len() as u32;
+        entries.for_each(take);
+        count
+    }
+
+    /// Up to `max` entries, oldest first. Dropping the iterator gives the places of those that were
+    /// taken from it back to the kernel, with one store.
+    #[inline]
+    pub fn drain(&mut self, max: u32) -> Drain<'_, T> {
         let mut filled = self.map.size.filled(self.cached_producer, self.consumer);
         if filled < max {
             // Pairs with the kernel's release store in xskq_prod_submit().
             self.cached_producer = self.map.producer().load(Ordering::Acquire);
             filled = self.map.size.filled(self.cached_producer, self.consumer);
         }
-        let count = filled.min(max);
-        if count == 0 {
-            return 0;
-        }
-        for offset in 0..count {
-            let entry = self.map.size.entry(self.consumer.wrapping_add(offset));
-            // SAFETY: `entry` is below the ring's size; the kernel published it (acquire above) and
-            // does not write it again before our release store below.
-            take(unsafe { self.map.entries.add(entry).read() });
-        }
-        self.consumer = self.consumer.wrapping_add(count);
-        // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
-        self.map.consumer().store(self.consumer, Ordering::Release);
-        count
+        let next = self.consumer;
+        Drain { next, end: next.wrapping_add(filled.min(max)), ring: self }
     }
 
     /// Entries that wait to be taken.
@@ -171,6 +169,51 @@ impl<T: Copy> ConsumerRing<T> {
     /// Entries the ring has.
     pub fn entries(&self) -> u32 {
         self.map.size.entries()
+    }
+}
+
+/// Entries on their way out of a [`ConsumerRing`].
+#[derive(Debug)]
+pub struct Drain<'r, T: Copy> {
+    ring: &'r mut ConsumerRing<T>,
+    /// INVARIANT: the kernel has published the entries `next .. end`, modulo 2^32.
+    next: u32,
+    end: u32,
+}
+
+impl<T: Copy> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.next == self.end {
+            return None;
+        }
+        let map = &self.ring.map;
+        // SAFETY: the entry is below the ring's size; the kernel published it (acquire in `drain`) and
+        // does not write it again before our release store in `drop`.
+        let entry = unsafe { map.entries.add(map.size.entry(self.next)).read() };
+        self.next = self.next.wrapping_add(1);
+        Some(entry)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.end.wrapping_sub(self.next) as usize;
+        (left, Some(left))
+    }
+}
+
+impl<T: Copy> ExactSizeIterator for Drain<'_, T> {}
+
+impl<T: Copy> Drop for Drain<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.next != self.ring.consumer {
+            self.ring.consumer = self.next;
+            // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
+            self.ring.map.consumer().store(self.next, Ordering::Release);
+        }
     }
 }
 

@@ -87,6 +87,23 @@ fn a_batch_becomes_visible_when_it_is_dropped() {
 }
 
 #[test]
+fn what_is_not_taken_out_of_a_drain_stays_in_the_ring() {
+    let memory = Memory::new(4, u32::MAX - 1);
+    let mut producer = ProducerRing::over(memory.map());
+    let mut consumer = ConsumerRing::over(memory.map());
+    let mut batch = producer.batch();
+    (0..4).for_each(|value| assert!(batch.push(value)));
+    drop(batch);
+    let mut drain = consumer.drain(3);
+    assert_eq!((drain.len(), drain.next(), drain.next()), (3, Some(0), Some(1)));
+    assert_eq!(producer.room(), 0, "nothing is given back before the drain ends");
+    drop(drain);
+    assert_eq!((producer.room(), consumer.filled()), (2, 2));
+    assert_eq!(consumer.drain(9).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(producer.room(), 4);
+}
+
+#[test]
 fn the_wake_up_flag_is_read_from_the_kernel_s_word() {
     let memory = Memory::new(8, 0);
     let producer = ProducerRing::over(memory.map());

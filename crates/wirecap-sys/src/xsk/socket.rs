@@ -15,7 +15,7 @@ use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
-    ring::{ConsumerRing, ProducerRing},
+    ring::{ConsumerRing, Drain, ProducerRing},
 };
 use crate::memory::{PacketMemory, PoolClaim};
 
@@ -198,10 +198,10 @@ impl Socket {
         })
     }
 
-    /// Takes up to `max` filled cells, oldest first. Returns how many were taken.
+    /// Up to `max` filled cells, oldest first. `None` without a receive ring.
     #[inline]
-    pub fn receive(&mut self, max: u32, take: impl FnMut(RingDescriptor)) -> u32 {
-        self.rx.as_mut().map_or(0, |rx| rx.consume(max, take))
+    pub fn receive(&mut self, max: u32) -> Option<Drain<'_, RingDescriptor>> {
+        self.rx.as_mut().map(|rx| rx.drain(max))
     }
 
     /// Filled cells that wait to be received.

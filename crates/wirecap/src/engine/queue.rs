@@ -14,10 +14,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use wirecap_core::{Descriptor, Handover, Pool, RecycleQueue};
+use wirecap_core::{Handover, Pool, RecycleQueue};
 use wirecap_sys::memory::CellReader;
 
-use crate::port::{AnyQueue, QueueCounts, ReceiveQueue};
+use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
 
 /// How often a ring that holds something is asked for it at the end.
 const LAST_ATTEMPTS: u32 = 1000;
@@ -70,7 +70,7 @@ impl Queue {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
-            let received = owner.receive();
+            let received = owner.receive(&self.reader, true);
             let handover = owner.pool.hand_over();
             // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
             if handover.is_some() || received == 0 {
@@ -140,22 +140,19 @@ impl QueueOwner {
     }
 
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
-    /// cells were filled.
-    pub(crate) fn receive(&mut self) -> u32 {
-        let Some(mut filler) = self.pool.filler() else { return 0 };
+    /// cells were filled. `near` says that this thread reads the packets, too.
+    pub(crate) fn receive(&mut self, reader: &CellReader, near: bool) -> u32 {
+        let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {
             return 0;
         }
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-        let mut timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
-        let received = self.source.receive(space, |descriptor: Descriptor| {
-            filler.fill(Descriptor { timestamp_ns, ..descriptor });
-            // All parts of a packet have the time of the packet.
-            timestamp_ns += u64::from(!descriptor.more);
-        });
-        filler.finish();
-        self.last_timestamp_ns = timestamp_ns;
+        let timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
+        let mut intake = Intake::new(filler, timestamp_ns, reader, near);
+        self.source.receive(space, &mut intake);
+        let received = space - intake.space();
+        self.last_timestamp_ns = intake.finish();
         received
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Pool};
 
-use super::{QueueCounts, ReceiveQueue};
+use super::{Intake, QueueCounts, ReceiveQueue};
 
 /// Which trouble. Each is "one in so many calls", drawn from a seeded generator; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,16 +49,17 @@ impl<Q> FaultQueue<Q> {
 }
 
 impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
-    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         if self.strikes(self.faults.stall) {
-            return 0;
+            return;
         }
         if max > 0 && self.strikes(self.faults.foreign_cell) {
             self.foreign += 1;
-            take(Descriptor { address: u64::MAX, len: 60, more: false, timestamp_ns: 0 });
+            let nowhere = Descriptor { address: u64::MAX, len: 60, more: false, timestamp_ns: 0 };
+            intake.take(std::iter::once(nowhere));
         }
         let max = if self.strikes(self.faults.short_batch) { max.min(1) } else { max };
-        self.inner.receive(max, take)
+        self.inner.receive(max, intake);
     }
 
     fn attach(&mut self, pool: &mut Pool) {

@@ -1,7 +1,7 @@
 //! Ports: where packets come from.
 //!
 //! ```text
-//!   trait ReceiveQueue ── receive(max, take)      filled cells, oldest first
+//!   trait ReceiveQueue ── receive(max, intake)    filled cells, oldest first
 //!                      ── attach(pool)            free chunks to the kernel
 //!                      ── backlog()               filled cells that wait
 //!                      ── counts()                what happened before the ring
@@ -17,6 +17,7 @@
 //! Rule: the packet path is generic over the trait; which port it is, is decided once per batch.
 
 pub mod fault;
+mod intake;
 pub(crate) mod link;
 pub mod null;
 mod preflight;
@@ -26,8 +27,9 @@ pub(crate) mod xdp;
 
 use std::os::fd::OwnedFd;
 
-use wirecap_core::{Descriptor, Pool};
+use wirecap_core::Pool;
 
+pub(crate) use self::intake::Intake;
 use self::{fault::FaultQueue, null::NullQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
@@ -45,9 +47,8 @@ pub(crate) struct QueueCounts {
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.
 pub(crate) trait ReceiveQueue: Send {
-    /// Takes up to `max` filled cells, oldest first. Their `timestamp_ns` is 0 unless the port knows
-    /// better than the clock of the engine. Returns how many were taken.
-    fn receive(&mut self, max: u32, take: impl FnMut(Descriptor)) -> u32;
+    /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>);
 
     /// Gives the pool's free chunks to the kernel, as far as its ring has room.
     fn attach(&mut self, pool: &mut Pool);
@@ -85,15 +86,9 @@ macro_rules! each_port {
 }
 
 impl ReceiveQueue for AnyQueue {
-    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
-        // A fault port holds an `AnyQueue` again; the closure behind a reference ends the recursion
-        // of types there.
-        match self {
-            AnyQueue::Xdp(queue) => queue.receive(max, take),
-            AnyQueue::Null(queue) => queue.receive(max, take),
-            AnyQueue::Fault(queue) => queue.receive(max, &mut take as &mut dyn FnMut(Descriptor)),
-            AnyQueue::Closed(_) => 0,
-        }
+    #[inline]
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
+        each_port!(self, queue => queue.receive(max, intake), _counts => ())
     }
 
     fn attach(&mut self, pool: &mut Pool) {

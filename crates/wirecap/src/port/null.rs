@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Geometry, Pool};
 
-use super::{QueueCounts, ReceiveQueue};
+use super::{Intake, QueueCounts, ReceiveQueue};
 
 /// Where the kernel would put a packet in its cell.
 const HEADROOM_BYTES: u64 = 256;
@@ -62,42 +62,37 @@ impl NullQueue {
         cell
     }
 
-    /// Packets of several cells.
-    fn receive_parts(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
-        let count = (self.filled() as u32).min(max);
-        for taken in 0..count {
-            if self.remaining == 0 {
-                if self.left == 0 {
-                    return taken;
-                }
-                self.left -= 1;
-                self.seen += 1;
-                self.remaining = self.packet_bytes;
-            }
-            let len = self.remaining.min(self.cell_payload);
-            self.remaining -= len;
-            let (address, more) = (self.next_cell() + HEADROOM_BYTES, self.remaining > 0);
-            take(Descriptor { address, len, more, timestamp_ns: 0 });
+    /// The next part of a packet of several cells.
+    fn next_part(&mut self) -> Option<Descriptor> {
+        if self.filled() == 0 || (self.remaining == 0 && self.left == 0) {
+            return None;
         }
-        count
+        if self.remaining == 0 {
+            self.left -= 1;
+            self.seen += 1;
+            self.remaining = self.packet_bytes;
+        }
+        let len = self.remaining.min(self.cell_payload);
+        self.remaining -= len;
+        let (address, more) = (self.next_cell() + HEADROOM_BYTES, self.remaining > 0);
+        Some(Descriptor { address, len, more, timestamp_ns: 0 })
     }
 }
 
 impl ReceiveQueue for NullQueue {
-    #[inline]
-    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         if self.remaining > 0 || self.packet_bytes > self.cell_payload {
-            return self.receive_parts(max, take);
+            return intake.take((0..max).map_while(|_| self.next_part()));
         }
         let count = (self.filled() as u64).min(u64::from(max)).min(self.left);
-        let len = self.packet_bytes;
-        for _ in 0..count {
-            let address = self.next_cell() + HEADROOM_BYTES;
-            take(Descriptor { address, len, more: false, timestamp_ns: 0 });
-        }
+        let (len, mask) = (self.packet_bytes, self.cells.len() - 1);
+        intake.take((self.head..self.head + count as usize).map(|index| {
+            let address = self.cells[index & mask] + HEADROOM_BYTES;
+            Descriptor { address, len, more: false, timestamp_ns: 0 }
+        }));
+        self.head += count as usize;
         self.left -= count;
         self.seen += count;
-        count as u32
     }
 
     fn attach(&mut self, pool: &mut Pool) {

@@ -24,7 +24,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    QueueCounts, ReceiveQueue, preflight,
+    Intake, QueueCounts, ReceiveQueue, preflight,
     program::{CaptureProgram, ProgramCounts},
 };
 use crate::{Error, report::QueueMode};
@@ -295,11 +295,13 @@ impl XdpQueue {
 }
 
 impl ReceiveQueue for XdpQueue {
-    #[inline]
-    fn receive(&mut self, max: u32, mut take: impl FnMut(Descriptor)) -> u32 {
-        self.socket.receive(max, |entry: RingDescriptor| {
-            take(Descriptor { address: entry.address, len: entry.len, more: entry.more(), timestamp_ns: 0 });
-        })
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
+        if let Some(received) = self.socket.receive(max) {
+            intake.take(received.map(|entry: RingDescriptor| {
+                let RingDescriptor { address, len, .. } = entry;
+                Descriptor { address, len, more: entry.more(), timestamp_ns: 0 }
+            }));
+        }
     }
 
     fn attach(&mut self, pool: &mut Pool) {
