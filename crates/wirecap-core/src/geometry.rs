@@ -116,6 +116,12 @@ impl Geometry {
         Ok(Self { cells_per_chunk, chunks_per_pool, cell_bytes })
     }
 
+    /// The same memory for ports whose chunks are blocks with any number of packets: R chunks of one cell
+    /// of M times its size.
+    pub fn blocks(&self) -> Self {
+        Self { cells_per_chunk: 1, cell_bytes: self.cells_per_chunk * self.cell_bytes, ..*self }
+    }
+
     /// M: cells per chunk, a power of two.
     pub fn cells_per_chunk(&self) -> u32 {
         self.cells_per_chunk

@@ -18,6 +18,7 @@
 //! | what M, R, T and the cell size may be | [`geometry`] |
 //! | names of chunks and the token that stands for filled cells | [`chunk`] |
 //! | the three states of a chunk and its way home | [`pool`] |
+//! | how the kernel's descriptors get into a chunk | [`filler`] |
 //! | what is known of each filled cell | [`slots`] |
 //! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
@@ -32,6 +33,7 @@ pub mod account;
 pub mod capture_queue;
 pub mod chunk;
 pub mod dispatch;
+pub mod filler;
 pub mod geometry;
 pub mod group;
 pub mod pool;
@@ -43,9 +45,10 @@ pub use account::{Lost, QueueAccount};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use dispatch::{Crew, Dispatcher};
+pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError, Mode};
 pub use group::{BuddyGroup, Load};
-pub use pool::{Filler, Pool, PoolLevels, Refused};
+pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
 pub use slots::{Descriptor, Filled, SlotTable};
 

@@ -22,8 +22,9 @@ use thiserror::Error;
 
 use crate::{
     chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId},
+    filler::{Counters, Filler, Filling, Waiting},
     geometry::Geometry,
-    slots::{Descriptor, Slot, SlotTable},
+    slots::SlotTable,
     sync::Arc,
 };
 
@@ -69,26 +70,6 @@ struct Chunk {
     /// Cells that came back from user space since the chunk was attached.
     /// INVARIANT: at most M, and M only for the moment in which the chunk becomes free.
     home: u32,
-}
-
-/// The chunk that is being filled: the oldest attached one.
-#[derive(Debug, Default)]
-struct Filling {
-    /// Slots `0 .. handed` are handed over. INVARIANT: `handed <= complete <= filled <= M`.
-    handed: u32,
-    /// Slots `handed .. complete` hold whole packets.
-    complete: u32,
-    /// Slots `complete .. filled` hold the beginning of a packet.
-    filled: u32,
-}
-
-/// Packets that are filled and not handed over.
-#[derive(Debug, Default)]
-struct Waiting {
-    packets: u32,
-    bytes: u32,
-    /// Bytes of the packet that has begun and is not whole.
-    begun_bytes: u32,
 }
 
 /// The ring-buffer-pool of one receive queue (section 3.2.1 of the paper).
@@ -179,6 +160,16 @@ impl Pool {
         given
     }
 
+    /// Gives this chunk to the kernel, if it is free: for rings whose order is fixed. Takes the chunk
+    /// that is attached longer to be filled first, as the kernel does.
+    pub fn attach_chunk(&mut self, chunk_id: u32) -> bool {
+        let Some(at) = self.free.iter().rposition(|&free| free == chunk_id) else { return false };
+        self.free.swap_remove(at);
+        self.chunks[chunk_id as usize].state = ChunkState::Attached;
+        self.attached.push_back(chunk_id);
+        true
+    }
+
     /// How many cells can be filled before [`Pool::hand_over`] must be called.
     #[inline]
     pub fn space(&self) -> u32 {
@@ -189,22 +180,13 @@ impl Pool {
     #[inline]
     pub fn filler(&mut self) -> Option<Filler<'_>> {
         let &chunk_id = self.attached.front()?;
-        Some(Filler {
-            slots: self.slots.chunk(chunk_id),
-            base: self.base,
-            bytes: self.geometry.pool_bytes(),
-            cell_bytes: u64::from(self.geometry.cell_bytes()),
-            filled: self.filling.filled,
-            bytes_filled: 0,
-            any_more: false,
-            foreign: 0,
-            pool: Counters {
-                filling: &mut self.filling,
-                waiting: &mut self.waiting,
-                captured_packets: &mut self.captured_packets,
-                foreign: &mut self.foreign,
-            },
-        })
+        let counters = Counters {
+            filling: &mut self.filling,
+            waiting: &mut self.waiting,
+            captured_packets: &mut self.captured_packets,
+            foreign: &mut self.foreign,
+        };
+        Some(Filler::new(self.slots.chunk(chunk_id), self.geometry, self.base, counters))
     }
 
     /// Takes attached chunks back whose cells were never filled, because the socket they were given
@@ -348,105 +330,6 @@ impl Pool {
     /// unless a driver is broken.
     pub fn foreign(&self) -> u64 {
         self.foreign
-    }
-}
-
-/// Takes cells that the kernel filled into the slots of one chunk. What it counted is the pool's only
-/// after [`Filler::finish`].
-#[derive(Debug)]
-#[must_use = "the cells count as filled only after finish()"]
-pub struct Filler<'p> {
-    slots: &'p [Slot],
-    base: u64,
-    bytes: u64,
-    cell_bytes: u64,
-    filled: u32,
-    bytes_filled: u32,
-    any_more: bool,
-    foreign: u64,
-    pool: Counters<'p>,
-}
-
-/// The counters of the pool that a [`Filler`] changes.
-#[derive(Debug)]
-struct Counters<'p> {
-    filling: &'p mut Filling,
-    waiting: &'p mut Waiting,
-    captured_packets: &'p mut u64,
-    foreign: &'p mut u64,
-}
-
-impl Filler<'_> {
-    /// How many cells can be filled before [`Pool::hand_over`] must be called.
-    #[inline]
-    pub fn space(&self) -> u32 {
-        self.slots.len() as u32 - self.filled
-    }
-
-    /// Takes a filled cell. Returns whether it lies within one cell of this pool and there was space.
-    pub fn fill(&mut self, descriptor: Descriptor) -> bool {
-        let foreign = self.foreign;
-        self.fill_all(std::iter::once(descriptor));
-        self.foreign == foreign
-    }
-
-    /// Takes filled cells. Those that do not lie within one cell of this pool, and those for which there
-    /// is no space, are counted and left alone. So whoever reads a slot stays in its cell, whatever
-    /// the driver said.
-    #[inline]
-    pub fn fill_all(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
-        // What changes with each cell is in variables of this function, so that it can be in registers:
-        // the fields of `self` would have to be in memory after every write to a slot.
-        let Self { slots, base, bytes, cell_bytes, .. } = *self;
-        let (mut filled, mut any_more, mut bytes_filled, mut foreign) = (self.filled as usize, false, 0, 0);
-        for descriptor in descriptors {
-            let offset = descriptor.address.wrapping_sub(base);
-            let end_in_cell = (offset & (cell_bytes - 1)) + u64::from(descriptor.len);
-            let ours = offset < bytes && end_in_cell <= cell_bytes;
-            let Some(slot) = slots.get(filled).filter(|_| ours) else {
-                foreign += 1;
-                continue;
-            };
-            slot.set(descriptor);
-            filled += 1;
-            bytes_filled += descriptor.len;
-            any_more |= descriptor.more;
-        }
-        self.filled = filled as u32;
-        self.bytes_filled += bytes_filled;
-        self.any_more |= any_more;
-        self.foreign += foreign;
-    }
-
-    /// Makes what was filled known to the pool.
-    #[inline]
-    pub fn finish(self) {
-        let Self { slots, filled, bytes_filled, any_more, foreign, pool, .. } = self;
-        *pool.foreign += foreign;
-        let first = std::mem::replace(&mut pool.filling.filled, filled);
-        if any_more || pool.waiting.begun_bytes > 0 {
-            // Not a method of the filler: what stays in registers must not be lent.
-            return finish_parts(&slots[..filled as usize], first, pool);
-        }
-        pool.filling.complete = filled;
-        pool.waiting.packets += filled - first;
-        pool.waiting.bytes += bytes_filled;
-        *pool.captured_packets += u64::from(filled - first);
-    }
-}
-
-/// Some packets came in several parts: looks for where they end, from slot `first` on.
-fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
-    let Counters { filling, waiting, captured_packets, .. } = pool;
-    for (index, slot) in slots.iter().enumerate().skip(first as usize) {
-        let descriptor = slot.get();
-        waiting.begun_bytes += descriptor.len;
-        if !descriptor.more {
-            filling.complete = index as u32 + 1;
-            *captured_packets += 1;
-            waiting.packets += 1;
-            waiting.bytes += std::mem::take(&mut waiting.begun_bytes);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the pool, the last one against a model that tracks every cell.
 
 use super::*;
+use crate::slots::Descriptor;
 use proptest::prelude::*;
 
 const ID: PoolId = PoolId { nic_id: 1, ring_id: 2 };

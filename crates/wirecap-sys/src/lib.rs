@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the memory of all cells, and how they are read | [`memory`] |
 //! | AF_XDP sockets and their rings | [`xsk`] |
+//! | AF_PACKET sockets with a ring of blocks | [`packet`] |
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | cores and timers | [`cpu`] |
@@ -20,5 +21,6 @@ pub mod file_lock;
 pub mod machine_code;
 pub mod memory;
 pub mod netdev;
+pub mod packet;
 pub mod pcap;
 pub mod xsk;

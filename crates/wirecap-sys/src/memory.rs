@@ -161,7 +161,9 @@ impl PacketMemory {
         }
         let len = (bytes as usize).next_multiple_of(4096);
         let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
-        let mut fallbacks = Vec::from_iter(too_few_reserved(huge_len / HUGE_PAGE_BYTES));
+        let needed = huge_len / HUGE_PAGE_BYTES;
+        let refused = reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed, reserved, free));
+        let mut fallbacks = Vec::from_iter(refused);
         if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
             fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
         }
@@ -319,15 +321,21 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
     ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
-fn too_few_reserved(needed: usize) -> Option<String> {
+/// Huge pages of 2 MiB that are reserved, and those of them that are free.
+fn reserved_pages() -> Option<(u64, u64)> {
     let read = |name: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
     };
-    let (reserved, free) = (read("nr_hugepages")?, read("free_hugepages")?);
+    Some((read("nr_hugepages")?, read("free_hugepages")?))
+}
+
+/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
+fn too_few_reserved(needed: usize, reserved: u64, free: u64) -> Option<String> {
     (reserved > 0).then(|| {
-        format!("{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free")
+        format!(
+            "{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free"
+        )
     })
 }
 
@@ -426,90 +434,5 @@ fn prefetch<const LEVEL: i32>(memory: &PacketMemory, address: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pools_do_not_overlap_and_what_is_captured_can_be_read() {
-        let geometry = Geometry::new(4, 2, 2048).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes()).unwrap());
-        memory.populate().unwrap();
-        let ids = [PoolId { nic_id: 0, ring_id: 0 }, PoolId { nic_id: 0, ring_id: 1 }];
-        let (mut pool, reader) = memory.carve(ids[0], geometry).unwrap();
-        let (mut other, other_reader) = memory.carve(ids[1], geometry).unwrap();
-        let mut cells = Vec::new();
-        pool.attach(8, |address| cells.push(address));
-        let mut other_cells = Vec::new();
-        other.attach(8, |address| other_cells.push(address));
-        assert!(cells.iter().all(|cell| !other_cells.contains(cell)));
-
-        assert!(memory.write(cells[0] + 256, b"hello"));
-        let mut filler = pool.filler().unwrap();
-        assert!(filler.fill(Descriptor { address: cells[0] + 256, len: 5, more: false, timestamp_ns: 1 }));
-        filler.finish();
-        let handover = pool.hand_over().unwrap();
-        let read: Vec<_> = reader.cells(&handover.range).map(|(_, bytes)| bytes).collect();
-        assert_eq!(read, [b"hello"]);
-        assert_eq!(other_reader.cells(&handover.range).count(), 0);
-        pool.recycle(handover.range).unwrap();
-    }
-
-    #[test]
-    fn the_memory_cannot_be_carved_twice_or_written_past_its_end() {
-        let geometry = Geometry::new(4, 1, 4096).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-        let carved = (0..1000)
-            .take_while(|&ring_id| memory.carve(PoolId { nic_id: 0, ring_id }, geometry).is_ok())
-            .count() as u64;
-        assert_eq!(carved, memory.len() / geometry.pool_bytes());
-        assert!(!memory.write(memory.len() - 1, b"ab"));
-        assert!(!memory.write(u64::MAX, b"ab"));
-    }
-
-    #[test]
-    fn a_pool_is_carved_once_and_its_cells_are_aligned() {
-        let (small, large) = (Geometry::new(1, 1, 2048).unwrap(), Geometry::new(4, 2, 4096).unwrap());
-        let memory = Arc::new(PacketMemory::allocate(16 * 4096).unwrap());
-        let id = |ring_id| PoolId { nic_id: 0, ring_id };
-        let (first, _) = memory.carve(id(0), small).unwrap();
-        for geometry in [small, large] {
-            let twice = memory.carve(id(0), geometry).map(|_| ());
-            assert!(matches!(twice, Err(MemoryError::PoolTwice(pool)) if pool == id(0)));
-        }
-        let (second, _) = memory.carve(id(1), large).unwrap();
-        assert_eq!((first.base(), second.base()), (0, 4096));
-        let (third, _) = memory.carve(id(2), small).unwrap();
-        assert_eq!(third.base(), 4096 + large.pool_bytes(), "a refusal takes no room");
-    }
-
-    #[test]
-    fn a_pool_is_given_to_one_socket_at_a_time() {
-        let geometry = Geometry::new(1, 2, 2048).unwrap();
-        let [memory, other] = [(); 2].map(|()| Arc::new(PacketMemory::allocate(8192).unwrap()));
-        let id = PoolId { nic_id: 0, ring_id: 0 };
-        let (pool, _) = memory.carve(id, geometry).unwrap();
-        let (same_name, _) = other.carve(id, geometry).unwrap();
-        assert!(memory.claim(&same_name).is_none(), "a pool of another memory");
-        assert!(memory.claim(&Pool::new(id, geometry, 0)).is_none(), "a pool of no memory");
-        let claim = memory.claim(&pool).unwrap();
-        assert!(claim.is_of(&pool) && !claim.is_of(&same_name));
-        assert!(memory.claim(&pool).is_none(), "another socket has it");
-        drop(claim);
-        assert!(memory.claim(&pool).is_some());
-    }
-
-    #[test]
-    fn what_could_not_be_had_is_told() {
-        let memory = PacketMemory::allocate(3 << 20).unwrap();
-        let told = memory.fallbacks().iter().any(|line| line.contains("2 reserved huge pages"));
-        assert_eq!(told, memory.pages() == Pages::Normal, "{:?}", memory.fallbacks());
-        // No machine these tests run on has 64 nodes, and a kernel without NUMA refuses any.
-        assert!(memory.prefer_node(0, 4096, 63).is_err());
-        assert!(memory.prefer_node(0, memory.len() + 1, 0).is_err(), "beyond the mapping");
-    }
-
-    #[test]
-    fn more_memory_than_there_is_is_refused_before_it_hurts() {
-        assert!(matches!(PacketMemory::allocate(1 << 46), Err(MemoryError::TooLarge { .. })));
-    }
-}
+#[path = "memory_tests.rs"]
+mod tests;

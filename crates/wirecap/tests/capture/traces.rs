@@ -18,7 +18,7 @@ use wirecap_traffic::{FrameSpec, IpVersion, PACKET_LEN_MAX, PACKET_LEN_MIN, Temp
 use crate::support::{
     check,
     crew::{Arrival, Crew},
-    need_root, wait_until,
+    need_root, wait_or_explain,
     wire::Wire,
 };
 
@@ -130,11 +130,16 @@ fn sends_and_captures(name: &str, frames: &[Vec<u8>], dispatch: Dispatch) {
     for frame in frames {
         sender.send(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
         if sender.frames() % (UNDER_WAY / 2) == 0 {
-            wait_until(name, || sender.frames() <= crew.arrived() + UNDER_WAY / 2);
+            wait_or_explain(
+                || format!("{} frames of {name}: {}", sender.frames(), wire.explain(&capture)),
+                || sender.frames() <= crew.arrived() + UNDER_WAY / 2,
+            );
         }
     }
-    let all = format!("{} frames of {name} arrive, {dispatch:?}", frames.len());
-    wait_until(&all, || crew.arrived() >= frames.len() as u64);
+    wait_or_explain(
+        || format!("{} frames of {name}, {dispatch:?}: {}", frames.len(), wire.explain(&capture)),
+        || crew.arrived() >= frames.len() as u64,
+    );
     capture.stopper().stop();
     let arrivals = crew.join();
     let account = check::account_closed(&capture.finish());

@@ -30,10 +30,19 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// # Panics
 /// After [`PATIENCE`], with `what` was waited for.
 #[track_caller]
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_or_explain(|| what.into(), condition);
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// After [`PATIENCE`], with what `explain` says then.
+#[track_caller]
+pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {what}");
+        assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {}", explain());
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -50,6 +50,15 @@ impl Wire {
         self.inside.enter(|| builder.port(PORT).open())
     }
 
+    /// Where the frames are, for a test that waits for them in vain: the account, and the kernel's counters of both ends.
+    pub fn explain(&self, capture: &Capture) -> String {
+        let counters = |namespace: &Namespace, end| {
+            namespace.ip(&["-s", "-s", "link", "show", "dev", end]).unwrap_or_else(|error| error.to_string())
+        };
+        let (out, inside) = (counters(&self.outside, SENDER), counters(&self.inside, PORT));
+        format!("{:#?}\n{out}\n{inside}", capture.report())
+    }
+
     /// A generator of live frames, for [`Wire::live`].
     pub fn generator(&self, frame: FrameSpec) -> LiveGenerator {
         let ifindex = self.veth.a().ifindex().unwrap();

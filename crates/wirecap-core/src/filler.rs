@@ -1,0 +1,164 @@
+//! From the kernel's descriptors to the slots of a chunk.
+//!
+//! ```text
+//!   slots of the chunk:  │ handed over │ whole packets, waiting │ a packet that has begun │ … │
+//!                        0           handed                 complete                  filled  M
+//! ```
+//!
+//! Rule: what a driver says is checked here, once, and trusted from then on. A part of a packet lies within one
+//! cell of this pool, or it is counted as foreign and left alone. That the kernel fills each cell it was
+//! given once is taken from it.
+
+use crate::{
+    geometry::Geometry,
+    slots::{Descriptor, Slot},
+};
+
+/// The chunk that is being filled: the oldest attached one.
+#[derive(Debug, Default)]
+pub(crate) struct Filling {
+    /// Slots `0 .. handed` are handed over. INVARIANT: `handed <= complete <= filled <= M`.
+    pub(crate) handed: u32,
+    /// Slots `handed .. complete` hold whole packets.
+    pub(crate) complete: u32,
+    /// Slots `complete .. filled` hold the beginning of a packet.
+    pub(crate) filled: u32,
+}
+
+/// Packets that are filled and not handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u32,
+    /// Bytes of the packet that has begun and is not whole.
+    pub(crate) begun_bytes: u32,
+}
+
+/// Takes cells that the kernel filled into the slots of one chunk. What it counted is the pool's only
+/// after [`Filler::finish`].
+#[derive(Debug)]
+#[must_use = "the cells count as filled only after finish()"]
+pub struct Filler<'p> {
+    slots: &'p [Slot],
+    base: u64,
+    bytes: u64,
+    cell_bytes: u64,
+    filled: u32,
+    bytes_filled: u32,
+    /// Packets of blocks beside the first of each.
+    block_packets: u32,
+    any_more: bool,
+    foreign: u64,
+    pool: Counters<'p>,
+}
+
+/// The counters of the pool that a [`Filler`] changes.
+#[derive(Debug)]
+pub(crate) struct Counters<'p> {
+    pub(crate) filling: &'p mut Filling,
+    pub(crate) waiting: &'p mut Waiting,
+    pub(crate) captured_packets: &'p mut u64,
+    pub(crate) foreign: &'p mut u64,
+}
+
+impl<'p> Filler<'p> {
+    #[inline]
+    pub(crate) fn new(slots: &'p [Slot], geometry: Geometry, base: u64, pool: Counters<'p>) -> Self {
+        Self {
+            slots,
+            base,
+            bytes: geometry.pool_bytes(),
+            cell_bytes: u64::from(geometry.cell_bytes()),
+            filled: pool.filling.filled,
+            bytes_filled: 0,
+            block_packets: 0,
+            any_more: false,
+            foreign: 0,
+            pool,
+        }
+    }
+
+    /// How many cells can be filled before [`Pool::hand_over`] must be called.
+    #[inline]
+    pub fn space(&self) -> u32 {
+        self.slots.len() as u32 - self.filled
+    }
+
+    /// Takes a filled cell. Returns whether it lies within one cell of this pool and there was space.
+    pub fn fill(&mut self, descriptor: Descriptor) -> bool {
+        let foreign = self.foreign;
+        self.fill_all(std::iter::once(descriptor));
+        self.foreign == foreign
+    }
+
+    /// Takes filled cells. Those that do not lie within one cell of this pool, and those for which there
+    /// is no space, are counted and left alone. So whoever reads a slot stays in its cell, whatever
+    /// the driver said.
+    #[inline]
+    pub fn fill_all(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
+        // What changes with each cell is in variables of this function, so that it can be in registers:
+        // the fields of `self` would have to be in memory after every write to a slot.
+        let Self { slots, base, bytes, cell_bytes, .. } = *self;
+        let (mut filled, mut any_more, mut bytes_filled, mut foreign) = (self.filled as usize, false, 0, 0);
+        for descriptor in descriptors {
+            let offset = descriptor.address.wrapping_sub(base);
+            let end_in_cell = (offset & (cell_bytes - 1)) + u64::from(descriptor.len);
+            let ours = offset < bytes && end_in_cell <= cell_bytes;
+            let Some(slot) = slots.get(filled).filter(|_| ours) else {
+                foreign += 1;
+                continue;
+            };
+            slot.set(descriptor);
+            filled += 1;
+            bytes_filled += descriptor.len;
+            any_more |= descriptor.more;
+        }
+        self.filled = filled as u32;
+        self.bytes_filled += bytes_filled;
+        self.any_more |= any_more;
+        self.foreign += foreign;
+    }
+
+    /// Takes a filled block: a chunk of one cell that holds any number of packets, at least one.
+    pub fn fill_block(&mut self, descriptor: Descriptor, packets: u32, bytes: u32) -> bool {
+        let ours = self.fill(descriptor);
+        if ours {
+            self.bytes_filled += bytes;
+            // The block itself counts as one already.
+            self.block_packets += packets.saturating_sub(1);
+        }
+        ours
+    }
+
+    /// Makes what was filled known to the pool.
+    #[inline]
+    pub fn finish(self) {
+        let Self { slots, filled, bytes_filled, block_packets, any_more, foreign, pool, .. } = self;
+        *pool.foreign += foreign;
+        let first = std::mem::replace(&mut pool.filling.filled, filled);
+        if any_more || pool.waiting.begun_bytes > 0 {
+            // Not a method of the filler: what stays in registers must not be lent.
+            return finish_parts(&slots[..filled as usize], first, pool);
+        }
+        pool.filling.complete = filled;
+        let packets = filled - first + block_packets;
+        pool.waiting.packets += packets;
+        pool.waiting.bytes += bytes_filled;
+        *pool.captured_packets += u64::from(packets);
+    }
+}
+
+/// Some packets came in several parts: looks for where they end, from slot `first` on.
+fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
+    let Counters { filling, waiting, captured_packets, .. } = pool;
+    for (index, slot) in slots.iter().enumerate().skip(first as usize) {
+        let descriptor = slot.get();
+        waiting.begun_bytes += descriptor.len;
+        if !descriptor.more {
+            filling.complete = index as u32 + 1;
+            *captured_packets += 1;
+            waiting.packets += 1;
+            waiting.bytes += std::mem::take(&mut waiting.begun_bytes);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! AF_PACKET sockets with a ring of blocks (TPACKET_V3): capture beside the host, which keeps its traffic.
+//!
+//! ```text
+//!   ring: R blocks, in a fixed order, shared with the kernel
+//!   ┌─────────┬─────────┬─────────┬─────────┐
+//!   │ block 0 │ block 1 │ block 2 │ block 3 │   the kernel fills one after the other, and
+//!   └─────────┴─────────┴─────────┴─────────┘   drops while the next one is not given back
+//!        │
+//!        └─ header │ packet: header, bytes │ packet: header, bytes │ …      densely, any number
+//! ```
+//!
+//! A block is a chunk: who has it is said by one word in its header, which kernel and user space hand
+//! over with release and acquire. See `Documentation/networking/packet_mmap.rst` of the kernel.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | opening, fanout, filter, counters | [`PacketSocket`] |
+//! | the ring, and the packets of a block | [`BlockRing`] |
+
+mod error;
+mod ring;
+mod socket;
+
+pub use error::PacketError;
+pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, BlockVolume, Direction};
+pub use socket::{Fanout, PacketConfig, PacketSocket, PacketStatistics};

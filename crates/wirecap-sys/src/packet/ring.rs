@@ -1,0 +1,308 @@
+//! The ring of blocks, and the packets of a block.
+//!
+//! ```text
+//!   block:  │ tpacket_block_desc: status, packets, first ─┼─► │ tpacket3_hdr: next ─┼─► …
+//!                 ▲                                           │ mac ─► bytes of the packet
+//!                 └ written by the kernel when it hands the block over, by us when we give it back
+//! ```
+//!
+//! Rule: offsets come from the kernel and are checked all the same. A packet whose header or bytes
+//! would leave its block ends the block.
+
+use std::{
+    marker::PhantomData,
+    mem::offset_of,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr::{self, NonNull},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use wirecap_core::{ChunkRange, PoolId};
+
+use super::PacketError;
+
+/// Bytes of a VLAN tag.
+const VLAN_TAG_BYTES: usize = 4;
+/// Where a VLAN tag stands in a frame: behind the two addresses.
+const VLAN_TAG_OFFSET: usize = 12;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+
+/// The mapped ring of a socket.
+#[derive(Debug)]
+pub struct BlockRing {
+    /// INVARIANT: start of a mapping of `blocks × block_bytes` bytes, shared with the kernel, that lives
+    /// until drop.
+    start: NonNull<u8>,
+    block_bytes: usize,
+    blocks: u32,
+}
+
+// SAFETY: the mapping belongs to no thread. Bytes of a block are only touched by whoever has the block:
+// the kernel, or user space between a `BlockRing::is_filled` and `BlockRing::give_back`.
+unsafe impl Send for BlockRing {}
+// SAFETY: as above; the status word is only accessed atomically.
+unsafe impl Sync for BlockRing {}
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockVolume {
+    /// Packets.
+    pub packets: u32,
+    /// Captured bytes of all packets together.
+    pub bytes: u32,
+}
+
+impl BlockRing {
+    pub(super) fn map(fd: BorrowedFd<'_>, blocks: u32, block_bytes: u32) -> Result<Self, PacketError> {
+        let len = blocks as usize * block_bytes as usize;
+        // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(PacketError::RingMemory { blocks, block_bytes });
+        }
+        let start = NonNull::new(start.cast()).ok_or(PacketError::RingMemory { blocks, block_bytes })?;
+        Ok(Self { start, block_bytes: block_bytes as usize, blocks })
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// # Panics
+    /// When the ring has no such block.
+    fn block(&self, block: u32) -> NonNull<u8> {
+        assert!(block < self.blocks, "block {block} of {}", self.blocks);
+        // SAFETY: within the mapping, by the assertion and the invariant on `start`.
+        unsafe { self.start.add(block as usize * self.block_bytes) }
+    }
+
+    fn status(&self, block: u32) -> &AtomicU32 {
+        let offset =
+            offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
+        // SAFETY: every block begins with a `tpacket_block_desc`, aligned to a page; its status word is
+        // only accessed atomically on our side.
+        unsafe { self.block(block).add(offset).cast::<AtomicU32>().as_ref() }
+    }
+
+    /// Whether the kernel has handed the block over.
+    pub(super) fn is_filled(&self, block: u32) -> bool {
+        // Pairs with the kernel's release of the block in prb_flush_block() and prb_close_block().
+        self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Gives a block back to the kernel: its token came home, nobody reads it any more.
+    pub(super) fn give_back(&self, block: u32) {
+        // Pairs with the kernel's read of the status in prb_dispatch_next_block(): all our reads of
+        // the block come before.
+        self.status(block).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+    }
+
+    /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
+    /// kernel took out of the frames, and counts what there is.
+    ///
+    /// # Safety
+    /// The kernel has handed the block over, and nobody reads it yet.
+    pub(super) unsafe fn receive(&self, block: u32) -> BlockVolume {
+        let mut volume = BlockVolume::default();
+        let mut headers = Headers::new(self, block);
+        while let Some((mut header, at)) = headers.next() {
+            // SAFETY: `at` is where `headers` has read this header from, and checked it; the block is ours
+            // alone, as the caller promises.
+            if unsafe { restore_vlan_tag(self.block(block), at, &mut header) } {
+                // SAFETY: as above.
+                unsafe { self.block(block).add(at).cast::<libc::tpacket3_hdr>().write_unaligned(header) };
+            }
+            volume.packets += 1;
+            volume.bytes += header.tp_snaplen;
+        }
+        volume
+    }
+}
+
+impl Drop for BlockRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nothing borrowed from it outlives the ring.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.blocks as usize * self.block_bytes) };
+    }
+}
+
+/// Moves the addresses to the front and puts the tag behind them. The socket reserves the room.
+/// Returns whether the header was changed.
+///
+/// # Safety
+/// `header` was read at offset `at` of the block and checked by [`Headers`]; nobody else has the block.
+unsafe fn restore_vlan_tag(block: NonNull<u8>, at: usize, header: &mut libc::tpacket3_hdr) -> bool {
+    let status = header.tp_status;
+    let from = at + usize::from(header.tp_mac);
+    let has_tag = status & libc::TP_STATUS_VLAN_VALID != 0;
+    let room = usize::from(header.tp_mac) >= size_of::<libc::tpacket3_hdr>() + VLAN_TAG_BYTES;
+    if !has_tag || !room || (header.tp_snaplen as usize) < VLAN_TAG_OFFSET {
+        return false;
+    }
+    let tpid = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => ETHERTYPE_VLAN,
+        _ => header.hv1.tp_vlan_tpid,
+    };
+    let mut tag = [0; VLAN_TAG_BYTES];
+    tag[..2].copy_from_slice(&tpid.to_be_bytes());
+    tag[2..].copy_from_slice(&(header.hv1.tp_vlan_tci as u16).to_be_bytes());
+    // SAFETY: `Headers` has checked that the packet lies in the block, and the room in front of it was
+    // checked above; the block is ours alone, as the caller promises.
+    unsafe {
+        let frame = block.add(from);
+        ptr::copy(frame.as_ptr(), frame.sub(VLAN_TAG_BYTES).as_ptr(), VLAN_TAG_OFFSET);
+        let place = frame.add(VLAN_TAG_OFFSET - VLAN_TAG_BYTES);
+        ptr::copy_nonoverlapping(tag.as_ptr(), place.as_ptr(), VLAN_TAG_BYTES);
+    }
+    header.tp_mac -= VLAN_TAG_BYTES as u16;
+    header.tp_snaplen += VLAN_TAG_BYTES as u32;
+    header.tp_len += VLAN_TAG_BYTES as u32;
+    header.tp_status &= !(libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID);
+    true
+}
+
+/// The packet headers of a block, with their offset in it, each checked: header and bytes lie in the block.
+#[derive(Debug, Clone)]
+struct Headers {
+    block: NonNull<u8>,
+    block_bytes: usize,
+    next: usize,
+    left: u32,
+}
+
+impl Headers {
+    fn new(ring: &BlockRing, block: u32) -> Self {
+        let start = ring.block(block);
+        // SAFETY: every block begins with a `tpacket_block_desc`; it was handed over to us.
+        let descriptor = unsafe { start.cast::<libc::tpacket_block_desc>().read() };
+        // SAFETY: version 1 is the only variant there is.
+        let header = unsafe { descriptor.hdr.bh1 };
+        let next = header.offset_to_first_pkt as usize;
+        Self { block: start, block_bytes: ring.block_bytes, next, left: header.num_pkts }
+    }
+
+    fn none() -> Self {
+        Self { block: NonNull::dangling(), block_bytes: 0, next: 0, left: 0 }
+    }
+
+    fn next(&mut self) -> Option<(libc::tpacket3_hdr, usize)> {
+        self.left = self.left.checked_sub(1)?;
+        let at = self.next;
+        if at + size_of::<libc::tpacket3_hdr>() > self.block_bytes {
+            return None;
+        }
+        // SAFETY: the header lies in the block (checked), which is not the kernel's.
+        let header = unsafe { self.block.add(at).cast::<libc::tpacket3_hdr>().read_unaligned() };
+        let end = at + usize::from(header.tp_mac) + header.tp_snaplen as usize;
+        self.next = at + header.tp_next_offset as usize;
+        (end <= self.block_bytes).then_some((header, at))
+    }
+}
+
+/// Which way a packet went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// It came from the network.
+    In,
+    /// The host sent it.
+    Out,
+}
+
+/// A packet of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockPacket<'a> {
+    /// Its captured bytes, VLAN tag included.
+    pub data: &'a [u8],
+    /// How long it was before the snap length.
+    pub original_len: u32,
+    /// When the kernel had it, in nanoseconds since 1970 (UTC).
+    pub timestamp_ns: u64,
+    /// Which way it went.
+    pub direction: Direction,
+}
+
+/// Reads captured blocks of one ring.
+#[derive(Debug, Clone)]
+pub struct BlockReader {
+    ring: Arc<BlockRing>,
+    id: PoolId,
+}
+
+impl BlockReader {
+    /// Of the blocks of this ring, which are the chunks of pool `id`.
+    pub(super) fn new(ring: &Arc<BlockRing>, id: PoolId) -> Self {
+        Self { ring: Arc::clone(ring), id }
+    }
+
+    /// The packets of a captured block, in the order in which they came. Empty when the block is of
+    /// another pool.
+    pub fn packets<'a>(&'a self, range: &'a ChunkRange) -> BlockPackets<'a> {
+        let headers = if range.chunk().pool == self.id {
+            Headers::new(&self.ring, range.chunk().chunk_id)
+        } else {
+            Headers::none()
+        };
+        BlockPackets { headers, _block: PhantomData }
+    }
+}
+
+/// The packets of a block.
+#[derive(Debug, Clone)]
+pub struct BlockPackets<'a> {
+    /// INVARIANT: of a block that is captured, in a ring that is mapped, as long as `'a` lasts: a
+    /// `ChunkRange` of its pool is borrowed, and such a range is made from a block that was received
+    /// and consumed before the block is given back.
+    headers: Headers,
+    _block: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: only reads bytes that nobody writes during `'a`.
+unsafe impl Send for BlockPackets<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for BlockPackets<'_> {}
+
+impl<'a> Iterator for BlockPackets<'a> {
+    type Item = BlockPacket<'a>;
+
+    fn next(&mut self) -> Option<BlockPacket<'a>> {
+        let (header, at) = self.headers.next()?;
+        // SAFETY: the bytes lie in the block (checked by `Headers`), which nobody writes during `'a`, by the
+        // invariant on `headers`.
+        let data = unsafe {
+            let start = self.headers.block.add(at + usize::from(header.tp_mac));
+            std::slice::from_raw_parts(start.as_ptr(), header.tp_snaplen as usize)
+        };
+        Some(BlockPacket {
+            data,
+            original_len: header.tp_len,
+            timestamp_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            direction: self.direction(at),
+        })
+    }
+}
+
+impl BlockPackets<'_> {
+    /// The link-level address stands behind the header.
+    fn direction(&self, at: usize) -> Direction {
+        let place = at + size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+        if place + size_of::<libc::sockaddr_ll>() > self.headers.block_bytes {
+            return Direction::In;
+        }
+        // SAFETY: lies in the block (checked above), which is not the kernel's.
+        let address = unsafe { self.headers.block.add(place).cast::<libc::sockaddr_ll>().read_unaligned() };
+        if address.sll_pkttype == libc::PACKET_OUTGOING { Direction::Out } else { Direction::In }
+    }
+}

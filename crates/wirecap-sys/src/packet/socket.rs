@@ -1,0 +1,309 @@
+//! One AF_PACKET socket: its ring, its place in a fanout group, its filter, its counters.
+//!
+//! ```text
+//!   open ── closed: a filter that refuses everything ── bind, fanout ── listen: the ring fills ── close
+//! ```
+//!
+//! Rule: a socket hears nothing before [`PacketSocket::listen`]. So all sockets of a fanout group begin with
+//! the same packet, and no packet is seen by two of them while the group is put together.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    sync::Arc,
+};
+
+use wirecap_core::{Descriptor, Geometry, Pool, PoolId};
+
+use super::{
+    PacketError,
+    ring::{BlockReader, BlockRing, BlockVolume},
+};
+
+/// What to open.
+#[derive(Debug, Clone, Copy)]
+pub struct PacketConfig {
+    /// Interface, by index in the calling thread's network namespace. 0 is all of them.
+    pub ifindex: u32,
+    /// R blocks, each a chunk of one cell.
+    pub geometry: Geometry,
+    /// A block with packets is handed over after this many milliseconds, also when it is not full.
+    pub retire_ms: u32,
+}
+
+/// How packets are spread over the sockets of a fanout group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fanout {
+    /// By the hash of the flow: both directions of a connection go to one socket.
+    Hash,
+    /// By the receive queue of the NIC.
+    Queue,
+    /// By the core on which the packet came in.
+    Cpu,
+}
+
+/// Counters of a socket since [`PacketSocket::listen`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PacketStatistics {
+    /// Packets that passed the filter, dropped ones included.
+    pub packets: u64,
+    /// Of these, packets for which no block was free.
+    pub dropped: u64,
+}
+
+/// An AF_PACKET socket with a ring of blocks.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+    ring: Arc<BlockRing>,
+    ifindex: u32,
+    geometry: Geometry,
+    pool: Option<PoolId>,
+    /// The block the kernel hands over next.
+    next_filled: u32,
+    /// The block the kernel gets next.
+    next_given: u32,
+    /// INVARIANT: so many blocks from `next_filled` on, around the ring, up to `next_given`, are the
+    /// kernel's or handed over and not received. The status word alone does not tell: that of a block
+    /// that a worker has says "user", too.
+    given: u32,
+    /// Blocks that the kernel has had from the start, and need not be given the first time. It may
+    /// have filled them already.
+    fresh: u32,
+    statistics: PacketStatistics,
+}
+
+/// `BPF_RET | BPF_K`: a classic program of one instruction.
+const RETURN: u16 = 0x06;
+
+impl PacketSocket {
+    /// Opens a socket that hears nothing yet. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// [`PacketError`], each variant with the remedy.
+    pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
+        let fd = open()?;
+        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
+            .map_err(set_up("choosing TPACKET_V3"))?;
+        // Room to put a VLAN tag back in front of the packet.
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32).map_err(set_up("reserving room"))?;
+        let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.cell_bytes());
+        let request = libc::tpacket_req3 {
+            tp_block_size: block_bytes,
+            tp_block_nr: blocks,
+            // Only its product with the number counts: frames of a block have any length.
+            tp_frame_size: block_bytes,
+            tp_frame_nr: blocks,
+            tp_retire_blk_tov: config.retire_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|source| {
+            match source.raw_os_error() {
+                Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
+                _ => PacketError::SetUp { step: "making the ring", source },
+            }
+        })?;
+        let ring = Arc::new(BlockRing::map(fd.as_fd(), blocks, block_bytes)?);
+        let socket = Self {
+            fd,
+            ring,
+            ifindex: config.ifindex,
+            geometry: config.geometry,
+            pool: None,
+            next_filled: 0,
+            next_given: 0,
+            given: 0,
+            fresh: blocks,
+            statistics: PacketStatistics::default(),
+        };
+        socket.refuse_all()?;
+        socket.bind()?;
+        Ok(socket)
+    }
+
+    fn bind(&self) -> Result<(), PacketError> {
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: self.ifindex as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
+        let result = unsafe {
+            let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len)
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let source = io::Error::last_os_error();
+        Err(match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => PacketError::NoSuchInterface { ifindex: self.ifindex },
+            _ => PacketError::SetUp { step: "binding", source },
+        })
+    }
+
+    /// Joins a fanout group: each packet goes to one of its sockets.
+    ///
+    /// # Errors
+    /// [`PacketError::Fanout`].
+    pub fn join(&self, group: u16, fanout: Fanout) -> Result<(), PacketError> {
+        let mode = match fanout {
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+            Fanout::Queue => libc::PACKET_FANOUT_QM,
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+        };
+        let argument = u32::from(group) | mode << 16;
+        set_option(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
+            .map_err(|source| PacketError::Fanout { group, source })
+    }
+
+    /// Makes the pool whose chunks are the blocks of the ring, and what reads them. `None` when it was
+    /// made before: two pools would both give the same blocks away.
+    pub fn carve(&mut self, id: PoolId) -> Option<(Pool, BlockReader)> {
+        if self.pool.replace(id).is_some() {
+            return None;
+        }
+        Some((Pool::new(id, self.geometry, 0), BlockReader::new(&self.ring, id)))
+    }
+
+    /// Begins to hear: what `filter` lets through, or everything. The filter is a loaded program of the
+    /// kind `BPF_PROG_TYPE_SOCKET_FILTER`.
+    ///
+    /// # Errors
+    /// [`PacketError::SetUp`].
+    pub fn listen(&mut self, filter: Option<BorrowedFd<'_>>) -> Result<(), PacketError> {
+        // What was counted so far was refused.
+        self.read_statistics().map_err(set_up("reading the counters"))?;
+        self.statistics = PacketStatistics::default();
+        match filter {
+            Some(program) => {
+                set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
+            }
+            None => set_option(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
+        }
+        .map_err(set_up("attaching the filter"))
+    }
+
+    /// Hears nothing any more; what is in the ring stays.
+    ///
+    /// # Errors
+    /// [`PacketError::SetUp`].
+    pub fn refuse_all(&self) -> Result<(), PacketError> {
+        let mut refuse = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
+        let program = libc::sock_fprog { len: 1, filter: &raw mut refuse };
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+            .map_err(set_up("closing the filter"))
+    }
+
+    /// Gives free blocks of the pool to the kernel, in the order of the ring. A block that is not home
+    /// yet keeps those behind it waiting: the kernel would wait for it, too. Returns how many.
+    ///
+    /// # Panics
+    /// When the pool is not the one of this socket.
+    pub fn attach(&mut self, pool: &mut Pool) -> u32 {
+        assert_eq!(Some(pool.id()), self.pool, "the pool of this socket");
+        let before = self.given;
+        while pool.attach_chunk(self.next_given) {
+            match self.fresh.checked_sub(1) {
+                Some(fresh) => self.fresh = fresh,
+                None => self.ring.give_back(self.next_given),
+            }
+            self.next_given = (self.next_given + 1) % self.ring.blocks();
+            self.given += 1;
+        }
+        self.given - before
+    }
+
+    /// Takes the next block, if the kernel has handed it over: its place, and what is in it.
+    pub fn receive(&mut self) -> Option<(Descriptor, BlockVolume)> {
+        if !self.is_ready() {
+            return None;
+        }
+        let block = self.next_filled;
+        // SAFETY: the kernel has handed the block over, and the pool has not made a token for it yet.
+        let volume = unsafe { self.ring.receive(block) };
+        self.next_filled = (block + 1) % self.ring.blocks();
+        self.given -= 1;
+        let address = u64::from(block) * u64::from(self.geometry.cell_bytes());
+        Some((Descriptor { address, len: 0, more: false, timestamp_ns: 0 }, volume))
+    }
+
+    /// Whether a block waits.
+    pub fn is_ready(&self) -> bool {
+        self.given > 0 && self.ring.is_filled(self.next_filled)
+    }
+
+    /// The counters.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn statistics(&mut self) -> io::Result<PacketStatistics> {
+        let read = self.read_statistics()?;
+        // The kernel sets them to zero with each reading.
+        self.statistics.packets += u64::from(read.tp_packets);
+        self.statistics.dropped += u64::from(read.tp_drops);
+        Ok(self.statistics)
+    }
+
+    fn read_statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
+        let mut read = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let mut len = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
+        // SAFETY: both pointers are valid for writes of the lengths given, for the duration of the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut read).cast(),
+                &raw mut len,
+            )
+        };
+        if result == 0 { Ok(read) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    /// Readable when a block was handed over; in error when the interface is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn set_up(step: &'static str) -> impl Fn(io::Error) -> PacketError {
+    move |source| PacketError::SetUp { step, source }
+}
+
+fn open() -> Result<OwnedFd, PacketError> {
+    // Protocol 0: it hears nothing before it is bound.
+    // SAFETY: socket() takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd >= 0 {
+        // SAFETY: `fd` was just opened and belongs to nobody else.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    let source = io::Error::last_os_error();
+    Err(match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => PacketError::NotPermitted,
+        _ => PacketError::SetUp { step: "opening", source },
+    })
+}
+
+fn set_option<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (value as *const T).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

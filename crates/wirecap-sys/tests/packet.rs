@@ -1,0 +1,216 @@
+//! AF_PACKET rings on real veth pairs: what was sent is in the blocks, and blocks come home in any order.
+//!
+//! Needs root. Without it the tests are skipped, loudly.
+
+use std::time::{Duration, Instant};
+
+use wirecap_core::{Geometry, Handover, Pool, PoolId};
+use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
+use wirecap_sys::packet::{
+    BlockReader, Direction, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics,
+};
+use wirecap_traffic::{FrameSpec, Marks, PacketSender, SendPath, Template};
+
+const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
+
+/// Two hosts, a cable, and a socket that listens at the right end.
+struct Bed {
+    left: Namespace,
+    right: Namespace,
+    veth: VethPair,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let (left, right) = (Namespace::new("packet_l").unwrap(), Namespace::new("packet_r").unwrap());
+        let veth = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
+        Self { left, right, veth }
+    }
+
+    fn open(&self, block_bytes: u32, blocks: u32) -> PacketSocket {
+        let ifindex = self.veth.b().ifindex().unwrap();
+        let geometry = Geometry::new(block_bytes / 2048, blocks, 2048).unwrap().blocks();
+        self.right.enter(|| PacketSocket::open(&PacketConfig { ifindex, geometry, retire_ms: 5 })).unwrap()
+    }
+
+    /// Sends frames with the numbers of this range from the left.
+    fn send(&self, numbers: std::ops::Range<u64>) {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        self.left.enter(|| {
+            let mut sender = PacketSender::open(ifindex, SendPath::Direct).unwrap();
+            let mut template = Template::new(FrameSpec::default()).unwrap();
+            for number in numbers {
+                sender.send(template.stamp(number as u32 % 16, number)).unwrap();
+            }
+            sender.finish().unwrap();
+        });
+    }
+}
+
+/// The engine's side of a socket.
+struct Reader {
+    socket: PacketSocket,
+    pool: Pool,
+    blocks: BlockReader,
+}
+
+impl Reader {
+    fn new(mut socket: PacketSocket) -> Self {
+        let (mut pool, blocks) = socket.carve(ID).unwrap();
+        assert!(socket.carve(ID).is_none(), "only once");
+        assert_eq!(socket.attach(&mut pool), pool.geometry().chunks_per_pool());
+        Self { socket, pool, blocks }
+    }
+
+    fn next(&mut self) -> Option<Handover> {
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            if let Some((descriptor, volume)) = self.socket.receive() {
+                let mut filler = self.pool.filler().expect("an attached block");
+                assert!(filler.fill_block(descriptor, volume.packets, volume.bytes));
+                filler.finish();
+                return self.pool.hand_over();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+
+    fn numbers(&self, handover: &Handover) -> Vec<u64> {
+        let packets = self.blocks.packets(&handover.range);
+        packets.filter_map(|packet| Marks::read(packet.data)).map(|marks| marks.sequence).collect()
+    }
+
+    fn recycle(&mut self, handover: Handover) {
+        self.pool.recycle(handover.range).unwrap();
+        self.socket.attach(&mut self.pool);
+    }
+}
+
+#[test]
+fn what_was_sent_is_in_the_blocks_in_order() {
+    if !require_root("what_was_sent_is_in_the_blocks_in_order") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut socket = bed.open(1 << 16, 64);
+    bed.send(0..100);
+    socket.listen(None).unwrap();
+    bed.send(100..200);
+    // What came before the blocks were attached is kept.
+    let mut reader = Reader::new(socket);
+    bed.send(200..5_000);
+    let (mut numbers, mut packets, mut bytes, mut last_ns) = (Vec::new(), 0, 0, 0);
+    while let Some(handover) = reader.next() {
+        let of_block: Vec<_> = reader.blocks.packets(&handover.range).collect();
+        assert_eq!(of_block.len(), handover.packets as usize);
+        assert_eq!(of_block.iter().map(|packet| packet.data.len()).sum::<usize>(), handover.bytes as usize);
+        for packet in &of_block {
+            assert_eq!((packet.direction, packet.original_len as usize), (Direction::In, packet.data.len()));
+            assert!(packet.timestamp_ns >= last_ns, "time goes on");
+            last_ns = packet.timestamp_ns;
+        }
+        numbers.extend(reader.numbers(&handover));
+        packets += u64::from(handover.packets);
+        bytes += u64::from(handover.bytes);
+        reader.recycle(handover);
+    }
+    assert!(numbers.iter().copied().eq(100..5_000), "nothing from before it listened, nothing lost");
+    assert!(bytes >= packets * 60);
+    assert_eq!(reader.pool.captured_packets(), packets);
+    assert_eq!(reader.socket.statistics().unwrap(), PacketStatistics { packets, dropped: 0 });
+}
+
+#[test]
+fn blocks_come_home_in_any_order_and_what_found_no_block_is_counted() {
+    if !require_root("blocks_come_home_in_any_order_and_what_found_no_block_is_counted") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut socket = bed.open(1 << 12, 4);
+    socket.listen(None).unwrap();
+    let mut reader = Reader::new(socket);
+    bed.send(0..1_000);
+    let mut held: Vec<Handover> = std::iter::from_fn(|| reader.next()).collect();
+    assert_eq!(held.len(), 4, "all blocks are held");
+    let kept: u64 = held.iter().map(|handover| u64::from(handover.packets)).sum();
+    let counted = reader.socket.statistics().unwrap();
+    assert_eq!(counted.packets, kept + counted.dropped);
+    assert!(counted.dropped > 800, "{counted:?}");
+    // The second and the last block come home; the kernel waits for the first.
+    reader.recycle(held.remove(3));
+    reader.recycle(held.remove(1));
+    bed.send(1_000..1_010);
+    assert!(reader.next().is_none());
+    reader.recycle(held.remove(0));
+    bed.send(2_000..2_010);
+    let mut numbers = Vec::new();
+    while let Some(handover) = reader.next() {
+        numbers.extend(reader.numbers(&handover));
+        reader.recycle(handover);
+    }
+    assert_eq!(numbers, (2_000..2_010).collect::<Vec<_>>());
+    assert_eq!(reader.socket.statistics().unwrap().dropped, counted.dropped + 10);
+}
+
+#[test]
+fn the_vlan_tag_is_put_back_and_both_directions_are_seen() {
+    if !require_root("the_vlan_tag_is_put_back_and_both_directions_are_seen") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut socket = bed.open(1 << 16, 4);
+    socket.listen(None).unwrap();
+    let mut reader = Reader::new(socket);
+    // Two tags: the kernel takes the outer one out of the frame.
+    let mut frame = vec![0xff; 12];
+    frame.extend([0x88, 0xa8, 0x60, 0x07, 0x81, 0x00, 0x00, 0x2a, 0x08, 0x06]);
+    frame.extend([0x5a; 50]);
+    let send = |from: &Namespace, ifindex: u32, frame: &[u8]| {
+        from.enter(|| {
+            let mut sender = PacketSender::open(ifindex, SendPath::Queueing).unwrap();
+            sender.send(frame).unwrap();
+            sender.finish().unwrap();
+        });
+    };
+    send(&bed.left, bed.veth.a().ifindex().unwrap(), &frame);
+    let mut back = frame.clone();
+    back[20] = 0x99;
+    send(&bed.right, bed.veth.b().ifindex().unwrap(), &back);
+    let mut seen = Vec::new();
+    while let Some(handover) = reader.next() {
+        let packets = reader.blocks.packets(&handover.range);
+        seen.extend(packets.filter(|p| p.data[..6] == [0xff; 6]).map(|p| (p.direction, p.data.to_vec())));
+        reader.recycle(handover);
+    }
+    assert_eq!(seen, [(Direction::In, frame), (Direction::Out, back)]);
+}
+
+#[test]
+fn a_fanout_group_shares_the_packets() {
+    if !require_root("a_fanout_group_shares_the_packets") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut sockets = [bed.open(1 << 16, 8), bed.open(1 << 16, 8)];
+    for socket in &sockets {
+        socket.join(77, Fanout::Hash).unwrap();
+    }
+    let error = bed.open(1 << 16, 8).join(77, Fanout::Cpu).unwrap_err();
+    assert!(matches!(error, PacketError::Fanout { group: 77, .. }), "{error}");
+    sockets.iter_mut().for_each(|socket| socket.listen(None).unwrap());
+    let mut readers = sockets.map(Reader::new);
+    bed.send(0..1_000);
+    let [mut first, second] = readers.each_mut().map(|reader| {
+        let mut numbers = Vec::new();
+        while let Some(handover) = reader.next() {
+            numbers.extend(reader.numbers(&handover));
+            reader.recycle(handover);
+        }
+        numbers
+    });
+    assert!(!first.is_empty() && !second.is_empty(), "{} and {}", first.len(), second.len());
+    first.extend(second);
+    first.sort_unstable();
+    assert!(first.into_iter().eq(0..1_000), "each packet once");
+}
