@@ -7,7 +7,7 @@
 //! **The rule that holds here:** the grammar is libpcap's and its errors are quoted in its own words.
 
 use std::ffi::CString;
-use std::thread;
+use std::{io, thread};
 
 use wirecap_sys::pcap;
 
@@ -56,10 +56,14 @@ impl Filter {
             message: format!("byte {} is a zero byte", nul.nul_position()),
             hint: "an expression is text: take it out",
         })?;
-        let insns = pcap::library()
-            .and_then(|libpcap| {
-                with_stack(text.as_bytes().len(), || libpcap.compile(&text, link_type.into(), snaplen))
-            })
+        let libpcap = pcap::library().map_err(Error::Libpcap)?;
+        let compile = || libpcap.compile(&text, link_type.into(), snaplen);
+        let insns = with_stack(text.as_bytes().len(), compile)
+            .map_err(|cause| Error::Expression {
+                expression: expression.to_owned(),
+                message: format!("no thread with the stack it takes to compile it: {cause}"),
+                hint: "raise ulimit -v and -u, or write networks instead of lists of addresses",
+            })?
             .map_err(|cause| Error::from_libpcap(expression, cause))?;
         let program = Program::new(insns)?;
         if program.ops().iter().any(asks_a_socket) {
@@ -91,15 +95,14 @@ impl Filter {
 
 /// Calls libpcap's compiler where there is stack enough for an expression of `len` bytes: it calls itself for
 /// each term, and a long list of addresses would otherwise end the process.
-fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> T {
+fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> io::Result<T> {
     if len <= SHORT_BYTES {
-        return compile();
+        return Ok(compile());
     }
     let stack = STACK_BYTES + STACK_BYTES_PER_BYTE * len;
     thread::scope(|scope| {
-        let compiler = thread::Builder::new().stack_size(stack).spawn_scoped(scope, compile);
-        let compiler = compiler.expect("address space for a thread's stack");
-        compiler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let compiler = thread::Builder::new().stack_size(stack).spawn_scoped(scope, compile)?;
+        Ok(compiler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 

@@ -30,7 +30,7 @@ impl Books<'_> {
         for (port, range) in open_ports.iter_mut().zip(&self.shared.ports) {
             let queues =
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
-            ports.push(port_report(port, queues));
+            ports.push(port_report(port, queues, self.closed));
         }
         let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
@@ -98,12 +98,12 @@ impl Books<'_> {
     }
 }
 
-fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>) -> PortReport {
+fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) -> PortReport {
     let captured = queues.len() as u32;
     queues.extend(
         port.xdp.iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
-    let now = port.link.as_mut().and_then(LinkWatch::uncaptured);
+    let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
     let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter().collect();
     PortReport {
         name: port.name.clone(),

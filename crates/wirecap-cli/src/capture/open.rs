@@ -73,8 +73,9 @@ fn try_open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
     match options.clone().create_new(true).open(path) {
+        // Created all the same if it is a link to a file that does not exist.
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-            options.open(path).map(|file| (file, false))
+            options.create(true).truncate(false).open(path).map(|file| (file, false))
         }
         opened => opened.map(|file| (file, true)),
     }

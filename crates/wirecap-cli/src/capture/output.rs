@@ -169,7 +169,8 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if self.is_fresh {
+        // Not one that somebody else has put in its place.
+        if self.is_fresh && open::is_at(&self.file, &self.path) {
             // The error that brought us here is told; that an empty file stays is the lesser one.
             let _ = fs::remove_file(&self.path);
         }
@@ -193,6 +194,26 @@ mod tests {
         drop(open(&old).unwrap());
         assert!(!new.exists());
         assert_eq!(fs::read(&old).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_makes_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, target) = (directory.path().join("link.pcapng"), directory.path().join("target.pcapng"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        open(&link).unwrap().begin(b"head").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"head");
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_put_in_the_place_of_ours_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ours.pcapng");
+        let output = open(&path).unwrap();
+        fs::rename(&path, directory.path().join("moved.pcapng")).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        drop(output);
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
     }
 
     #[test]

@@ -69,12 +69,24 @@ pub(crate) struct Signals {
 pub(crate) fn on_signals() -> std::io::Result<Signals> {
     let signals = Signals::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Under nohup the capture outlives its terminal.
+        if signal == SIGHUP && is_ignored(SIGHUP) {
+            continue;
+        }
         flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signals.impatient))?;
         flag::register(signal, Arc::clone(&signals.end))?;
     }
     // A limit on the size of files shall be an error of the write, not the end of the process.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(signals)
+}
+
+/// Whether whoever started us had this signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 impl Signals {

@@ -198,3 +198,20 @@ fn a_slow_disk_costs_packets_that_are_all_accounted_for() {
     let lost = capture.statistics[0].counters.dropped_by_os.unwrap();
     assert_eq!(lost, sent - account.sum("delivered"), "the file says what is missing");
 }
+
+#[test]
+fn under_nohup_a_capture_outlives_its_terminal() {
+    if !require_root("under_nohup_a_capture_outlives_its_terminal") {
+        return;
+    }
+    let lab = Lab::with_queues("nohup", 1);
+    let mut command = lab.right.command("nohup");
+    command.args([WIRECAP, "capture", "r0", "--json"]);
+    let running = Running::spawn(command);
+    running.wait_for("wirecap: M =");
+    running.signal(Signal::SIGHUP);
+    lab.send_some(0, 0, 100);
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(100);
+}

@@ -158,7 +158,9 @@ impl<T: Copy> ConsumerRing<T> {
             filled = self.map.size.filled(self.cached_producer, self.consumer);
         }
         let next = self.consumer;
-        Drain { next, end: next.wrapping_add(filled.min(max)), ring: self }
+        // As if all were taken: a drain that is forgotten must not give the same entries again.
+        self.consumer = next.wrapping_add(filled.min(max));
+        Drain { next, end: self.consumer, ring: self }
     }
 
     /// Entries that wait to be taken.
@@ -209,11 +211,9 @@ impl<T: Copy> ExactSizeIterator for Drain<'_, T> {}
 impl<T: Copy> Drop for Drain<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.next != self.ring.consumer {
-            self.ring.consumer = self.next;
-            // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
-            self.ring.map.consumer().store(self.next, Ordering::Release);
-        }
+        self.ring.consumer = self.next;
+        // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
+        self.ring.map.consumer().store(self.next, Ordering::Release);
     }
 }
 

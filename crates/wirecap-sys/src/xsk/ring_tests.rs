@@ -104,6 +104,21 @@ fn what_is_not_taken_out_of_a_drain_stays_in_the_ring() {
 }
 
 #[test]
+fn a_drain_that_is_forgotten_gives_nothing_twice() {
+    let memory = Memory::new(4, 0);
+    let mut producer = ProducerRing::over(memory.map());
+    let mut consumer = ConsumerRing::over(memory.map());
+    let mut batch = producer.batch();
+    (0..3).for_each(|value| assert!(batch.push(value)));
+    drop(batch);
+    let mut drain = consumer.drain(2);
+    assert_eq!(drain.next(), Some(0));
+    std::mem::forget(drain);
+    assert_eq!(consumer.drain(9).collect::<Vec<_>>(), [2]);
+    assert_eq!(producer.room(), 4);
+}
+
+#[test]
 fn the_wake_up_flag_is_read_from_the_kernel_s_word() {
     let memory = Memory::new(8, 0);
     let producer = ProducerRing::over(memory.map());

@@ -46,22 +46,21 @@ impl LinkWatch {
         self.dropped
     }
 
-    /// The receive queues there are by now, if any of them is not captured.
-    pub(crate) fn uncaptured(&mut self) -> Option<u32> {
-        if let Ok(queues) = self.reader.queues(self.ifindex) {
-            self.queues = queues.current;
+    /// The receive queues there are by now, if any of them is not captured. Looks once a second at most, unless it has
+    /// to be `exact`.
+    pub(crate) fn uncaptured(&mut self, exact: bool) -> Option<u32> {
+        if exact || self.looked.elapsed() >= QUEUES_PERIOD {
+            if let Ok(queues) = self.reader.queues(self.ifindex) {
+                self.queues = queues.current;
+            }
+            self.looked = Instant::now();
         }
-        self.looked = Instant::now();
         (self.queues > self.captured).then_some(self.queues)
     }
 
-    /// The receive queues there are by now, if more were added since this was last told. Looks once a second at
-    /// most.
+    /// The receive queues there are by now, if more were added since this was last told.
     pub(crate) fn added(&mut self) -> Option<u32> {
-        if self.looked.elapsed() < QUEUES_PERIOD {
-            return None;
-        }
-        let queues = self.uncaptured().filter(|&queues| queues > self.told)?;
+        let queues = self.uncaptured(false).filter(|&queues| queues > self.told)?;
         self.told = queues;
         Some(queues)
     }

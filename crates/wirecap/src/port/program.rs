@@ -128,9 +128,10 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     if let Some(longest) = limits.longest_frame {
         // What is not captured need not fit.
         asm.jump_if(Cond::Ge, R7, limits.captured as i32, fits);
+        // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
         asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
-        asm.alu64(Alu::Sub, R2, R1);
-        asm.jump_if(Cond::Le, R2, longest as i32, fits);
+        asm.alu64(Alu::Add, R1, longest as i32);
+        asm.jump_if(Cond::Le, R2, R1, fits);
         count(&mut asm, R8, TOO_LONG);
         asm.mov_imm(R0, XDP_DROP).exit();
     }

@@ -4,6 +4,7 @@ use std::{env, process::Command};
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use wirecap::Capture;
+use wirecap_lab::VethOptions;
 
 use crate::support::{need_root, wire::Wire};
 
@@ -30,6 +31,34 @@ fn a_process_without_privilege_is_told_what_it_needs() {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
     assert!(!wire.is_captured());
+}
+
+/// Set for the process with the documented privilege and no more.
+const DOCUMENTED: &str = "WIRECAP_TEST_DOCUMENTED_CAPABILITIES";
+
+#[test]
+fn the_capabilities_of_the_documentation_suffice() {
+    if env::var_os(DOCUMENTED).is_some() {
+        // Frames that fit a cell and frames that do not: different programs.
+        for cell_bytes in [2048, 4096] {
+            drop(Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes).open().unwrap());
+        }
+        return;
+    }
+    need_root!("unprivileged::the_capabilities_of_the_documentation_suffice");
+    let capabilities = "-all,+net_raw,+net_admin,+bpf,+ipc_lock";
+    for mtu in [1500, 3000] {
+        let wire = Wire::new("documented", VethOptions { mtu, ..VethOptions::default() });
+        let run = || {
+            // What the user root gets at most, from the start of the program on.
+            let mut command = Command::new("setpriv");
+            command.arg(format!("--bounding-set={capabilities}")).arg(env::current_exe().unwrap());
+            command.args(["--exact", "unprivileged::the_capabilities_of_the_documentation_suffice"]);
+            command.env(DOCUMENTED, "1").output().unwrap()
+        };
+        let output = wire.inside.enter(run);
+        assert!(output.status.success(), "MTU {mtu}: {}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 fn open_as_nobody() {
