@@ -52,8 +52,9 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Capture every packet of one or more interfaces, into a file or just counted.
     ///
-    /// The interfaces belong to the capture while it runs: the host does not see their packets. An interface
-    /// with an IP address is therefore refused, unless it is named xdp:NAME.
+    /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
+    /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
+    /// packet:NAME leaves it to the host in any case.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"), allow_negative_numbers = true)]
     Capture(Box<CaptureFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
@@ -63,7 +64,7 @@ pub(crate) enum Command {
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name; xdp:NAME takes one that has an IP address.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it.
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) interfaces: Vec<String>,
 
@@ -122,6 +123,9 @@ pub(crate) struct CaptureFlags {
     /// Which way of attaching to the interface is used.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) xdp_mode: XdpModeFlag,
+    /// How packets of an interface that is captured beside the host are spread over the workers.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) fanout: FanoutFlag,
     /// Leave out packets that are for other stations.
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
@@ -169,6 +173,17 @@ pub(crate) enum WaitFlag {
     Sleep,
     /// Sleep in the kernel until a packet comes.
     Block,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FanoutFlag {
+    /// By flow: both directions of a connection go to one worker.
+    #[default]
+    Hash,
+    /// By receive queue of the NIC.
+    Queue,
+    /// By core on which they came in.
+    Cpu,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
+use wirecap::Access;
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, XdpFeatures},
@@ -30,6 +31,10 @@ struct Listed {
     /// `None` before Linux 6.3.
     xdp: Option<Features>,
     holders: Vec<Holder>,
+    /// How `wirecap capture NAME` gets at its packets: `xdp` or `packet`.
+    captured_over: Option<&'static str>,
+    /// Why it is left to the host.
+    left_to_host: Option<String>,
 }
 
 /// What XDP can do, as the kernel reports it.
@@ -75,6 +80,7 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
 impl Listed {
     fn new(interface: Interface, links: &[XdpLink]) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
+        let (access, left_to_host) = Access::chosen(&interface.name).ok().unzip();
         Self {
             holders: holders.collect(),
             name: interface.name,
@@ -92,6 +98,8 @@ impl Listed {
             },
             addresses: interface.addresses.iter().map(ToString::to_string).collect(),
             xdp: interface.xdp_features.map(Features::from),
+            captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
+            left_to_host: left_to_host.flatten(),
         }
     }
 }
@@ -143,7 +151,8 @@ impl Holder {
 }
 
 fn table(listed: &[Listed]) -> Table {
-    let heads = ["name", "driver", "queues", "Mbit/s", "NUMA", "MTU", "state", "addresses", "XDP", "held by"];
+    let heads =
+        ["name", "driver", "queues", "Mbit/s", "NUMA", "MTU", "state", "XDP", "held by", "captured over"];
     let mut table = Table::new(&heads);
     for interface in listed {
         let holders: Vec<_> = interface.holders.iter().map(Holder::in_words).collect();
@@ -160,9 +169,12 @@ fn table(listed: &[Listed]) -> Table {
             or_dash(interface.numa_node),
             interface.mtu.to_string(),
             interface.state.into(),
-            if interface.addresses.is_empty() { "no" } else { "yes" }.into(),
             interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::in_words),
             if holders.is_empty() { "-".into() } else { holders.join(", ") },
+            match (interface.captured_over, &interface.left_to_host) {
+                (Some(port), Some(reason)) => format!("{port}: {reason}"),
+                (port, _) => or_dash(port),
+            },
         ]);
     }
     table

@@ -10,13 +10,13 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Wait};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
-    flags::{CaptureFlags, DispatchFlag, ModeFlag, WaitFlag, XdpModeFlag},
+    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, WaitFlag, XdpModeFlag},
 };
 
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
@@ -30,7 +30,7 @@ const THRESHOLD_PERCENT: u32 = 60;
 pub(crate) struct Plan {
     /// What is opened; [`Plan::builder`] adds the number of workers.
     builder: Builder,
-    /// Names of the interfaces, without `xdp:`.
+    /// Names of the interfaces, without `xdp:` or `packet:`.
     pub(crate) interfaces: Vec<String>,
     pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
@@ -151,7 +151,8 @@ fn names(interfaces: &[String]) -> Result<Vec<String>> {
     let mut known = HashSet::new();
     let mut names = Vec::new();
     for interface in interfaces {
-        let name = interface.strip_prefix("xdp:").unwrap_or(interface);
+        let prefixes = ["xdp:", "packet:"];
+        let name = prefixes.iter().find_map(|prefix| interface.strip_prefix(prefix)).unwrap_or(interface);
         if !known.insert(name) {
             return Err(wirecap::Error::PortTwice(name.into()).into());
         }
@@ -200,7 +201,8 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         .dispatch(dispatch)
         .promiscuous(!flags.no_promiscuous)
         .wait(wait(flags.wait))
-        .modes(modes(flags.xdp_mode));
+        .modes(modes(flags.xdp_mode))
+        .fanout(fanout(flags.fanout));
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
@@ -221,6 +223,14 @@ fn wait(flag: WaitFlag) -> Wait {
         WaitFlag::Busy => Wait::Busy,
         WaitFlag::Sleep => Wait::Sleep,
         WaitFlag::Block => Wait::Block,
+    }
+}
+
+fn fanout(flag: FanoutFlag) -> Fanout {
+    match flag {
+        FanoutFlag::Hash => Fanout::Hash,
+        FanoutFlag::Queue => Fanout::Queue,
+        FanoutFlag::Cpu => Fanout::Cpu,
     }
 }
 

@@ -45,8 +45,8 @@ pub struct Filler<'p> {
     cell_bytes: u64,
     filled: u32,
     bytes_filled: u32,
-    /// Packets of blocks beside the first of each.
-    block_packets: u32,
+    /// Packets, where they are not as many as cells: in a block.
+    block_packets: Option<u32>,
     any_more: bool,
     foreign: u64,
     pool: Counters<'p>,
@@ -71,7 +71,7 @@ impl<'p> Filler<'p> {
             cell_bytes: u64::from(geometry.cell_bytes()),
             filled: pool.filling.filled,
             bytes_filled: 0,
-            block_packets: 0,
+            block_packets: None,
             any_more: false,
             foreign: 0,
             pool,
@@ -119,15 +119,16 @@ impl<'p> Filler<'p> {
         self.foreign += foreign;
     }
 
-    /// Takes a filled block: a chunk of one cell that holds any number of packets, at least one.
-    pub fn fill_block(&mut self, descriptor: Descriptor, packets: u32, bytes: u32) -> bool {
-        let ours = self.fill(descriptor);
-        if ours {
-            self.bytes_filled += bytes;
-            // The block itself counts as one already.
-            self.block_packets += packets.saturating_sub(1);
+    /// Takes a whole chunk that the kernel has packed with packets: a block. All its cells count as filled. Nothing is
+    /// taken unless the chunk is empty.
+    pub fn fill_block(&mut self, packets: u32, bytes: u32) -> bool {
+        if self.filled > 0 {
+            return false;
         }
-        ours
+        self.filled = self.slots.len() as u32;
+        self.bytes_filled = bytes;
+        self.block_packets = Some(packets);
+        true
     }
 
     /// Makes what was filled known to the pool.
@@ -141,7 +142,7 @@ impl<'p> Filler<'p> {
             return finish_parts(&slots[..filled as usize], first, pool);
         }
         pool.filling.complete = filled;
-        let packets = filled - first + block_packets;
+        let packets = block_packets.unwrap_or(filled - first);
         pool.waiting.packets += packets;
         pool.waiting.bytes += bytes_filled;
         *pool.captured_packets += u64::from(packets);

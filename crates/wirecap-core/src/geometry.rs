@@ -116,10 +116,9 @@ impl Geometry {
         Ok(Self { cells_per_chunk, chunks_per_pool, cell_bytes })
     }
 
-    /// The same memory for ports whose chunks are blocks with any number of packets: R chunks of one cell
-    /// of M times its size.
-    pub fn blocks(&self) -> Self {
-        Self { cells_per_chunk: 1, cell_bytes: self.cells_per_chunk * self.cell_bytes, ..*self }
+    /// Bytes of a chunk. Where the kernel packs packets into it, it is a block.
+    pub fn chunk_bytes(&self) -> u32 {
+        self.cells_per_chunk * self.cell_bytes
     }
 
     /// M: cells per chunk, a power of two.

@@ -18,8 +18,7 @@ use crate::geometry::Mode;
 pub struct Load {
     /// Cells that wait for the worker.
     pub backlog_cells: u64,
-    /// Cells of the pools of its receive queues: what T is a percentage of. 0 for a worker without
-    /// a receive queue of its own.
+    /// Cells of one of its pools: what T is a percentage of.
     pub capacity_cells: u64,
     /// Whether the worker is gone, so that nobody but its buddies will empty its queues.
     pub gone: bool,
@@ -74,10 +73,8 @@ impl BuddyGroup {
         let others = self.members.iter().copied().filter(|&member| member != home);
         others
             .map(|member| (load(member), member))
-            .filter(|(buddy, _)| {
-                !buddy.gone && (home_load.gone || buddy.backlog_cells < home_load.backlog_cells)
-            })
-            .min_by_key(|(buddy, _)| buddy.backlog_cells)
+            .filter(|(buddy, _)| !buddy.gone && (home_load.gone || buddy.share() < home_load.share()))
+            .min_by(|(a, _), (b, _)| a.share().total_cmp(&b.share()))
             .map_or(home, |(_, member)| member)
     }
 

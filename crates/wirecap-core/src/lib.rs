@@ -50,7 +50,7 @@ pub use geometry::{Geometry, GeometryError, Mode};
 pub use group::{BuddyGroup, Load};
 pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
-pub use slots::{Descriptor, Filled, SlotTable};
+pub use slots::{Descriptor, Direction, Filled, SlotTable};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

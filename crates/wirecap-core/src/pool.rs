@@ -163,7 +163,10 @@ impl Pool {
     /// Gives this chunk to the kernel, if it is free: for rings whose order is fixed. Takes the chunk
     /// that is attached longer to be filled first, as the kernel does.
     pub fn attach_chunk(&mut self, chunk_id: u32) -> bool {
-        let Some(at) = self.free.iter().rposition(|&free| free == chunk_id) else { return false };
+        if self.chunks[chunk_id as usize].state != ChunkState::Free {
+            return false;
+        }
+        let at = self.free.iter().rposition(|&free| free == chunk_id).expect("free chunks are in the list");
         self.free.swap_remove(at);
         self.chunks[chunk_id as usize].state = ChunkState::Attached;
         self.attached.push_back(chunk_id);
@@ -221,6 +224,14 @@ impl Pool {
             let first_number = self.captured_packets - u64::from(packets);
             Handover { lead: self.lead.take(), range, first_number, packets, bytes }
         });
+        // A block may be empty: the kernel closes one that the next packet does not fit into. It goes home at once.
+        let (empty, handover) = match handover {
+            Some(handover) if handover.packets == 0 => (Some(handover), None),
+            handover => (None, handover),
+        };
+        for range in empty.into_iter().flat_map(Handover::into_ranges) {
+            let _ = self.recycle(range);
+        }
         self.filling.handed = complete;
         if filled == self.geometry.cells_per_chunk() {
             self.finish_chunk(chunk_id);

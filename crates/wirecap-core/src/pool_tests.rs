@@ -298,3 +298,32 @@ proptest! {
         prop_assert_eq!(all, (0..32).map(|cell| BASE + cell * 2048).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
+    let mut pool = pool(4, 2);
+    assert!(pool.attach_chunk(1) && !pool.attach_chunk(1), "only what is free");
+    assert!(pool.attach_chunk(0));
+    let fill_block = |pool: &mut Pool, packets, bytes| {
+        let mut filler = pool.filler().unwrap();
+        assert!(filler.fill_block(packets, bytes));
+        assert!(!filler.fill_block(packets, bytes), "there is room for one");
+        filler.finish();
+    };
+    fill_block(&mut pool, 100, 6_000);
+    let first = pool.hand_over().unwrap();
+    assert_eq!((first.range.chunk().chunk_id, first.range.first(), first.range.count()), (1, 0, 4));
+    assert_eq!((first.packets, first.bytes, first.first_number), (100, 6_000, 0));
+    // An empty one is not handed over.
+    fill_block(&mut pool, 0, 0);
+    assert!(pool.hand_over().is_none());
+    assert_eq!((pool.state(0), pool.state(1)), (ChunkState::Free, ChunkState::Captured));
+    assert!(pool.attach_chunk(0));
+    fill_block(&mut pool, 1, 60);
+    let second = pool.hand_over().unwrap();
+    assert_eq!((second.packets, second.first_number, pool.captured_packets()), (1, 100, 101));
+    for handover in [first, second] {
+        pool.recycle(handover.range).unwrap();
+    }
+    assert_eq!((pool.levels().free_chunks, pool.levels().outstanding_cells), (2, 0));
+}

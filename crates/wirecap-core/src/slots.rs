@@ -35,6 +35,15 @@ pub struct Descriptor {
     pub timestamp_ns: u64,
 }
 
+/// Which way a packet went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// It came from the network.
+    In,
+    /// The host sent it. Only passive ports see such packets.
+    Out,
+}
+
 const LENGTH_BITS: u32 = 17;
 const MORE: u64 = 1 << LENGTH_BITS;
 const ADDRESS_SHIFT: u32 = LENGTH_BITS + 1;

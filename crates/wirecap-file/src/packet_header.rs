@@ -31,6 +31,8 @@ pub struct PacketHeader {
     pub queue: Option<u32>,
     /// A number that names the packet (option `epb_packetid`).
     pub packet_id: Option<u64>,
+    /// Whether the packet was sent, not received, where that is known (bits 0 and 1 of option `epb_flags`).
+    pub outbound: Option<bool>,
 }
 
 /// How many bytes of a packet in `parts` are kept under `snaplen` (bytes; 0 keeps all).

@@ -151,14 +151,14 @@ impl PacketMemory {
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
     pub fn allocate(bytes: u64) -> Result<Self, MemoryError> {
+        // An empty mapping there is not; nobody carves a pool out of what is left over.
+        let bytes = bytes.max(1);
         let huge_len = (bytes as usize).next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
         if let Ok(start) = map(huge_len, huge) {
             return Ok(Self::over(start, huge_len, Pages::Huge, Vec::new()));
         }
-        if let Some(available) = available_bytes().filter(|&available| bytes > available) {
-            return Err(MemoryError::TooLarge { needed: bytes, available });
-        }
+        check_available(bytes)?;
         let len = (bytes as usize).next_multiple_of(4096);
         let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
         let needed = huge_len / HUGE_PAGE_BYTES;
@@ -344,6 +344,17 @@ fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) -> io::Resul
     // SAFETY: called for mappings made just now, with advice that changes no contents.
     let result = unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether the machine has so much memory left, before it is tried: the kernel would end a process for it.
+///
+/// # Errors
+/// [`MemoryError::TooLarge`].
+pub fn check_available(bytes: u64) -> Result<(), MemoryError> {
+    match available_bytes().filter(|&available| bytes > available) {
+        Some(available) => Err(MemoryError::TooLarge { needed: bytes, available }),
+        None => Ok(()),
+    }
 }
 
 fn available_bytes() -> Option<u64> {

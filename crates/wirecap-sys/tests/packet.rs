@@ -4,11 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_core::{Geometry, Handover, Pool, PoolId};
+use wirecap_core::{Direction, Geometry, Handover, Pool, PoolId};
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
-use wirecap_sys::packet::{
-    BlockReader, Direction, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics,
-};
+use wirecap_sys::packet::{BlockReader, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics};
 use wirecap_traffic::{FrameSpec, Marks, PacketSender, SendPath, Template};
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
@@ -29,8 +27,10 @@ impl Bed {
 
     fn open(&self, block_bytes: u32, blocks: u32) -> PacketSocket {
         let ifindex = self.veth.b().ifindex().unwrap();
-        let geometry = Geometry::new(block_bytes / 2048, blocks, 2048).unwrap().blocks();
-        self.right.enter(|| PacketSocket::open(&PacketConfig { ifindex, geometry, retire_ms: 5 })).unwrap()
+        let geometry = Geometry::new(block_bytes / 2048, blocks, 2048).unwrap();
+        self.right
+            .enter(|| PacketSocket::open(&PacketConfig { ifindex, geometry, retire_ms: 5, outgoing: true }))
+            .unwrap()
     }
 
     /// Sends frames with the numbers of this range from the left.
@@ -65,9 +65,9 @@ impl Reader {
     fn next(&mut self) -> Option<Handover> {
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
-            if let Some((descriptor, volume)) = self.socket.receive() {
+            if let Some(volume) = self.socket.receive() {
                 let mut filler = self.pool.filler().expect("an attached block");
-                assert!(filler.fill_block(descriptor, volume.packets, volume.bytes));
+                assert!(filler.fill_block(volume.packets, volume.bytes));
                 filler.finish();
                 return self.pool.hand_over();
             }
@@ -107,7 +107,7 @@ fn what_was_sent_is_in_the_blocks_in_order() {
         assert_eq!(of_block.iter().map(|packet| packet.data.len()).sum::<usize>(), handover.bytes as usize);
         for packet in &of_block {
             assert_eq!((packet.direction, packet.original_len as usize), (Direction::In, packet.data.len()));
-            assert!(packet.timestamp_ns >= last_ns, "time goes on");
+            assert!(packet.timestamp_ns > last_ns, "time goes on");
             last_ns = packet.timestamp_ns;
         }
         numbers.extend(reader.numbers(&handover));
@@ -187,17 +187,48 @@ fn the_vlan_tag_is_put_back_and_both_directions_are_seen() {
 }
 
 #[test]
+fn a_socket_that_is_closed_keeps_what_it_heard_and_hears_no_more() {
+    if !require_root("a_socket_that_is_closed_keeps_what_it_heard_and_hears_no_more") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut socket = bed.open(1 << 16, 4);
+    socket.listen(None).unwrap();
+    let closer = socket.closer().unwrap();
+    let mut reader = Reader::new(socket);
+    // Twice around the ring, so that blocks have old contents.
+    for round in 0..8 {
+        bed.send(round * 100..round * 100 + 100);
+        while let Some(handover) = reader.next() {
+            reader.recycle(handover);
+        }
+    }
+    bed.send(5_000..5_100);
+    closer.close().unwrap();
+    assert!(closer.wait_for_last_block(Duration::from_secs(5)));
+    bed.send(6_000..6_100);
+    let mut numbers = Vec::new();
+    while reader.socket.backlog() > 0 {
+        let handover = reader.next().unwrap();
+        numbers.extend(reader.numbers(&handover));
+        reader.recycle(handover);
+    }
+    assert!(numbers.into_iter().eq(5_000..5_100));
+}
+
+#[test]
 fn a_fanout_group_shares_the_packets() {
     if !require_root("a_fanout_group_shares_the_packets") {
         return;
     }
     let bed = Bed::new();
     let mut sockets = [bed.open(1 << 16, 8), bed.open(1 << 16, 8)];
-    for socket in &sockets {
-        socket.join(77, Fanout::Hash).unwrap();
-    }
-    let error = bed.open(1 << 16, 8).join(77, Fanout::Cpu).unwrap_err();
-    assert!(matches!(error, PacketError::Fanout { group: 77, .. }), "{error}");
+    let group = sockets[0].found_group(Fanout::Hash).unwrap();
+    sockets[1].join(group, Fanout::Hash).unwrap();
+    let other = bed.open(1 << 16, 8);
+    let error = other.join(group, Fanout::Cpu).unwrap_err();
+    assert!(matches!(error, PacketError::Fanout { .. }), "{error}");
+    assert_ne!(other.found_group(Fanout::Cpu).unwrap(), group);
     sockets.iter_mut().for_each(|socket| socket.listen(None).unwrap());
     let mut readers = sockets.map(Reader::new);
     bed.send(0..1_000);

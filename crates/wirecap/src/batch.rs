@@ -7,10 +7,32 @@
 
 use std::{fmt, sync::Arc};
 
-use wirecap_core::{ChunkRange, Descriptor, Handover};
-use wirecap_sys::memory::{CellReader, Cells};
+use wirecap_core::{ChunkRange, Descriptor, Direction, Handover};
+use wirecap_sys::{
+    memory::{CellReader, Cells},
+    packet::{BlockPacket, BlockPackets, BlockReader},
+};
 
 use crate::engine::Shared;
+
+/// Reads what was captured from one queue.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    /// Packets are in cells.
+    Cells(CellReader),
+    /// A chunk is a block that the kernel has packed with packets.
+    Blocks(BlockReader),
+}
+
+impl Reader {
+    /// The reader of cells, if it is one.
+    pub(crate) fn cells(&self) -> Option<&CellReader> {
+        match self {
+            Reader::Cells(reader) => Some(reader),
+            Reader::Blocks(_) => None,
+        }
+    }
+}
 
 /// Packets of one receive queue, in the order in which they came.
 ///
@@ -68,13 +90,11 @@ impl Batch {
     /// The packets.
     pub fn packets(&self) -> Packets<'_> {
         let handover = self.handover();
-        let (range, rest) = match &handover.lead {
-            Some(lead) => (lead, Some(&handover.range)),
-            None => (&handover.range, None),
+        let source = match &self.shared.queues[self.queue].reader {
+            Reader::Cells(reader) => Source::Cells(Cursor::new(reader, handover)),
+            Reader::Blocks(reader) => Source::Block(reader.packets(&handover.range)),
         };
-        let reader = &self.shared.queues[self.queue].reader;
-        let cursor = Cursor { cells: reader.cells(range), reader, rest };
-        Packets { cursor, number: handover.first_number, left: handover.packets }
+        Packets { source, number: handover.first_number, left: handover.packets }
     }
 }
 
@@ -111,6 +131,14 @@ struct Cursor<'b> {
 }
 
 impl<'b> Cursor<'b> {
+    fn new(reader: &'b CellReader, handover: &'b Handover) -> Self {
+        let (range, rest) = match &handover.lead {
+            Some(lead) => (lead, Some(&handover.range)),
+            None => (&handover.range, None),
+        };
+        Self { cells: reader.cells(range), reader, rest }
+    }
+
     #[inline]
     fn next_part(&mut self) -> Option<(Descriptor, &'b [u8])> {
         if let Some(part) = self.cells.next() {
@@ -121,10 +149,17 @@ impl<'b> Cursor<'b> {
     }
 }
 
+/// Where the packets of a batch are.
+#[derive(Clone)]
+enum Source<'b> {
+    Cells(Cursor<'b>),
+    Block(BlockPackets<'b>),
+}
+
 /// The packets of a [`Batch`], in order.
 #[derive(Clone)]
 pub struct Packets<'b> {
-    cursor: Cursor<'b>,
+    source: Source<'b>,
     number: u64,
     left: u32,
 }
@@ -134,19 +169,14 @@ impl<'b> Iterator for Packets<'b> {
 
     #[inline]
     fn next(&mut self) -> Option<Packet<'b>> {
-        let (descriptor, first) = self.cursor.next_part()?;
-        let rest = descriptor.more.then(|| self.cursor.clone());
-        let mut len = first.len();
-        let mut more = descriptor.more;
-        while more {
-            let Some((descriptor, bytes)) = self.cursor.next_part() else { break };
-            len += bytes.len();
-            more = descriptor.more;
-        }
         let number = self.number;
+        let packet = match &mut self.source {
+            Source::Cells(cursor) => Packet::of_cells(cursor, number)?,
+            Source::Block(packets) => Packet::of_block(packets.next()?, number),
+        };
         self.number += 1;
         self.left = self.left.saturating_sub(1);
-        Some(Packet { first, rest, len, timestamp_ns: descriptor.timestamp_ns, number })
+        Some(packet)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -162,15 +192,50 @@ pub struct Packet<'b> {
     first: &'b [u8],
     rest: Option<Cursor<'b>>,
     len: usize,
+    /// 0 stands for `len`.
+    original_len: u32,
     timestamp_ns: u64,
     number: u64,
+    direction: Direction,
 }
 
 impl<'b> Packet<'b> {
+    #[inline]
+    fn of_cells(cursor: &mut Cursor<'b>, number: u64) -> Option<Self> {
+        let (descriptor, first) = cursor.next_part()?;
+        let rest = descriptor.more.then(|| cursor.clone());
+        let mut len = first.len();
+        let mut more = descriptor.more;
+        while more {
+            let Some((descriptor, bytes)) = cursor.next_part() else { break };
+            len += bytes.len();
+            more = descriptor.more;
+        }
+        let timestamp_ns = descriptor.timestamp_ns;
+        Some(Packet { first, rest, len, original_len: 0, timestamp_ns, number, direction: Direction::In })
+    }
+
+    #[inline]
+    fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
+        let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
+        Packet { first: data, rest: None, len: data.len(), original_len, timestamp_ns, number, direction }
+    }
+
     /// Length in bytes, all parts together.
     #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header")]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How long it was on the wire, in bytes: more than [`Packet::len`] where the port has kept only the
+    /// beginning of it.
+    pub fn original_len(&self) -> usize {
+        if self.original_len == 0 { self.len } else { self.original_len as usize }
+    }
+
+    /// Which way it went: always in, but on a passive port.
+    pub fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// The first part: the whole packet unless it is larger than a cell. Headers are always in it.

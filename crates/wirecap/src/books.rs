@@ -101,7 +101,7 @@ impl Books<'_> {
 fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) -> PortReport {
     let captured = queues.len() as u32;
     queues.extend(
-        port.xdp.iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
+        port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
     let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter().collect();
@@ -110,6 +110,7 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
         multi_buffer: port.multi_buffer,
+        link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),

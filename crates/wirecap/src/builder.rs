@@ -10,8 +10,9 @@ use wirecap_core::{
 };
 use wirecap_sys::{
     cpu,
-    memory::{MemoryError, PacketMemory},
+    memory::{self, MemoryError, PacketMemory},
     netdev,
+    packet::Fanout,
 };
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     engine::wait::Wait,
     port::{
         PortSpec,
-        source::Source,
+        source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
     },
 };
@@ -67,6 +68,7 @@ pub struct Builder {
     pub(crate) grouping: Grouping,
     promiscuous: bool,
     modes: Modes,
+    fanout: Fanout,
 }
 
 impl Default for Builder {
@@ -87,12 +89,13 @@ impl Default for Builder {
             grouping: Grouping::All,
             promiscuous: true,
             modes: Modes::Best,
+            fanout: Fanout::Hash,
         }
     }
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -172,6 +175,12 @@ impl Builder {
         self
     }
 
+    /// How packets of a passive port are spread over the workers. Default: by the hash of their flow.
+    pub fn fanout(mut self, fanout: Fanout) -> Self {
+        self.fanout = fanout;
+        self
+    }
+
     /// Whether the NIC shall accept packets for other stations. Default: yes.
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
@@ -194,18 +203,23 @@ impl Builder {
         let sources = self.resolve()?;
         let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
         self.check_threads(queues)?;
+        let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
+        limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
+        // Rings of sockets are memory of the kernel's, which no process is ended for.
+        memory::check_available(geometry.pool_bytes() * queues as u64)?;
 
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * queues as u64)?);
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
         let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let options = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        let xdp = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
         for (source, pools) in sources.iter().zip(pools) {
-            let (port, queues) = source.open(pools, &memory, options, &opened)?;
+            let (port, queues) = source.open(pools, &memory, &options, &opened)?;
             open_ports.push(port);
             opened.push(queues);
         }
@@ -239,7 +253,11 @@ impl Builder {
         let mut names = HashSet::new();
         let mut sources = Vec::new();
         for spec in &self.ports {
-            let source = Source::resolve(spec)?;
+            let source = Source::resolve(spec, self.workers)?;
+            if source.is_passive() && self.modes != Modes::Best {
+                let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
+                return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
+            }
             if source.is_interface() && !names.insert(source.name.clone()) {
                 return Err(Error::PortTwice(source.name));
             }

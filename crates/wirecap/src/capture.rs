@@ -27,7 +27,7 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::{link::LinkWatch, source::OpenQueue, xdp::XdpPort},
+    port::{link::LinkWatch, packet::PacketPort, source::OpenQueue, xdp::XdpPort},
     report::{QueueMode, Report},
 };
 
@@ -47,8 +47,30 @@ pub(crate) struct OpenPort {
     pub(crate) mode: QueueMode,
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
-    pub(crate) xdp: Option<XdpPort>,
+    /// What its packets begin with: a number of the pcap registry.
+    pub(crate) link_type: u16,
+    pub(crate) taken: Taken,
     pub(crate) removed: bool,
+}
+
+/// What has to be given back.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The interface.
+    Xdp(XdpPort),
+    /// The right to listen.
+    Passive(PacketPort),
+    Nothing,
+}
+
+impl OpenPort {
+    /// The AF_XDP port, if it is one.
+    pub(crate) fn xdp(&self) -> Option<&XdpPort> {
+        match &self.taken {
+            Taken::Xdp(port) => Some(port),
+            Taken::Passive(_) | Taken::Nothing => None,
+        }
+    }
 }
 
 /// What the builder has opened.
@@ -110,16 +132,31 @@ impl Stopper {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut detached = false;
-        for xdp in ports.iter_mut().filter_map(|port| port.xdp.as_mut()) {
-            xdp.promiscuous = None;
-            if let Some(link) = xdp.link.take() {
-                // It fails when the interface is gone; closing the link is all there is to do then.
-                let _ = link.detach();
-                detached = true;
+        for port in ports.iter_mut() {
+            match &mut port.taken {
+                Taken::Xdp(xdp) => {
+                    xdp.promiscuous = None;
+                    if let Some(link) = xdp.link.take() {
+                        // It fails when the interface is gone; closing the link is all there is to do then.
+                        let _ = link.detach();
+                        detached = true;
+                    }
+                }
+                Taken::Passive(packet) => {
+                    packet.close();
+                    detached = true;
+                }
+                Taken::Nothing => {}
             }
         }
         if detached && !cpu::wait_for_kernel() {
             thread::sleep(SETTLE);
+        }
+        for port in ports.iter_mut() {
+            if matches!(&port.taken, Taken::Passive(packet) if !packet.wait_for_last_block()) {
+                port.fallbacks
+                    .push("the end is not exact: the kernel has kept its last block of packets".into());
+            }
         }
         shared.stopping.store(true, Ordering::Release);
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 use wirecap_core::GeometryError;
-use wirecap_sys::{bpf, memory::MemoryError, netdev, xsk::XskError};
+use wirecap_sys::{bpf, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
 #[derive(Debug, Error)]
@@ -73,16 +73,33 @@ pub enum Error {
         /// Its type.
         kind: String,
     },
-    /// The host uses the interface.
+    /// A way of attaching XDP was asked for, and the interface is left to the host.
     #[error(
-        "{name} is used by the host ({reason}); capturing it over AF_XDP would cut the host off from it. \
-         Say xdp:{name} to take it all the same"
+        "a mode of XDP is asked for, but {name} is captured beside the host, since {reason}; say xdp:{name} to take it"
     )]
-    UsedByHost {
+    OnlyPassive {
+        /// The interface.
+        name: String,
+        /// Why it is left to the host.
+        reason: String,
+    },
+    /// Nobody has said how to write down what packets of such an interface begin with.
+    #[error(
+        "{name} is of type {kind}, whose packets cannot be told from others in a file; tcpdump -i {name} may do"
+    )]
+    LinkType {
         /// Its name.
         name: String,
-        /// Its address, the bridge or bond it belongs to, or what else is on top of it and in use.
-        reason: String,
+        /// Its type.
+        kind: String,
+    },
+    /// It cannot be captured beside the host.
+    #[error("{name}: {source}")]
+    Passive {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: PacketError,
     },
     /// Another XDP program is attached to the interface.
     #[error(

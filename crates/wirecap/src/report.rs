@@ -14,6 +14,8 @@ pub enum QueueMode {
     Copy,
     /// Generic XDP; the kernel makes a socket buffer of each packet and copies it.
     Generic,
+    /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
+    Packet,
     /// No NIC: the `null` port.
     Memory,
     /// Not captured, since it was added after the start: all its packets are the host's.
@@ -35,6 +37,7 @@ impl QueueMode {
             QueueMode::ZeroCopy => "zero-copy",
             QueueMode::Copy => "copy",
             QueueMode::Generic => "generic",
+            QueueMode::Packet => "packet",
             QueueMode::Memory => "memory",
             QueueMode::Host => "host",
         }
@@ -46,6 +49,9 @@ impl QueueMode {
             QueueMode::ZeroCopy => "native XDP, zero-copy: the NIC writes into the cells",
             QueueMode::Copy => "native XDP, copy: the kernel copies each packet into its cell",
             QueueMode::Generic => "generic XDP, copy: works with every driver, slowly",
+            QueueMode::Packet => {
+                "AF_PACKET: the kernel copies each packet into a block, and the host keeps it"
+            }
             QueueMode::Memory => "memory only",
             QueueMode::Host => "not captured: its packets go to the host",
         }
@@ -94,6 +100,8 @@ pub struct PortReport {
     pub fallbacks: Vec<String>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
+    /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.
+    pub link_type: u16,
     /// NUMA node of the NIC and of its pools, if there is one.
     pub numa_node: Option<u32>,
     /// Whether the interface is gone.

@@ -1,6 +1,6 @@
 //! Encoded packets on their way from a worker to the file.
 
-use wirecap::Batch;
+use wirecap::{Batch, Direction};
 use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
 /// The packets of one batch, as they will stand in the file.
@@ -56,6 +56,8 @@ pub(crate) struct Encoding {
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
     pub(crate) lanes: Lanes,
+    /// For each port, whether it is captured beside the host.
+    pub(crate) passive: Vec<bool>,
 }
 
 /// More than any record has around its packet's bytes.
@@ -69,15 +71,19 @@ impl Encoding {
         if self.snaplen == 0 {
             buffer.reserve(batch.bytes() as usize + batch.len() * RECORD_OVERHEAD_BYTES);
         }
-        let queue = self.lanes.has_several_queues(batch.port()).then(|| u32::from(batch.queue()));
         let interface = batch.port() as u32;
+        let passive = self.passive[batch.port()];
+        // A socket of a passive port is no receive queue of the NIC.
+        let queue = (!passive && self.lanes.has_several_queues(batch.port())).then(|| batch.queue().into());
         for packet in batch {
             let header = PacketHeader {
                 timestamp_ns: packet.timestamp_ns(),
-                original_len: packet.len() as u32,
+                original_len: packet.original_len() as u32,
                 interface,
                 queue,
                 packet_id: None,
+                // All packets that AF_XDP takes come in.
+                outbound: passive.then(|| packet.direction() == Direction::Out),
             };
             match self.format {
                 Format::Pcapng => pcapng::packet(&mut buffer, &header, self.snaplen, packet.parts()),

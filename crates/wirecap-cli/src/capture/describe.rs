@@ -18,7 +18,7 @@ use crate::plan::Plan;
 pub(crate) fn header(plan: &Plan, interfaces: &[Interface]) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
-        Some(Format::Pcap) => pcap::file_header(&mut out, LINK_TYPE_ETHERNET, plan.snaplen),
+        Some(Format::Pcap) => pcap::file_header(&mut out, link_type(&interfaces[0]), plan.snaplen),
         Some(Format::Pcapng) => {
             let os = os();
             let application = concat!("wirecap ", env!("CARGO_PKG_VERSION"));
@@ -41,7 +41,7 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, snaplen: u32, os: Option<&
     });
     let info = InterfaceInfo {
         name: Some(&interface.name),
-        link_type: LINK_TYPE_ETHERNET,
+        link_type: link_type(interface),
         // What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
         snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
@@ -51,6 +51,11 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, snaplen: u32, os: Option<&
         ..InterfaceInfo::default()
     };
     pcapng::interface(out, &info);
+}
+
+/// What packets of the interface begin with. A capture of one that cannot be said of does not come about.
+fn link_type(interface: &Interface) -> u16 {
+    interface.hardware_type.link_type().unwrap_or(LINK_TYPE_ETHERNET)
 }
 
 /// The operating system and its release.

@@ -47,7 +47,10 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, Worker};
+use wirecap::{
+    Capture, Modes, Worker,
+    report::{PortReport, QueueMode},
+};
 use wirecap_sys::netdev::{self, Interface};
 
 use self::{
@@ -137,9 +140,13 @@ impl Threads {
     }
 
     fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
-        let lanes = Lanes::new(capture.report().ports.iter().map(|port| port.queues.len()));
+        let ports = capture.report().ports;
+        let lanes = Lanes::new(ports.iter().map(|port| port.queues.len()));
         let lane_count = lanes.count();
-        let encoding = Arc::new(Encoding { format: output.format(), snaplen: plan.snaplen, lanes });
+        let is_passive = |port: &PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Packet);
+        let passive = ports.iter().map(is_passive).collect();
+        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, lanes, passive };
+        let encoding = Arc::new(encoding);
         let (sender, blocks) = sync_channel(WAITING_BLOCKS);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
         for worker in capture.take_workers() {

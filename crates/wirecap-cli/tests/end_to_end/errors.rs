@@ -76,9 +76,8 @@ fn an_interface_that_cannot_be_captured_is_explained() {
     for (arguments, code, hints) in [
         (&["rO"][..], 1, &["\"rO\"", "wirecap interfaces"][..]),
         (&["r00"], 1, &["r0"]),
-        (&["r1"], 1, &["192.0.2.1/24", "xdp:r1"]),
+        (&["r1", "--xdp-mode", "copy"], 1, &["192.0.2.1/24", "xdp:r1"]),
         (&["r2"], 1, &["ip link set r2 up"]),
-        (&["lo"], 1, &["lo", "xdp:lo"]),
         (&["xdp:lo"], 1, &["loopback"]),
         (&["a-name-that-nobody-has"], 1, &["a-name-that-nobody-has", "wirecap interfaces"]),
         (

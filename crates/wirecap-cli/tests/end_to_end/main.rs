@@ -11,5 +11,6 @@ mod lab;
 mod limits;
 mod manual;
 mod outputs;
+mod passive;
 mod terminal;
 mod tools;

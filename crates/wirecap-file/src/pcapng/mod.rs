@@ -50,6 +50,7 @@ pub(crate) mod code {
     pub const IF_TSOFFSET: u16 = 14;
     pub const IF_HARDWARE: u16 = 15;
 
+    pub const EPB_FLAGS: u16 = 2;
     pub const EPB_PACKET_ID: u16 = 5;
     pub const EPB_QUEUE: u16 = 6;
 

@@ -5,6 +5,7 @@ use crate::packet_header::{PacketHeader, append_parts, captured_len};
 
 /// Type, total length, interface, time, captured and original length: what stands before the packet's bytes.
 const HEAD_LEN: usize = 28;
+const FLAGS_OPTION_LEN: usize = 8;
 const QUEUE_OPTION_LEN: usize = 8;
 const PACKET_ID_OPTION_LEN: usize = 12;
 const END_OPTION_LEN: usize = 4;
@@ -51,10 +52,11 @@ where
 
 #[inline]
 fn options_len(header: &PacketHeader) -> usize {
+    let flags = if header.outbound.is_some() { FLAGS_OPTION_LEN } else { 0 };
     let queue = if header.queue.is_some() { QUEUE_OPTION_LEN } else { 0 };
     let packet_id = if header.packet_id.is_some() { PACKET_ID_OPTION_LEN } else { 0 };
-    let end = if queue + packet_id > 0 { END_OPTION_LEN } else { 0 };
-    queue + packet_id + end
+    let options = flags + queue + packet_id;
+    if options > 0 { options + END_OPTION_LEN } else { 0 }
 }
 
 #[inline]
@@ -72,6 +74,13 @@ fn head(header: &PacketHeader, total: u32, captured: u32) -> [u8; HEAD_LEN] {
 /// Arrays of constant length, so that each copy is a store or two and no call of `memcpy`.
 #[inline]
 fn append_options(out: &mut Vec<u8>, header: &PacketHeader) {
+    if let Some(outbound) = header.outbound {
+        let mut option = [0; FLAGS_OPTION_LEN];
+        option[0..2].copy_from_slice(&code::EPB_FLAGS.to_le_bytes());
+        option[2..4].copy_from_slice(&4_u16.to_le_bytes());
+        option[4..8].copy_from_slice(&(1 + u32::from(outbound)).to_le_bytes());
+        out.extend_from_slice(&option);
+    }
     if let Some(queue) = header.queue {
         let mut option = [0; QUEUE_OPTION_LEN];
         option[0..2].copy_from_slice(&code::EPB_QUEUE.to_le_bytes());
@@ -86,7 +95,7 @@ fn append_options(out: &mut Vec<u8>, header: &PacketHeader) {
         option[4..12].copy_from_slice(&packet_id.to_le_bytes());
         out.extend_from_slice(&option);
     }
-    if header.queue.is_some() || header.packet_id.is_some() {
+    if header.outbound.is_some() || header.queue.is_some() || header.packet_id.is_some() {
         out.extend_from_slice(&[0; END_OPTION_LEN]);
     }
 }
@@ -106,14 +115,16 @@ mod tests {
             original_len: 60,
             queue: Some(7),
             packet_id: Some(9),
+            outbound: Some(true),
         };
         packet(&mut out, &header, 5, [b"abc".as_slice(), b"defg"]);
         let expected = [
-            &[0xee, 6, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 5, 0, 0, 0, 60, 0, 0, 0][..],
+            &[0xee, 6, 0, 0, 0, 72, 0, 0, 0, 2, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 5, 0, 0, 0, 60, 0, 0, 0][..],
             b"abcde\0\0\0",
+            &[2, 0, 4, 0, 2, 0, 0, 0],
             &[6, 0, 4, 0, 7, 0, 0, 0],
             &[5, 0, 8, 0, 9, 0, 0, 0, 0, 0, 0, 0],
-            &[0, 0, 0, 0, 64, 0, 0, 0],
+            &[0, 0, 0, 0, 72, 0, 0, 0],
         ]
         .concat();
         assert_eq!(out, expected);
@@ -123,10 +134,15 @@ mod tests {
     fn every_length_and_every_choice_of_options_adds_up() {
         let data = [0xab; 70];
         for len in 0..data.len() {
-            for (queue, packet_id) in [(None, None), (Some(1), None), (None, Some(1)), (Some(1), Some(1))] {
+            for choice in 0..8 {
                 let mut out = Vec::new();
-                let header =
-                    PacketHeader { original_len: len as u32, queue, packet_id, ..Default::default() };
+                let header = PacketHeader {
+                    original_len: len as u32,
+                    queue: (choice & 1 > 0).then_some(1),
+                    packet_id: (choice & 2 > 0).then_some(1),
+                    outbound: (choice & 4 > 0).then_some(false),
+                    ..Default::default()
+                };
                 packet(&mut out, &header, 0, [&data[..len]]);
                 let total = (out.len() as u32).to_le_bytes();
                 assert_eq!((out.len() % 4, &out[4..8], &out[out.len() - 4..]), (0, &total[..], &total[..]));

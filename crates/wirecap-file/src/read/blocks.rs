@@ -67,6 +67,15 @@ pub(super) fn interface(body: &[u8], order: ByteOrder, id: u32) -> Result<Interf
     Ok(interface)
 }
 
+/// The direction in the flags of a packet; 0 is "not known".
+fn outbound(flags: u32) -> Option<bool> {
+    match flags & 3 {
+        1 => Some(false),
+        2 => Some(true),
+        _ => None,
+    }
+}
+
 pub(super) fn enhanced_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,
@@ -76,6 +85,7 @@ pub(super) fn enhanced_packet<'a>(
     for option in Options::new(options, order) {
         let (code, value) = option?;
         match code {
+            code::EPB_FLAGS if value.len() == 4 => packet.outbound = outbound(order.u32_at(value, 0)),
             code::EPB_QUEUE if value.len() == 4 => packet.queue = Some(order.u32_at(value, 0)),
             code::EPB_PACKET_ID => packet.packet_id = order.u64(value).or(packet.packet_id),
             code::COMMENT => packet.comments.push(text(value)),
@@ -172,6 +182,7 @@ fn packet<'a>(
         data,
         queue: None,
         packet_id: None,
+        outbound: None,
         comments: Vec::new(),
     }
 }

@@ -55,6 +55,8 @@ pub struct CapturedPacket {
     pub queue: Option<u32>,
     /// The number that names it.
     pub packet_id: Option<u64>,
+    /// Whether it was sent, not received, if the file says so.
+    pub outbound: Option<bool>,
     /// Comments on it.
     pub comments: Vec<String>,
 }
@@ -108,6 +110,7 @@ impl From<Packet<'_>> for CapturedPacket {
             data: packet.data.to_vec(),
             queue: packet.queue,
             packet_id: packet.packet_id,
+            outbound: packet.outbound,
             comments: packet.comments.into_iter().map(|comment| comment.into_owned()).collect(),
         }
     }

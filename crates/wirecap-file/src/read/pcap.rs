@@ -115,6 +115,7 @@ impl Decoder {
             data,
             queue: None,
             packet_id: None,
+            outbound: None,
             comments: Vec::new(),
         })))
     }

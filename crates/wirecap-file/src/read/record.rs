@@ -134,6 +134,8 @@ pub struct Packet<'a> {
     pub queue: Option<u32>,
     /// The number that names it (option `epb_packetid`).
     pub packet_id: Option<u64>,
+    /// Whether it was sent, not received, if the file says so (option `epb_flags`).
+    pub outbound: Option<bool>,
     /// Comments on it.
     pub comments: Vec<Cow<'a, str>>,
 }

@@ -10,12 +10,13 @@ use crate::build::{ORDERS, Order};
 
 /// A packet's header, its parts, and the interfaces it may be of: 0 or 1.
 fn packet() -> impl Strategy<Value = (PacketHeader, Vec<Vec<u8>>)> {
-    let header = (any::<u64>(), any::<u32>(), 0..2_u32, any::<Option<u32>>(), any::<Option<u64>>());
+    let options = (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<bool>>());
+    let header = (any::<u64>(), any::<u32>(), 0..2_u32, options);
     (header, vec(vec(any::<u8>(), 0..200), 0..4)).prop_map(
-        |((timestamp_ns, more, interface, queue, packet_id), parts)| {
+        |((timestamp_ns, more, interface, (queue, packet_id, outbound)), parts)| {
             let whole: usize = parts.iter().map(Vec::len).sum();
             let original_len = (whole as u32).saturating_add(more % 3_000);
-            (PacketHeader { timestamp_ns, original_len, interface, queue, packet_id }, parts)
+            (PacketHeader { timestamp_ns, original_len, interface, queue, packet_id, outbound }, parts)
         },
     )
 }
@@ -32,6 +33,7 @@ fn expected(header: &PacketHeader, parts: &[Vec<u8>], snaplen: u32, link_type: u
         data,
         queue: header.queue,
         packet_id: header.packet_id,
+        outbound: header.outbound,
         comments: Vec::new(),
     }
 }
@@ -68,7 +70,7 @@ proptest! {
             let timestamp_ns = header.timestamp_ns % (u64::from(u32::MAX) * 1_000_000_000);
             let header = PacketHeader { timestamp_ns, ..*header };
             pcap::packet(&mut file, &header, snaplen, parts.iter().map(Vec::as_slice));
-            let kept = PacketHeader { interface: 0, queue: None, packet_id: None, ..header };
+            let kept = PacketHeader { interface: 0, queue: None, packet_id: None, outbound: None, ..header };
             written.push(expected(&kept, parts, snaplen, 1));
         }
         let capture = Capture::read(file.as_slice()).unwrap();
@@ -144,6 +146,7 @@ fn built(order: Order, packets: &[(PacketHeader, Vec<Vec<u8>>)]) -> Vec<u8> {
     file.extend(order.interface(1, 0, &[order.option(9, &[9])]));
     for (header, parts) in packets {
         let options = [
+            header.outbound.map_or(Vec::new(), |out| order.option(2, &order.u32(1 + u32::from(out)))),
             header.queue.map_or(Vec::new(), |queue| order.option(6, &order.u32(queue))),
             header.packet_id.map_or(Vec::new(), |id| order.option(5, &order.u64(id))),
         ];

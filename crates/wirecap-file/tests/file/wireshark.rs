@@ -34,6 +34,7 @@ fn header(i: u64) -> PacketHeader {
         interface: i as u32 % 2,
         queue: Some(i as u32 % 4),
         packet_id: Some(1_000 + i),
+        outbound: Some(i % 2 == 1),
     }
 }
 

@@ -278,7 +278,27 @@ impl HardwareType {
     pub const NONE: Self = Self(libc::ARPHRD_NONE);
     /// ARPHRD_IEEE80211_RADIOTAP: Wi-Fi in monitor mode.
     pub const RADIOTAP: Self = Self(libc::ARPHRD_IEEE80211_RADIOTAP);
+
+    /// What packets of such an interface begin with: a link type of the registry of pcap (LINKTYPE_…), as libpcap has
+    /// it. `None` where libpcap makes up a header of its own.
+    pub fn link_type(self) -> Option<u16> {
+        match self.0 {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(1),
+            // They begin with IPv4 or IPv6: tun, WireGuard, and tunnels of IP in IP.
+            libc::ARPHRD_NONE
+            | ARPHRD_RAWIP
+            | libc::ARPHRD_TUNNEL
+            | libc::ARPHRD_TUNNEL6
+            | libc::ARPHRD_SIT => Some(101),
+            libc::ARPHRD_IEEE80211 => Some(105),
+            libc::ARPHRD_IEEE80211_RADIOTAP => Some(127),
+            _ => None,
+        }
+    }
 }
+
+/// `ARPHRD_RAWIP` of `<linux/if_arp.h>`, which libc does not have.
+const ARPHRD_RAWIP: u16 = 519;
 
 impl fmt::Display for HardwareType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,10 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum PacketError {
     /// The process may not open AF_PACKET sockets.
-    #[error("opening an AF_PACKET socket is not permitted: it needs CAP_NET_RAW")]
+    #[error(
+        "opening an AF_PACKET socket is not permitted: it needs CAP_NET_RAW; run as root, or give the program the \
+         capability (setcap cap_net_raw+ep)"
+    )]
     NotPermitted,
     /// The kernel has no memory for the ring.
     #[error("the kernel has no memory for a ring of {blocks} blocks of {block_bytes} bytes: lower -R or -M")]
@@ -18,6 +21,14 @@ pub enum PacketError {
         blocks: u32,
         /// Bytes of each.
         block_bytes: u32,
+    },
+    /// A block must be whole pages of memory.
+    #[error("a block of {block_bytes} bytes (M cells) is too small, it takes {least}: raise -M")]
+    SmallBlock {
+        /// Bytes asked for.
+        block_bytes: u32,
+        /// The least there can be.
+        least: u32,
     },
     /// The interface is gone.
     #[error("there is no interface with index {ifindex} any more")]

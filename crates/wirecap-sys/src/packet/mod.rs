@@ -22,5 +22,5 @@ mod ring;
 mod socket;
 
 pub use error::PacketError;
-pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, BlockVolume, Direction};
-pub use socket::{Fanout, PacketConfig, PacketSocket, PacketStatistics};
+pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, BlockVolume};
+pub use socket::{Closer, Fanout, PacketConfig, PacketSocket, PacketStatistics};

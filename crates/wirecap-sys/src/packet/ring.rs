@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-use wirecap_core::{ChunkRange, PoolId};
+use wirecap_core::{ChunkRange, Direction, PoolId};
 
 use super::PacketError;
 
@@ -29,6 +29,7 @@ const VLAN_TAG_BYTES: usize = 4;
 /// Where a VLAN tag stands in a frame: behind the two addresses.
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// The mapped ring of a socket.
 #[derive(Debug)]
@@ -89,11 +90,21 @@ impl BlockRing {
         unsafe { self.start.add(block as usize * self.block_bytes) }
     }
 
+    /// Who has the block. Written by whoever has it: to hand it over.
     fn status(&self, block: u32) -> &AtomicU32 {
-        let offset =
-            offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
-        // SAFETY: every block begins with a `tpacket_block_desc`, aligned to a page; its status word is
-        // only accessed atomically on our side.
+        self.word(block, offset_of!(libc::tpacket_hdr_v1, block_status))
+    }
+
+    /// Packets in the block. Written by the kernel, and by us before we give the block back.
+    fn packets(&self, block: u32) -> &AtomicU32 {
+        self.word(block, offset_of!(libc::tpacket_hdr_v1, num_pkts))
+    }
+
+    /// A word of a block's header.
+    fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
+        let offset = offset_of!(libc::tpacket_block_desc, hdr) + offset;
+        // SAFETY: every block begins with a `tpacket_block_desc`, aligned to a page; these words of it are
+        // only accessed atomically on our side while the kernel may write them.
         unsafe { self.block(block).add(offset).cast::<AtomicU32>().as_ref() }
     }
 
@@ -103,25 +114,35 @@ impl BlockRing {
         self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
+    /// Whether the kernel has the block and has begun to fill it.
+    pub(super) fn is_begun(&self, block: u32) -> bool {
+        self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
+            && self.packets(block).load(Ordering::Relaxed) > 0
+    }
+
     /// Gives a block back to the kernel: its token came home, nobody reads it any more.
     pub(super) fn give_back(&self, block: u32) {
+        // The kernel does so, too, but only when it comes to the block again.
+        self.packets(block).store(0, Ordering::Relaxed);
         // Pairs with the kernel's read of the status in prb_dispatch_next_block(): all our reads of
         // the block come before.
         self.status(block).store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, and counts what there is.
+    /// kernel took out of the frames, sees to it that time goes on, and counts what there is. `last_ns` is the time of
+    /// the packet before.
     ///
     /// # Safety
     /// The kernel has handed the block over, and nobody reads it yet.
-    pub(super) unsafe fn receive(&self, block: u32) -> BlockVolume {
+    pub(super) unsafe fn receive(&self, block: u32, last_ns: &mut u64) -> BlockVolume {
         let mut volume = BlockVolume::default();
         let mut headers = Headers::new(self, block);
         while let Some((mut header, at)) = headers.next() {
             // SAFETY: `at` is where `headers` has read this header from, and checked it; the block is ours
             // alone, as the caller promises.
-            if unsafe { restore_vlan_tag(self.block(block), at, &mut header) } {
+            let restored = unsafe { restore_vlan_tag(self.block(block), at, &mut header) };
+            if make_later(&mut header, last_ns) || restored {
                 // SAFETY: as above.
                 unsafe { self.block(block).add(at).cast::<libc::tpacket3_hdr>().write_unaligned(header) };
             }
@@ -130,6 +151,23 @@ impl BlockRing {
         }
         volume
     }
+}
+
+/// The time of a packet, in nanoseconds since 1970.
+fn time_ns(header: &libc::tpacket3_hdr) -> u64 {
+    u64::from(header.tp_sec) * NS_PER_S + u64::from(header.tp_nsec)
+}
+
+/// Cores have the time from the same clock, but put packets into a ring in no certain order, and two may have the same
+/// time: a packet is then 1 ns later than the one before. Returns whether the header was changed.
+fn make_later(header: &mut libc::tpacket3_hdr, last_ns: &mut u64) -> bool {
+    let (told, least) = (time_ns(header), *last_ns + 1);
+    *last_ns = told.max(least);
+    if told < least {
+        header.tp_sec = (least / NS_PER_S) as u32;
+        header.tp_nsec = (least % NS_PER_S) as u32;
+    }
+    told < least
 }
 
 impl Drop for BlockRing {
@@ -212,15 +250,6 @@ impl Headers {
     }
 }
 
-/// Which way a packet went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// It came from the network.
-    In,
-    /// The host sent it.
-    Out,
-}
-
 /// A packet of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockPacket<'a> {
@@ -288,7 +317,7 @@ impl<'a> Iterator for BlockPackets<'a> {
         Some(BlockPacket {
             data,
             original_len: header.tp_len,
-            timestamp_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            timestamp_ns: time_ns(&header),
             direction: self.direction(at),
         })
     }

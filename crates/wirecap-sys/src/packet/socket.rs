@@ -4,16 +4,19 @@
 //!   open ── closed: a filter that refuses everything ── bind, fanout ── listen: the ring fills ── close
 //! ```
 //!
-//! Rule: a socket hears nothing before [`PacketSocket::listen`]. So all sockets of a fanout group begin with
-//! the same packet, and no packet is seen by two of them while the group is put together.
+//! Rule: a socket hears nothing before [`PacketSocket::listen`]. So no packet is seen by two sockets of a fanout group
+//! while the group is put together. They begin one after the other; packets of the last one's share that come before it
+//! listens are not seen, and not counted.
 
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
-use wirecap_core::{Descriptor, Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
 
 use super::{
     PacketError,
@@ -25,8 +28,10 @@ use super::{
 pub struct PacketConfig {
     /// Interface, by index in the calling thread's network namespace. 0 is all of them.
     pub ifindex: u32,
-    /// R blocks, each a chunk of one cell.
+    /// R chunks, each a block of M cells.
     pub geometry: Geometry,
+    /// Whether packets that the host sends are heard, too.
+    pub outgoing: bool,
     /// A block with packets is handed over after this many milliseconds, also when it is not full.
     pub retire_ms: u32,
 }
@@ -40,6 +45,16 @@ pub enum Fanout {
     Queue,
     /// By the core on which the packet came in.
     Cpu,
+}
+
+impl Fanout {
+    fn mode(self) -> u32 {
+        match self {
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+            Fanout::Queue => libc::PACKET_FANOUT_QM,
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+        }
+    }
 }
 
 /// Counters of a socket since [`PacketSocket::listen`].
@@ -58,7 +73,9 @@ pub struct PacketSocket {
     ring: Arc<BlockRing>,
     ifindex: u32,
     geometry: Geometry,
-    pool: Option<PoolId>,
+    /// The slots of the pool that was carved; a pool is told from others by them.
+    pool: Option<Arc<SlotTable>>,
+    outgoing: bool,
     /// The block the kernel hands over next.
     next_filled: u32,
     /// The block the kernel gets next.
@@ -71,10 +88,26 @@ pub struct PacketSocket {
     /// have filled them already.
     fresh: u32,
     statistics: PacketStatistics,
+    /// Time of the last packet received.
+    last_ns: u64,
 }
 
-/// `BPF_RET | BPF_K`: a classic program of one instruction.
-const RETURN: u16 = 0x06;
+/// A block is whole pages.
+const LEAST_BLOCK_BYTES: u32 = 4096;
+
+const fn insn(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+/// Classic programs: nothing, and what the host has not sent itself.
+const REFUSE_ALL: [libc::sock_filter; 1] = [insn(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
+const INCOMING_ONLY: [libc::sock_filter; 4] = [
+    // The kind of the packet: a word that only the kernel has (`SKF_AD_OFF` + `SKF_AD_PKTTYPE`).
+    insn(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0xffff_f004),
+    insn(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, libc::PACKET_OUTGOING as u32),
+    insn(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    insn(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+];
 
 impl PacketSocket {
     /// Opens a socket that hears nothing yet. Needs CAP_NET_RAW.
@@ -88,7 +121,10 @@ impl PacketSocket {
             .map_err(set_up("choosing TPACKET_V3"))?;
         // Room to put a VLAN tag back in front of the packet.
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32).map_err(set_up("reserving room"))?;
-        let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.cell_bytes());
+        let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
+        if block_bytes < LEAST_BLOCK_BYTES {
+            return Err(PacketError::SmallBlock { block_bytes, least: LEAST_BLOCK_BYTES });
+        }
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes,
             tp_block_nr: blocks,
@@ -112,13 +148,15 @@ impl PacketSocket {
             ifindex: config.ifindex,
             geometry: config.geometry,
             pool: None,
+            outgoing: config.outgoing,
             next_filled: 0,
             next_given: 0,
             given: 0,
             fresh: blocks,
             statistics: PacketStatistics::default(),
+            last_ns: 0,
         };
-        socket.refuse_all()?;
+        refuse_all(&socket.fd)?;
         socket.bind()?;
         Ok(socket)
     }
@@ -148,16 +186,26 @@ impl PacketSocket {
         })
     }
 
+    /// Makes a fanout group that nobody else has, and joins it. Returns its number.
+    ///
+    /// # Errors
+    /// [`PacketError::Fanout`].
+    pub fn found_group(&self, fanout: Fanout) -> Result<u16, PacketError> {
+        self.set_fanout(0, fanout.mode() | libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
+        let argument: u32 =
+            get_option(&self.fd, libc::PACKET_FANOUT).map_err(set_up("reading the number of the group"))?;
+        Ok(argument as u16)
+    }
+
     /// Joins a fanout group: each packet goes to one of its sockets.
     ///
     /// # Errors
     /// [`PacketError::Fanout`].
     pub fn join(&self, group: u16, fanout: Fanout) -> Result<(), PacketError> {
-        let mode = match fanout {
-            Fanout::Hash => libc::PACKET_FANOUT_HASH,
-            Fanout::Queue => libc::PACKET_FANOUT_QM,
-            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
-        };
+        self.set_fanout(group, fanout.mode())
+    }
+
+    fn set_fanout(&self, group: u16, mode: u32) -> Result<(), PacketError> {
         let argument = u32::from(group) | mode << 16;
         set_option(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
             .map_err(|source| PacketError::Fanout { group, source })
@@ -166,10 +214,12 @@ impl PacketSocket {
     /// Makes the pool whose chunks are the blocks of the ring, and what reads them. `None` when it was
     /// made before: two pools would both give the same blocks away.
     pub fn carve(&mut self, id: PoolId) -> Option<(Pool, BlockReader)> {
-        if self.pool.replace(id).is_some() {
+        if self.pool.is_some() {
             return None;
         }
-        Some((Pool::new(id, self.geometry, 0), BlockReader::new(&self.ring, id)))
+        let pool = Pool::new(id, self.geometry, 0);
+        self.pool = Some(pool.slots());
+        Some((pool, BlockReader::new(&self.ring, id)))
     }
 
     /// Begins to hear: what `filter` lets through, or everything. The filter is a loaded program of the
@@ -185,20 +235,20 @@ impl PacketSocket {
             Some(program) => {
                 set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
             }
-            None => set_option(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
+            None if self.outgoing => set_option(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
+            // PACKET_IGNORE_OUTGOING does nothing in a fanout group.
+            None => attach_classic(&self.fd, &INCOMING_ONLY),
         }
         .map_err(set_up("attaching the filter"))
     }
 
-    /// Hears nothing any more; what is in the ring stays.
+    /// What ends the listening, from any thread.
     ///
     /// # Errors
     /// [`PacketError::SetUp`].
-    pub fn refuse_all(&self) -> Result<(), PacketError> {
-        let mut refuse = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
-        let program = libc::sock_fprog { len: 1, filter: &raw mut refuse };
-        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-            .map_err(set_up("closing the filter"))
+    pub fn closer(&self) -> Result<Closer, PacketError> {
+        let fd = self.fd.try_clone().map_err(set_up("copying the descriptor"))?;
+        Ok(Closer { fd, ring: Arc::clone(&self.ring) })
     }
 
     /// Gives free blocks of the pool to the kernel, in the order of the ring. A block that is not home
@@ -207,7 +257,8 @@ impl PacketSocket {
     /// # Panics
     /// When the pool is not the one of this socket.
     pub fn attach(&mut self, pool: &mut Pool) -> u32 {
-        assert_eq!(Some(pool.id()), self.pool, "the pool of this socket");
+        let ours = self.pool.as_ref().is_some_and(|slots| Arc::ptr_eq(slots, &pool.slots()));
+        assert!(ours, "the pool that was carved for this socket");
         let before = self.given;
         while pool.attach_chunk(self.next_given) {
             match self.fresh.checked_sub(1) {
@@ -220,18 +271,17 @@ impl PacketSocket {
         self.given - before
     }
 
-    /// Takes the next block, if the kernel has handed it over: its place, and what is in it.
-    pub fn receive(&mut self) -> Option<(Descriptor, BlockVolume)> {
+    /// Takes the next block, if the kernel has handed it over, and says what is in it.
+    pub fn receive(&mut self) -> Option<BlockVolume> {
         if !self.is_ready() {
             return None;
         }
         let block = self.next_filled;
         // SAFETY: the kernel has handed the block over, and the pool has not made a token for it yet.
-        let volume = unsafe { self.ring.receive(block) };
+        let volume = unsafe { self.ring.receive(block, &mut self.last_ns) };
         self.next_filled = (block + 1) % self.ring.blocks();
         self.given -= 1;
-        let address = u64::from(block) * u64::from(self.geometry.cell_bytes());
-        Some((Descriptor { address, len: 0, more: false, timestamp_ns: 0 }, volume))
+        Some(volume)
     }
 
     /// Whether a block waits.
@@ -239,32 +289,26 @@ impl PacketSocket {
         self.given > 0 && self.ring.is_filled(self.next_filled)
     }
 
+    /// Blocks that wait.
+    pub fn backlog(&self) -> u32 {
+        let blocks = (0..self.given).map(|ahead| (self.next_filled + ahead) % self.ring.blocks());
+        blocks.take_while(|&block| self.ring.is_filled(block)).count() as u32
+    }
+
     /// The counters.
     ///
     /// # Errors
     /// What the kernel said.
     pub fn statistics(&mut self) -> io::Result<PacketStatistics> {
-        let read = self.read_statistics()?;
-        // The kernel sets them to zero with each reading.
-        self.statistics.packets += u64::from(read.tp_packets);
-        self.statistics.dropped += u64::from(read.tp_drops);
+        // `struct tpacket_stats_v3`. The kernel sets them to zero with each reading.
+        let [packets, dropped, _freezes] = self.read_statistics()?;
+        self.statistics.packets += u64::from(packets);
+        self.statistics.dropped += u64::from(dropped);
         Ok(self.statistics)
     }
 
-    fn read_statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
-        let mut read = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut len = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: both pointers are valid for writes of the lengths given, for the duration of the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut read).cast(),
-                &raw mut len,
-            )
-        };
-        if result == 0 { Ok(read) } else { Err(io::Error::last_os_error()) }
+    fn read_statistics(&self) -> io::Result<[u32; 3]> {
+        get_option(&self.fd, libc::PACKET_STATISTICS)
     }
 }
 
@@ -273,6 +317,49 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Ends the listening of a socket.
+#[derive(Debug)]
+pub struct Closer {
+    fd: OwnedFd,
+    ring: Arc<BlockRing>,
+}
+
+impl Closer {
+    /// The socket hears nothing any more, but for packets that are on their way into it right now: see
+    /// [`wait_for_kernel`](crate::cpu::wait_for_kernel). What is in the ring stays.
+    ///
+    /// # Errors
+    /// [`PacketError::SetUp`].
+    pub fn close(&self) -> Result<(), PacketError> {
+        refuse_all(&self.fd)
+    }
+
+    /// Waits, at most for `patience`, until the kernel has handed over the block that is not full. Returns whether it
+    /// has.
+    pub fn wait_for_last_block(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        loop {
+            if !(0..self.ring.blocks()).any(|block| self.ring.is_begun(block)) {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn refuse_all(fd: &OwnedFd) -> Result<(), PacketError> {
+    attach_classic(fd, &REFUSE_ALL).map_err(set_up("closing the filter"))
+}
+
+fn attach_classic(fd: &OwnedFd, insns: &[libc::sock_filter]) -> io::Result<()> {
+    // The kernel reads the instructions, and does not write them.
+    let program = libc::sock_fprog { len: insns.len() as u16, filter: insns.as_ptr().cast_mut() };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 fn set_up(step: &'static str) -> impl Fn(io::Error) -> PacketError {
@@ -306,4 +393,21 @@ fn set_option<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Integers, or arrays of them: any bytes are a value.
+trait Integers: Copy + Default {}
+impl Integers for u32 {}
+impl Integers for [u32; 3] {}
+
+/// Reads an option of the packet level.
+fn get_option<T: Integers>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes of the lengths given, for the duration of the call; any bytes are
+    // a value of T.
+    let result = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, (&raw mut value).cast(), &raw mut len)
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

@@ -349,11 +349,11 @@ impl PollSet {
     }
 
     /// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
-    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver.
-    pub fn wait(&mut self, timeout: Duration) {
+    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver. Returns whether one was.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
         let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
         // SAFETY: the pointer and the count are those of one Vec that outlives the call.
-        unsafe { libc::poll(self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t, timeout_ms) };
+        unsafe { libc::poll(self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t, timeout_ms) > 0 }
     }
 }
 

@@ -180,11 +180,7 @@ impl Shared {
             backlog_cells,
             // T is a percentage of one pool, also when a worker has several: the hot one must not hide
             // behind those that are idle.
-            capacity_cells: if self.homes[worker].is_empty() {
-                0
-            } else {
-                u64::from(self.geometry.cells_per_pool())
-            },
+            capacity_cells: u64::from(self.geometry.cells_per_pool()),
             gone: self.workers[worker].gone.load(Ordering::Acquire),
         }
     }

@@ -17,6 +17,7 @@ use std::{
 use wirecap_core::{Handover, Pool, RecycleQueue};
 use wirecap_sys::memory::CellReader;
 
+use crate::batch::Reader;
 use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
 
 /// How often a ring that holds something is asked for it at the end.
@@ -31,13 +32,13 @@ pub(crate) struct Queue {
     pub(crate) ring_id: u16,
     /// The worker whose queue it is.
     pub(crate) home: usize,
-    pub(crate) reader: CellReader,
+    pub(crate) reader: Reader,
     pub(crate) recycle: RecycleQueue,
     owner: Mutex<QueueOwner>,
 }
 
 impl Queue {
-    pub(crate) fn new(port: usize, home: usize, reader: CellReader, source: AnyQueue, pool: Pool) -> Self {
+    pub(crate) fn new(port: usize, home: usize, reader: Reader, source: AnyQueue, pool: Pool) -> Self {
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -70,7 +71,7 @@ impl Queue {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
-            let received = owner.receive(&self.reader, true);
+            let received = owner.receive(self.reader.cells());
             let handover = owner.pool.hand_over();
             // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
             if handover.is_some() || received == 0 {
@@ -140,8 +141,8 @@ impl QueueOwner {
     }
 
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
-    /// cells were filled. `near` says that this thread reads the packets, too.
-    pub(crate) fn receive(&mut self, reader: &CellReader, near: bool) -> u32 {
+    /// cells were filled. `near` is given if this thread reads the packets, too.
+    pub(crate) fn receive(&mut self, near: Option<&CellReader>) -> u32 {
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {
@@ -149,7 +150,7 @@ impl QueueOwner {
         }
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
         let timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
-        let mut intake = Intake::new(filler, timestamp_ns, reader, near);
+        let mut intake = Intake::new(filler, timestamp_ns, near);
         self.source.receive(space, &mut intake);
         let received = space - intake.space();
         self.last_timestamp_ns = intake.finish();

@@ -46,31 +46,44 @@ pub(crate) struct Waiter {
     longest: Duration,
     next: Duration,
     wakers: PollSet,
+    /// The last wake-up came early, and nothing was there: a link that is down, or a block that somebody holds, makes
+    /// a socket readable for ever.
+    in_vain: bool,
 }
 
 impl Waiter {
     /// A waiter that blocks, if that is the strategy, until one of `wakers` is readable.
     pub(crate) fn new(wait: Wait, ring_cells: u32, wakers: Vec<OwnedFd>) -> Self {
         let longest = longest_sleep(ring_cells);
-        Self { wait, longest, next: SHORTEST_SLEEP.min(longest), wakers: PollSet::new(wakers) }
+        Self {
+            wait,
+            longest,
+            next: SHORTEST_SLEEP.min(longest),
+            wakers: PollSet::new(wakers),
+            in_vain: false,
+        }
     }
 
     /// There were packets: the next wait is short again.
     pub(crate) fn reset(&mut self) {
         self.next = SHORTEST_SLEEP.min(self.longest);
+        self.in_vain = false;
     }
 
     /// Waits once, at most `limit`. `doze` is how to block where there is no waker.
     pub(crate) fn pause(&mut self, limit: Duration, doze: impl FnOnce(Duration)) {
         match self.wait {
             Wait::Busy => hint::spin_loop(),
-            Wait::Sleep => {
-                thread::sleep(self.next.min(limit));
-                self.next = (self.next * 2).min(self.longest);
-            }
+            Wait::Sleep => self.sleep(limit),
             Wait::Block if self.wakers.is_empty() => doze(BLOCK.min(limit)),
-            Wait::Block => self.wakers.wait(BLOCK.min(limit)),
+            Wait::Block if self.in_vain => self.sleep(limit),
+            Wait::Block => self.in_vain = self.wakers.wait(BLOCK.min(limit)),
         }
+    }
+
+    fn sleep(&mut self, limit: Duration) {
+        thread::sleep(self.next.min(limit));
+        self.next = (self.next * 2).min(self.longest);
     }
 }
 

@@ -14,16 +14,15 @@ pub(crate) struct Intake<'q> {
     filler: Filler<'q>,
     /// Of the next packet.
     timestamp_ns: u64,
-    reader: &'q CellReader,
-    /// Whether this thread reads the packets, too.
-    near: bool,
+    /// Given if this thread reads the packets, too: asks for them in time.
+    near: Option<&'q CellReader>,
 }
 
 impl<'q> Intake<'q> {
     /// Fills what is left of a chunk. Packets get the time `timestamp_ns` and are 1 ns apart.
     #[inline]
-    pub(crate) fn new(filler: Filler<'q>, timestamp_ns: u64, reader: &'q CellReader, near: bool) -> Self {
-        Self { filler, timestamp_ns, reader, near }
+    pub(crate) fn new(filler: Filler<'q>, timestamp_ns: u64, near: Option<&'q CellReader>) -> Self {
+        Self { filler, timestamp_ns, near }
     }
 
     /// How many cells it takes.
@@ -35,9 +34,9 @@ impl<'q> Intake<'q> {
     /// Takes cells, as long as there is space. Their `timestamp_ns` does not matter.
     #[inline]
     pub(crate) fn take(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
-        let (reader, near, mut timestamp_ns) = (self.reader, self.near, self.timestamp_ns);
+        let (near, mut timestamp_ns) = (self.near, self.timestamp_ns);
         self.filler.fill_all(descriptors.map(|descriptor| {
-            if near {
+            if let Some(reader) = near {
                 reader.fetch(descriptor.address);
             }
             let timed = Descriptor { timestamp_ns, ..descriptor };
@@ -46,6 +45,11 @@ impl<'q> Intake<'q> {
             timed
         }));
         self.timestamp_ns = timestamp_ns;
+    }
+
+    /// Takes a block: a chunk that the kernel has packed with packets.
+    pub(crate) fn take_block(&mut self, packets: u32, bytes: u32) {
+        self.filler.fill_block(packets, bytes);
     }
 
     /// Makes what was taken known to the pool. Returns the time that the next packet would have had.

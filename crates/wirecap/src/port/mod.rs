@@ -11,6 +11,7 @@
 //! | port | packets come from | open |
 //! |---|---|---|
 //! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
+//! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet.rs` |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
@@ -20,6 +21,7 @@ pub mod fault;
 mod intake;
 pub(crate) mod link;
 pub mod null;
+pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
 pub(crate) mod source;
@@ -28,9 +30,12 @@ pub(crate) mod xdp;
 use std::os::fd::OwnedFd;
 
 use wirecap_core::Pool;
+use wirecap_sys::netdev;
 
 pub(crate) use self::intake::Intake;
-use self::{fault::FaultQueue, null::NullQueue, xdp::XdpQueue};
+use crate::Error;
+
+use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,6 +73,7 @@ pub(crate) trait ReceiveQueue: Send {
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and there is one per queue")]
 pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
+    Packet(PacketQueue),
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
     /// The capture has ended; the socket is free for others.
@@ -78,6 +84,7 @@ macro_rules! each_port {
     ($self:expr, $queue:ident => $call:expr, $counts:ident => $closed:expr) => {
         match $self {
             AnyQueue::Xdp($queue) => $call,
+            AnyQueue::Packet($queue) => $call,
             AnyQueue::Null($queue) => $call,
             AnyQueue::Fault($queue) => $call,
             AnyQueue::Closed($counts) => $closed,
@@ -108,16 +115,48 @@ impl ReceiveQueue for AnyQueue {
     }
 }
 
+/// How to get at the packets of an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
+    /// of it, and where it is no Ethernet interface. Which it is, and why, is in the report.
+    #[default]
+    Auto,
+    /// AF_XDP in any case.
+    Xdp,
+    /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
+    Packet,
+}
+
+impl Access {
+    /// What [`Access::Auto`] comes to on an interface, and why if it is left to the host.
+    ///
+    /// ```no_run
+    /// match wirecap::Access::chosen("eth1")? {
+    ///     (wirecap::Access::Packet, reason) => println!("beside the host, since {}", reason.unwrap_or_default()),
+    ///     _ => println!("over AF_XDP"),
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel cannot be asked.
+    pub fn chosen(name: &str) -> Result<(Access, Option<String>), Error> {
+        let reason = preflight::reason_for_passive(&netdev::interface(name)?)?;
+        Ok((if reason.is_some() { Access::Packet } else { Access::Xdp }, reason))
+    }
+}
+
 /// A port to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortSpec {
-    /// An interface, by name. Refused when the host uses it, unless `force`.
-    Xdp {
-        /// Name of the interface.
+    /// An interface.
+    Interface {
+        /// Its name.
         name: String,
-        /// Take it even if it, or a VLAN, macvlan, bridge or bond on top of it, has an IP address or is in use.
-        force: bool,
+        /// How to get at its packets.
+        access: Access,
     },
     /// Memory only.
     Null(null::NullPort),
@@ -134,7 +173,7 @@ impl PortSpec {
     /// How the port is called in reports.
     pub fn name(&self) -> String {
         match self {
-            PortSpec::Xdp { name, .. } => name.clone(),
+            PortSpec::Interface { name, .. } => name.clone(),
             PortSpec::Null(_) => "null".into(),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
         }
@@ -142,13 +181,15 @@ impl PortSpec {
 }
 
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case.
+/// case, `packet:eth1` one that the host keeps.
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {
-        match text.strip_prefix("xdp:") {
-            Some(name) => PortSpec::Xdp { name: name.into(), force: true },
-            None => PortSpec::Xdp { name: text.into(), force: false },
-        }
+        let (access, name) = match text.split_once(':') {
+            Some(("xdp", name)) => (Access::Xdp, name),
+            Some(("packet", name)) => (Access::Packet, name),
+            _ => (Access::Auto, text),
+        };
+        PortSpec::Interface { name: name.into(), access }
     }
 }
 

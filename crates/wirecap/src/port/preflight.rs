@@ -15,14 +15,24 @@ const HOLDER_CHECKS: u32 = 10;
 
 /// An Ethernet interface that is up.
 pub(super) fn check_kind(interface: &Interface) -> Result<(), Error> {
-    let name = interface.name.clone();
     if interface.hardware_type != HardwareType::ETHERNET {
-        return Err(Error::NotEthernet { name, kind: interface.hardware_type.to_string() });
+        let kind = interface.hardware_type.to_string();
+        return Err(Error::NotEthernet { name: interface.name.clone(), kind });
     }
-    if !interface.up {
-        return Err(Error::Down(name));
+    check_up(interface)
+}
+
+/// An interface that is up.
+pub(super) fn check_up(interface: &Interface) -> Result<(), Error> {
+    if interface.up { Ok(()) } else { Err(Error::Down(interface.name.clone())) }
+}
+
+/// Why an interface is better left to the host, in words: the host uses it, or AF_XDP cannot take it.
+pub(super) fn reason_for_passive(interface: &Interface) -> Result<Option<String>, Error> {
+    if interface.hardware_type != HardwareType::ETHERNET {
+        return Ok(Some(format!("it is no Ethernet interface ({})", interface.hardware_type)));
     }
-    Ok(())
+    Ok(host_use(interface)?.map(|reason| format!("the host uses it ({reason})")))
 }
 
 /// Whether another XDP program holds the interface. One whose process has just ended may still be
@@ -51,16 +61,12 @@ pub(super) fn check_holder(interface: &Interface) -> Result<(), Error> {
     })
 }
 
-/// Whether taking the interface would cut the host off, from it or from what is on top of it.
-pub(super) fn check_host(interface: &Interface) -> Result<(), Error> {
-    let reason = match host_address(&interface.addresses) {
+/// What the host uses the interface for, or what is on top of it: taking it would cut the host off.
+fn host_use(interface: &Interface) -> Result<Option<String>, Error> {
+    Ok(match host_address(&interface.addresses) {
         Some(address) => Some(format!("address {address}")),
         None => use_of_uppers(&netdev::uppers(interface.ifindex)?),
-    };
-    match reason {
-        Some(reason) => Err(Error::UsedByHost { name: interface.name.clone(), reason }),
-        None => Ok(()),
-    }
+    })
 }
 
 /// Link-local IPv6 comes by itself and is no sign of use.

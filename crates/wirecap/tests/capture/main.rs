@@ -12,6 +12,7 @@
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
+//! | capture beside the host | `passive` |
 //! | traces, sent and captured again | `traces` |
 
 #[path = "../support/mod.rs"]
@@ -27,6 +28,7 @@ mod link_faults;
 mod offload;
 mod opening;
 mod overload;
+mod passive;
 mod refusals;
 mod several_ports;
 mod stop;

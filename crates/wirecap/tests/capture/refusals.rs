@@ -1,6 +1,6 @@
 //! What cannot be opened is refused, before anything is changed, in words that help.
 
-use wirecap::{Builder, Capture, Error, Mode, PortSpec, port::null::NullPort};
+use wirecap::{Builder, Capture, Error, Mode, Modes, PortSpec, port::null::NullPort};
 use wirecap_lab::{Namespace, VethOptions};
 
 use crate::support::{need_root, wait_until, wire::Wire};
@@ -95,62 +95,10 @@ fn interfaces_that_are_down_or_no_ethernet() {
     wire.inside.ip(&["link", "set", "dev", "tun0", "up"]).unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0"), &["in0 is down", "ip link set in0 up"]);
-        refused(Capture::builder().port("tun0"), &["tun0", "type none", "Ethernet"]);
+        refused(Capture::builder().port("packet:in0"), &["in0 is down", "ip link set in0 up"]);
+        refused(Capture::builder().port("xdp:tun0"), &["tun0", "type none", "Ethernet"]);
         refused(Capture::builder().port("xdp:lo"), &["lo", "loopback", "Ethernet"]);
     });
-}
-
-#[test]
-fn interfaces_the_host_uses() {
-    need_root!("refusals::interfaces_the_host_uses");
-    let addresses_b = vec!["192.0.2.2/24".into()];
-    let wire = Wire::new("used", VethOptions { addresses_b, ..VethOptions::default() });
-    wire.inside.enter(|| {
-        refused(Capture::builder().port("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
-        let small = || Capture::builder().chunks_per_pool(4);
-        drop(small().port("xdp:in0").open().unwrap());
-
-        let namespace = |arguments: &[&str]| wire.inside.ip(arguments).unwrap();
-        namespace(&["address", "flush", "dev", "in0"]);
-        drop(small().port("in0").open().unwrap());
-        namespace(&["link", "add", "dev", "bridge0", "type", "bridge"]);
-        namespace(&["link", "set", "dev", "in0", "master", "bridge0"]);
-        refused(Capture::builder().port("in0"), &["in0", "member of bridge0", "xdp:in0"]);
-        drop(small().port("xdp:in0").open().unwrap());
-    });
-    assert!(!wire.is_captured());
-}
-
-#[test]
-fn interfaces_under_what_the_host_uses() {
-    need_root!("refusals::interfaces_under_what_the_host_uses");
-    let wire = Wire::with_queues("uppers", 1);
-    wire.inside.enter(|| {
-        let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
-        let small = |port: &str| Capture::builder().chunks_per_pool(4).port(port);
-        // The kernel may lack VLANs; a macvlan is to the interface below what a VLAN is.
-        ip("link add link in0 name mac0 type macvlan");
-        drop(small("in0").open().unwrap());
-        ip("link set dev mac0 up");
-        refused(small("in0"), &["in0 is used by the host (mac0 on top of it is up)", "xdp:in0"]);
-        ip("link set dev mac0 down");
-        ip("address add 192.0.2.5/24 dev mac0");
-        refused(small("in0"), &["mac0 on top of it has address 192.0.2.5/24"]);
-        ip("address flush dev mac0");
-
-        // On top of what is on top: the macvlan is a member of a bridge, which has a macvlan with an address.
-        ip("link add dev bridge0 type bridge");
-        ip("link set dev mac0 master bridge0");
-        refused(small("in0"), &["member of bridge0"]);
-        ip("address add 192.0.2.6/24 dev bridge0");
-        refused(small("in0"), &["member of bridge0, which has address 192.0.2.6/24"]);
-        ip("address flush dev bridge0");
-        ip("link add link bridge0 name mac1 type macvlan");
-        ip("address add 192.0.2.7/24 dev mac1");
-        refused(small("in0"), &["mac1 on top of it has address 192.0.2.7/24"]);
-        drop(small("xdp:in0").open().unwrap());
-    });
-    assert!(!wire.is_captured());
 }
 
 #[test]
@@ -179,5 +127,17 @@ fn a_refusal_leaves_the_other_ports_alone() {
             interface.xdp_programs.is_empty() && !interface.is_promiscuous()
         });
         drop(Capture::builder().port("in0").open().unwrap());
+    });
+}
+
+#[test]
+fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
+    need_root!("refusals::a_mode_of_xdp_for_an_interface_that_is_the_host_s");
+    let addresses_b = vec!["192.0.2.2/24".into()];
+    let wire = Wire::new("modes", VethOptions { addresses_b, ..VethOptions::default() });
+    wire.inside.enter(|| {
+        let copy = |port: &str| Capture::builder().chunks_per_pool(4).modes(Modes::Copy).port(port);
+        refused(copy("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
+        drop(copy("xdp:in0").open().unwrap());
     });
 }

@@ -1,0 +1,55 @@
+//! Capture beside the host.
+
+use wirecap_lab::{VethOptions, require_root};
+
+use crate::lab::{Lab, read};
+
+#[test]
+fn the_host_s_interface_is_left_to_it_and_both_directions_are_in_the_file() {
+    if !require_root("the_host_s_interface_is_left_to_it_and_both_directions_are_in_the_file") {
+        return;
+    }
+    let options = VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        queues: 2,
+        ..VethOptions::default()
+    };
+    let lab = Lab::new("beside", &[options]);
+    let path = lab.path("beside.pcapng");
+    let running = lab.capture(&["r0", "-w", path.to_str().unwrap(), "--fanout", "queue"]);
+    let pings = lab.left.command("ping").args(["-q", "-c", "5", "-i", "0.01", "192.0.2.2"]).status().unwrap();
+    assert!(pings.success(), "the host keeps its traffic");
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    for words in ["AF_PACKET", "captured beside the host", "address 192.0.2.2/24"] {
+        assert!(ended.stderr.contains(words), "no {words:?} in: {}", ended.stderr);
+    }
+    let capture = read(&path);
+    // 14 bytes of Ethernet; protocol 1 in the IPv4 header; type 8 asks, type 0 answers.
+    let icmp = capture.packets.iter().filter(|packet| packet.data[12..14] == [8, 0] && packet.data[23] == 1);
+    let of_type = |kind: u8, outbound: bool| {
+        icmp.clone().filter(|packet| packet.data[34] == kind && packet.outbound == Some(outbound)).count()
+    };
+    assert_eq!((of_type(8, false), of_type(0, true)), (5, 5));
+    let account = ended.account();
+    assert_eq!(account.written("packets"), capture.packets.len() as u64);
+}
+
+#[test]
+fn loopback_is_captured_with_each_packet_once() {
+    if !require_root("loopback_is_captured_with_each_packet_once") {
+        return;
+    }
+    let lab = Lab::with_queues("loopback", 1);
+    lab.right.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
+    let path = lab.path("loopback.pcap");
+    let running = lab.capture(&["lo", "-w", path.to_str().unwrap()]);
+    let pings =
+        lab.right.command("ping").args(["-q", "-c", "3", "-i", "0.01", "127.0.0.1"]).status().unwrap();
+    assert!(pings.success());
+    assert_eq!(running.stop().code, Some(0));
+    let capture = read(&path);
+    assert_eq!(capture.packets.len(), 6, "three questions, three answers");
+    assert!(capture.packets.iter().all(|packet| packet.link_type == 1));
+}

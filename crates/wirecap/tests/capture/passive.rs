@@ -1,0 +1,250 @@
+//! Capture beside the host: it keeps its traffic, both directions are seen, and the account closes.
+
+use std::{net::UdpSocket, time::Duration};
+
+use wirecap::{Capture, Direction, Dispatch, Fanout, Mode, Next, report::QueueMode};
+use wirecap_lab::VethOptions;
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+
+/// A pair whose ends have addresses.
+fn addressed(label: &str) -> Wire {
+    let options = VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        ..VethOptions::default()
+    };
+    Wire::new(label, options)
+}
+
+#[test]
+fn an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen() {
+    need_root!("passive::an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen");
+    let wire = addressed("passive");
+    let mut capture = wire.capture(Capture::builder().workers(1).chunks_per_pool(4));
+    assert!(!wire.is_captured(), "no XDP program");
+    let listener = wire.inside.enter(|| UdpSocket::bind("192.0.2.2:7")).unwrap();
+    let talker = wire.outside.enter(|| UdpSocket::bind("192.0.2.1:0")).unwrap();
+    for socket in [&listener, &talker] {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    }
+    for round in 0..10u8 {
+        let mut buffer = [0; 8];
+        talker.send_to(&[b'q', round], "192.0.2.2:7").unwrap();
+        let (_, from) = listener.recv_from(&mut buffer).unwrap();
+        listener.send_to(&[b'a', round], from).unwrap();
+        assert_eq!(talker.recv(&mut buffer).unwrap(), 2);
+    }
+    capture.stopper().stop();
+    let mut worker = capture.take_workers().remove(0);
+    let mut seen = Vec::new();
+    while let Some(batch) = worker.next_batch() {
+        for packet in &batch {
+            // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
+            if let [kind @ (b'q' | b'a'), round, ..] = packet.data()[42..] {
+                assert_eq!(packet.original_len(), packet.len());
+                seen.push((packet.direction(), kind, round));
+            }
+        }
+    }
+    let talk = (0..10).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]);
+    assert_eq!(seen, talk.collect::<Vec<_>>());
+    drop(worker);
+    let report = capture.finish();
+    check::account_closed(&report);
+    check::pools_whole(&report);
+    let port = &report.ports[0];
+    assert_eq!((port.link_type, port.queues[0].mode), (1, QueueMode::Packet));
+    assert!(port.fallbacks.iter().any(|line| line.contains("address 192.0.2.2/24")), "{:?}", port.fallbacks);
+}
+
+#[test]
+fn workers_share_what_comes_each_packet_once_each_flow_in_order() {
+    need_root!("passive::workers_share_what_comes_each_packet_once_each_flow_in_order");
+    const FRAMES: u64 = 20_000;
+    for (fanout, dispatch) in
+        [(Fanout::Hash, Dispatch::Pull), (Fanout::Hash, Dispatch::Push), (Fanout::Queue, Dispatch::Pull)]
+    {
+        let wire = Wire::with_queues("fanout", 2);
+        let builder = Capture::builder().fanout(fanout).dispatch(dispatch).workers(2).chunks_per_pool(16);
+        let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
+        assert_eq!(capture.report().ports[0].fallbacks, Vec::<String>::new(), "it was asked for");
+        let crew = Crew::eager(capture.take_workers());
+        let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
+        for sender in &mut senders {
+            sender.send(FRAMES / 2);
+        }
+        crew.wait_for(FRAMES);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.seen, account.delivered), (FRAMES, FRAMES), "{fanout:?}, {dispatch:?}");
+        check::pools_whole(&report);
+        let queues = check::in_order(&arrivals);
+        let mut all = Vec::new();
+        for packets in queues.into_values() {
+            all.extend(check::intact(packets, FrameSpec::default()));
+        }
+        all.sort_unstable();
+        assert!(all.chunks(2).enumerate().all(|(number, pair)| pair == [number as u64; 2]), "{fanout:?}");
+    }
+}
+
+#[test]
+fn what_finds_no_block_is_counted() {
+    need_root!("passive::what_finds_no_block_is_counted");
+    const FRAMES: u64 = 5_000;
+    let wire = Wire::with_queues("blocks", 1);
+    // Two blocks of 8 KiB.
+    let builder = Capture::builder().cells_per_chunk(4).chunks_per_pool(2).workers(1);
+    let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
+    let mut worker = capture.take_workers().remove(0);
+    let mut sender = wire.queue_sender(0, FrameSpec::default());
+    sender.send(FRAMES);
+    let mut held = Vec::new();
+    while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
+        held.push(batch);
+    }
+    assert_eq!(held.len(), 2, "all blocks are held");
+    let report = capture.report();
+    assert_eq!(report.pool_used_percent(), 100.0);
+    let account = report.total();
+    assert_eq!((account.seen, account.unexplained()), (FRAMES, 0), "{report:#?}");
+    assert!(account.lost.no_free_cell > FRAMES / 2, "{report:#?}");
+    drop(held);
+    // Room again. The first look at the ring gives the blocks back.
+    assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));
+    sender.send(10);
+    wait_until(
+        "the ring goes on",
+        || matches!(worker.next_batch_within(Duration::from_millis(10)), Next::Batch(batch) if batch.len() == 10),
+    );
+    drop(worker);
+    capture.stopper().stop();
+    let account = check::account_closed(&capture.finish());
+    assert_eq!(account.seen, FRAMES + 10);
+}
+
+#[test]
+fn buddies_help_with_blocks() {
+    need_root!("passive::buddies_help_with_blocks");
+    const FRAMES: u64 = 10_000;
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("buddies", 2);
+        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel does not come
+        // round to one that it holds.
+        let builder = Capture::builder().fanout(Fanout::Queue).dispatch(dispatch).workers(2);
+        let builder = builder.cells_per_chunk(4).chunks_per_pool(512).mode(Mode::advanced(2).unwrap());
+        let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
+        let crew = Crew::start(capture.take_workers(), |worker, _| {
+            if worker == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        sender.send_while(FRAMES, |sent| sent > crew.arrived() + 1_000);
+        crew.wait_for(FRAMES);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.seen, account.delivered), (FRAMES, FRAMES), "{dispatch:?}");
+        assert!(report.workers[1].offloaded_in > 0, "{dispatch:?}: {:#?}", report.workers);
+        assert_eq!(report.workers[1].offloaded_in, report.workers[0].offloaded_out);
+        check::in_order(&arrivals);
+        check::pools_whole(&report);
+    }
+}
+
+#[test]
+fn loopback_and_tunnels_have_their_own_link_type() {
+    need_root!("passive::loopback_and_tunnels_have_their_own_link_type");
+    let wire = addressed("types");
+    wire.inside.ip(&["tuntap", "add", "dev", "tun0", "mode", "tun"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "tun0", "up"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
+    let builder = || Capture::builder().workers(1).chunks_per_pool(4);
+    let capture = wire.inside.enter(|| builder().port("lo").port("tun0").open()).unwrap();
+    let types: Vec<_> = capture.report().ports.iter().map(|port| port.link_type).collect();
+    assert_eq!(types, [1, 101]);
+    drop(capture);
+    // In a fanout group, too, each packet comes once.
+    let mut capture = wire.inside.enter(|| builder().workers(2).port("lo").port("tun0").open()).unwrap();
+    let crew = Crew::eager(capture.take_workers());
+    let talker = wire.inside.enter(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
+    let to = talker.local_addr().unwrap();
+    for round in 0..10 {
+        talker.send_to(&[round; 20], to).unwrap();
+    }
+    crew.wait_for(10);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let rounds: Vec<u8> = arrivals.iter().map(|arrival| arrival.bytes[42]).collect();
+    assert_eq!(rounds, (0..10).collect::<Vec<_>>(), "each packet once, though it goes out and comes in");
+    assert_eq!(check::account_closed(&capture.finish()).seen, 10);
+}
+
+/// Asserts that `in0` is captured beside the host for a reason with all of `words` in it.
+#[track_caller]
+fn left_to_the_host(wire: &Wire, words: &[&str]) {
+    let capture = wire.capture(Capture::builder().chunks_per_pool(4));
+    let port = &capture.report().ports[0];
+    assert_eq!(port.queues[0].mode, QueueMode::Packet, "{:?}", port.fallbacks);
+    let told = port.fallbacks.join("; ");
+    assert!(words.iter().all(|word| told.contains(word)), "{words:?} in: {told}");
+    assert!(!wire.is_captured());
+}
+
+/// Asserts that this port is taken from the host.
+#[track_caller]
+fn taken(wire: &Wire, port: &str) {
+    let capture = wire.inside.enter(|| Capture::builder().chunks_per_pool(4).port(port).open()).unwrap();
+    assert_ne!(capture.report().ports[0].queues[0].mode, QueueMode::Packet);
+    assert!(wire.is_captured());
+}
+
+#[test]
+fn what_the_host_uses_is_told_and_can_be_taken() {
+    need_root!("passive::what_the_host_uses_is_told_and_can_be_taken");
+    let wire = addressed("reasons");
+    let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
+    left_to_the_host(&wire, &["the host uses it", "address 192.0.2.2/24"]);
+    taken(&wire, "xdp:in0");
+    ip("address flush dev in0");
+    taken(&wire, "in0");
+    ip("link add dev bridge0 type bridge");
+    ip("link set dev in0 master bridge0");
+    left_to_the_host(&wire, &["member of bridge0"]);
+    taken(&wire, "xdp:in0");
+    assert!(!wire.is_captured());
+}
+
+#[test]
+fn what_is_on_top_of_an_interface_is_the_host_s_use_of_it() {
+    need_root!("passive::what_is_on_top_of_an_interface_is_the_host_s_use_of_it");
+    let wire = Wire::with_queues("uppers", 1);
+    let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
+    // The kernel may lack VLANs; a macvlan is to the interface below what a VLAN is.
+    ip("link add link in0 name mac0 type macvlan");
+    taken(&wire, "in0");
+    ip("link set dev mac0 up");
+    left_to_the_host(&wire, &["mac0 on top of it is up"]);
+    ip("link set dev mac0 down");
+    ip("address add 192.0.2.5/24 dev mac0");
+    left_to_the_host(&wire, &["mac0 on top of it has address 192.0.2.5/24"]);
+    ip("address flush dev mac0");
+
+    // On top of what is on top: the macvlan is a member of a bridge, which has a macvlan with an address.
+    ip("link add dev bridge0 type bridge");
+    ip("link set dev mac0 master bridge0");
+    left_to_the_host(&wire, &["member of bridge0"]);
+    ip("address add 192.0.2.6/24 dev bridge0");
+    left_to_the_host(&wire, &["member of bridge0, which has address 192.0.2.6/24"]);
+    ip("address flush dev bridge0");
+    ip("link add link bridge0 name mac1 type macvlan");
+    ip("address add 192.0.2.7/24 dev mac1");
+    left_to_the_host(&wire, &["mac1 on top of it has address 192.0.2.7/24"]);
+    taken(&wire, "xdp:in0");
+}
