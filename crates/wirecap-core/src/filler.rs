@@ -78,7 +78,7 @@ impl<'p> Filler<'p> {
         }
     }
 
-    /// How many cells can be filled before [`Pool::hand_over`] must be called.
+    /// How many cells can be filled before [`crate::Pool::hand_over`] must be called.
     #[inline]
     pub fn space(&self) -> u32 {
         self.slots.len() as u32 - self.filled

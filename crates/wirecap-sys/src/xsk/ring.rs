@@ -174,7 +174,7 @@ impl<T: Copy> ConsumerRing<T> {
     }
 }
 
-/// Entries on their way out of a [`ConsumerRing`].
+/// Entries on their way out of a ring that the kernel fills.
 #[derive(Debug)]
 pub struct Drain<'r, T: Copy> {
     ring: &'r mut ConsumerRing<T>,
