@@ -73,7 +73,7 @@ pub(crate) struct CaptureFlags {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): exactly N are in the file.
-    /// Without -w, N or a few more are counted.
+    /// Without -w, what the workers have in hand is counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
     /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.

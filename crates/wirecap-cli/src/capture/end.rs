@@ -36,8 +36,8 @@ pub(super) fn close(
     }
     let all_stayed = tell_lost_interfaces(end, &report);
     let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
-    summary::print(plan, &report, written.as_ref());
-    let failed = panicked || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
+    let printed = summary::print(plan, &report, written.as_ref());
+    let failed = panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
     if failed || !all_stayed || !all_is_there { Exit::Failed } else { Exit::Fine }
 }
 
@@ -81,6 +81,11 @@ fn tell_file(written: &Written, report: &Report) -> bool {
             "wirecap: {} was deleted while it was written; its {} packets are lost",
             written.in_words, written.packets
         )),
+        Whereabouts::Cut => tell(format_args!(
+            "wirecap: somebody else has cut {} while it was written; packets are missing in it, and it is damaged",
+            written.in_words
+        )),
     }
-    written.failure.is_none() && written.whereabouts != Whereabouts::Deleted
+    let found = !matches!(written.whereabouts, Whereabouts::Deleted | Whereabouts::Cut);
+    written.failure.is_none() && found
 }

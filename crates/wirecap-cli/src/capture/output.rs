@@ -8,7 +8,7 @@ use std::{
     io::{self, ErrorKind, IoSlice, Write},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::fs::MetadataExt,
+        unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
 };
@@ -50,6 +50,8 @@ pub(crate) enum Whereabouts {
     Moved(PathBuf),
     /// Somebody has removed it: its contents go with us.
     Deleted,
+    /// Somebody else has cut it, so that packets are missing.
+    Cut,
 }
 
 /// An attempt to append that failed.
@@ -107,6 +109,9 @@ impl Output {
     /// Where the file is now.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
         let Ok(metadata) = self.file.metadata() else { return Whereabouts::InPlace };
+        if self.cuttable && !self.begins_as_written(&metadata) {
+            return Whereabouts::Cut;
+        }
         if !self.cuttable || open::is_at(&self.file, &self.path) {
             return Whereabouts::InPlace;
         }
@@ -115,6 +120,15 @@ impl Output {
         }
         let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
+    }
+
+    /// Whether nobody else has cut the file: then it is shorter, or has a hole where it began.
+    fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let mut magic = [0; 4];
+        // Where we may write and not read, it is not known.
+        let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
+        metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -194,6 +208,21 @@ mod tests {
         drop(open(&old).unwrap());
         assert!(!new.exists());
         assert_eq!(fs::read(&old).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_cuts_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cut.pcapng");
+        let mut output = open(&path).unwrap();
+        output.begin(b"the beginning").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
+        File::options().write(true).open(&path).unwrap().set_len(3).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Cut, "shorter");
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        output.append(&mut [IoSlice::new(b"more")]).unwrap();
+        output.keep(4);
+        assert_eq!(output.whereabouts(), Whereabouts::Cut, "as long, with a hole");
     }
 
     #[test]

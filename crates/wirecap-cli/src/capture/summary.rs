@@ -16,15 +16,15 @@ struct Summary<'a> {
     written: Option<&'a Written>,
 }
 
-/// Prints the account to standard output, or to standard error if the packets went there.
-pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) {
+/// Prints the account to standard output, or to standard error if the packets went there. Returns whether it could.
+pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) -> bool {
     let text = if plan.json { json(report, written) } else { in_words(report, written) };
     let printed = if plan.stdout_is_taken() {
         io::stderr().write_all(text.as_bytes())
     } else {
         io::stdout().write_all(text.as_bytes())
     };
-    if let Err(cause) = printed {
+    if let Err(cause) = &printed {
         tell(format_args!("wirecap: cannot print the account: {cause}"));
     }
     let unexplained = report.total().unexplained();
@@ -36,6 +36,7 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) {
              wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver"
         ));
     }
+    printed.is_ok()
 }
 
 fn json(report: &Report, written: Option<&Written>) -> String {

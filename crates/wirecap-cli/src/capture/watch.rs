@@ -168,7 +168,7 @@ impl Watch {
     fn tell(&mut self, event: PortEvent) {
         match event {
             PortEvent::Down(port) => {
-                let line = format!("wirecap: {port} is down; the capture goes on when it is up again");
+                let line = format!("wirecap: {port} is down; the capture goes on if it comes up again");
                 if self.down.insert(port) {
                     self.progress.tell(line);
                 }
