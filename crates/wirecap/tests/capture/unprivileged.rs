@@ -20,13 +20,15 @@ fn a_process_without_privilege_is_told_what_it_needs() {
     }
     need_root!("unprivileged::a_process_without_privilege_is_told_what_it_needs");
     let wire = Wire::with_queues("nobody", 1);
+    // Asked here: within the namespace of a test the path may be another.
+    let program = env::current_exe().unwrap();
     let run = || {
-        let mut command = Command::new(env::current_exe().unwrap());
+        let mut command = Command::new(&program);
         command.args(["--exact", TEST, "--nocapture"]).env(NOBODY, "1").output().unwrap()
     };
     let output = wire.inside.enter(run);
     let said = String::from_utf8(output.stderr).unwrap();
-    let program = env::current_exe().unwrap().display().to_string();
+    let program = program.display().to_string();
     for word in ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "sudo setcap", "cap_net_raw", &program] {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
@@ -46,13 +48,14 @@ fn the_capabilities_of_the_documentation_suffice() {
         return;
     }
     need_root!("unprivileged::the_capabilities_of_the_documentation_suffice");
+    let program = env::current_exe().unwrap();
     let capabilities = "-all,+net_raw,+net_admin,+bpf,+ipc_lock";
     for mtu in [1500, 3000] {
         let wire = Wire::new("documented", VethOptions { mtu, ..VethOptions::default() });
         let run = || {
             // What the user root gets at most, from the start of the program on.
             let mut command = Command::new("setpriv");
-            command.arg(format!("--bounding-set={capabilities}")).arg(env::current_exe().unwrap());
+            command.arg(format!("--bounding-set={capabilities}")).arg(&program);
             command.args(["--exact", "unprivileged::the_capabilities_of_the_documentation_suffice"]);
             command.env(DOCUMENTED, "1").output().unwrap()
         };
