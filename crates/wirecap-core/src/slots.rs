@@ -121,7 +121,7 @@ impl Slot {
     pub(crate) fn set(&self, descriptor: Descriptor) {
         debug_assert!(descriptor.len <= MAX_PART_BYTES && descriptor.address < MAX_MEMORY_BYTES);
         let more = u64::from(descriptor.more) << LENGTH_BITS;
-        let place = descriptor.address << ADDRESS_SHIFT | more | u64::from(descriptor.len);
+        let place = (descriptor.address << ADDRESS_SHIFT) | more | u64::from(descriptor.len);
         self.place.store(place, Ordering::Relaxed);
         self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
     }

@@ -140,7 +140,7 @@ fn labelled(draw: &mut Draw, mut frame: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     let first: u32 = draw.of(&[16, 16, 100_000]);
     for level in 0..depth {
         let label = if level == 0 { first } else { 16 + level as u32 };
-        frame.extend((label << 12 | u32::from(level + 1 == depth) << 8 | 64).to_be_bytes());
+        frame.extend(((label << 12) | (u32::from(level + 1 == depth) << 8) | 64).to_be_bytes());
     }
     frame.extend(payload);
     frame

@@ -206,7 +206,7 @@ impl PacketSocket {
     }
 
     fn set_fanout(&self, group: u16, mode: u32) -> Result<(), PacketError> {
-        let argument = u32::from(group) | mode << 16;
+        let argument = u32::from(group) | (mode << 16);
         set_option(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
             .map_err(|source| PacketError::Fanout { group, source })
     }
