@@ -176,6 +176,13 @@ impl Report {
     }
 }
 
+impl PortReport {
+    /// Whether it is captured beside the host, over AF_PACKET.
+    pub fn is_passive(&self) -> bool {
+        self.queues.iter().any(|queue| queue.mode == QueueMode::Packet)
+    }
+}
+
 impl QueueReport {
     /// The account of the queue.
     pub fn account(&self) -> QueueAccount {

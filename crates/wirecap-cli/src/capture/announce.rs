@@ -60,10 +60,16 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         1 => "1 worker".into(),
         workers => format!("{workers} workers"),
     };
+    let mib = report.memory.cells_bytes >> 20;
+    if report.ports.iter().all(PortReport::is_passive) {
+        let kib = plan.geometry.chunk_bytes() >> 10;
+        return format!(
+            "wirecap: M = {m}, R = {r}: {r} blocks of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings"
+        );
+    }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {} MiB of packet memory, pages: {}",
+        "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
         plan.geometry.cells_per_pool(),
-        report.memory.cells_bytes >> 20,
         report.memory.pages,
     );
     if report.memory.ring_entries < plan.geometry.cells_per_pool() {

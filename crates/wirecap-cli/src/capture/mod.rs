@@ -47,10 +47,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{
-    Capture, Modes, Worker,
-    report::{PortReport, QueueMode},
-};
+use wirecap::{Capture, Modes, Worker, report::PortReport};
 use wirecap_sys::netdev::{self, Interface};
 
 use self::{
@@ -143,8 +140,7 @@ impl Threads {
         let ports = capture.report().ports;
         let lanes = Lanes::new(ports.iter().map(|port| port.queues.len()));
         let lane_count = lanes.count();
-        let is_passive = |port: &PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Packet);
-        let passive = ports.iter().map(is_passive).collect();
+        let passive = ports.iter().map(PortReport::is_passive).collect();
         let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, lanes, passive };
         let encoding = Arc::new(encoding);
         let (sender, blocks) = sync_channel(WAITING_BLOCKS);
