@@ -23,4 +23,5 @@ pub mod memory;
 pub mod netdev;
 pub mod packet;
 pub mod pcap;
+mod socket_option;
 pub mod xsk;

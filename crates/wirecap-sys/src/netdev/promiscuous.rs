@@ -5,9 +5,10 @@
 //! process, a `kill -9` included. Several captures of one interface, and a flag the administrator set, do not
 //! disturb each other.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::error::{Error, Result};
+use crate::socket_option;
 
 /// Keeps an interface in promiscuous mode as long as it lives.
 #[derive(Debug)]
@@ -43,19 +44,8 @@ impl Promiscuous {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const membership).cast(),
-                size_of::<libc::packet_mreq>() as libc::socklen_t,
-            )
-        };
-        if result < 0 {
-            return Err(explain(Error::last_os_error(action()), ifindex));
-        }
+        socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+            .map_err(|source| explain(Error::System { action: action(), source }, ifindex))?;
         Ok(Self { _socket: socket, ifindex })
     }
 

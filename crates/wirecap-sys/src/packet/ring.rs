@@ -12,7 +12,7 @@
 use std::{
     marker::PhantomData,
     mem::offset_of,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::BorrowedFd,
     ptr::{self, NonNull},
     sync::{
         Arc,
@@ -23,6 +23,7 @@ use std::{
 use wirecap_core::{ChunkRange, Direction, PoolId};
 
 use super::PacketError;
+use crate::socket_option::map_ring;
 
 /// Bytes of a VLAN tag.
 const VLAN_TAG_BYTES: usize = 4;
@@ -59,21 +60,8 @@ pub struct BlockVolume {
 impl BlockRing {
     pub(super) fn map(fd: BorrowedFd<'_>, blocks: u32, block_bytes: u32) -> Result<Self, PacketError> {
         let len = blocks as usize * block_bytes as usize;
-        // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(PacketError::RingMemory { blocks, block_bytes });
-        }
-        let start = NonNull::new(start.cast()).ok_or(PacketError::RingMemory { blocks, block_bytes })?;
+        let start =
+            map_ring(fd, len, 0).map_err(|source| PacketError::SetUp { step: "mapping the ring", source })?;
         Ok(Self { start, block_bytes: block_bytes as usize, blocks })
     }
 

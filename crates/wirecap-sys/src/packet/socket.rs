@@ -22,6 +22,7 @@ use super::{
     PacketError,
     ring::{BlockReader, BlockRing, BlockVolume},
 };
+use crate::socket_option;
 
 /// What to open.
 #[derive(Debug, Clone, Copy)]
@@ -117,10 +118,11 @@ impl PacketSocket {
     pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
         let fd = open()?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
+        socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
             .map_err(set_up("choosing TPACKET_V3"))?;
         // Room to put a VLAN tag back in front of the packet.
-        set_option(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32).map_err(set_up("reserving room"))?;
+        socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32)
+            .map_err(set_up("reserving room"))?;
         let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
         if block_bytes < LEAST_BLOCK_BYTES {
             return Err(PacketError::SmallBlock { block_bytes, least: LEAST_BLOCK_BYTES });
@@ -135,7 +137,7 @@ impl PacketSocket {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|source| {
+        socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|source| {
             match source.raw_os_error() {
                 Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
                 _ => PacketError::SetUp { step: "making the ring", source },
@@ -192,8 +194,8 @@ impl PacketSocket {
     /// [`PacketError::Fanout`].
     pub fn found_group(&self, fanout: Fanout) -> Result<u16, PacketError> {
         self.set_fanout(0, fanout.mode() | libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
-        let argument: u32 =
-            get_option(&self.fd, libc::PACKET_FANOUT).map_err(set_up("reading the number of the group"))?;
+        let argument: u32 = socket_option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT)
+            .map_err(set_up("reading the number of the group"))?;
         Ok(argument as u16)
     }
 
@@ -207,7 +209,7 @@ impl PacketSocket {
 
     fn set_fanout(&self, group: u16, mode: u32) -> Result<(), PacketError> {
         let argument = u32::from(group) | (mode << 16);
-        set_option(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
+        socket_option::set(&self.fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
             .map_err(|source| PacketError::Fanout { group, source })
     }
 
@@ -233,9 +235,11 @@ impl PacketSocket {
         self.statistics = PacketStatistics::default();
         match filter {
             Some(program) => {
-                set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
+                socket_option::set(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
             }
-            None if self.outgoing => set_option(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32),
+            None if self.outgoing => {
+                socket_option::set(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
+            }
             // PACKET_IGNORE_OUTGOING does nothing in a fanout group.
             None => attach_classic(&self.fd, &INCOMING_ONLY),
         }
@@ -308,7 +312,7 @@ impl PacketSocket {
     }
 
     fn read_statistics(&self) -> io::Result<[u32; 3]> {
-        get_option(&self.fd, libc::PACKET_STATISTICS)
+        socket_option::get(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
     }
 }
 
@@ -359,7 +363,7 @@ fn refuse_all(fd: &OwnedFd) -> Result<(), PacketError> {
 fn attach_classic(fd: &OwnedFd, insns: &[libc::sock_filter]) -> io::Result<()> {
     // The kernel reads the instructions, and does not write them.
     let program = libc::sock_fprog { len: insns.len() as u16, filter: insns.as_ptr().cast_mut() };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    socket_option::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 fn set_up(step: &'static str) -> impl Fn(io::Error) -> PacketError {
@@ -379,35 +383,4 @@ fn open() -> Result<OwnedFd, PacketError> {
         Some(libc::EPERM | libc::EACCES) => PacketError::NotPermitted,
         _ => PacketError::SetUp { step: "opening", source },
     })
-}
-
-fn set_option<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (value as *const T).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Integers, or arrays of them: any bytes are a value.
-trait Integers: Copy + Default {}
-impl Integers for u32 {}
-impl Integers for [u32; 3] {}
-
-/// Reads an option of the packet level.
-fn get_option<T: Integers>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: both pointers are valid for writes of the lengths given, for the duration of the call; any bytes are
-    // a value of T.
-    let result = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, (&raw mut value).cast(), &raw mut len)
-    };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

@@ -2,6 +2,8 @@
 
 use std::mem::{offset_of, size_of};
 
+use crate::socket_option::Integers;
+
 pub(crate) const SOL_XDP: libc::c_int = 283;
 pub(crate) const XDP_MMAP_OFFSETS: libc::c_int = 1;
 pub(crate) const XDP_RX_RING: libc::c_int = 2;
@@ -96,6 +98,11 @@ pub(crate) struct Address {
     pub(crate) queue_id: u32,
     pub(crate) shared_umem_fd: u32,
 }
+
+// SAFETY: 64-bit integers only, so there is no padding.
+unsafe impl Integers for MmapOffsets {}
+// SAFETY: as above.
+unsafe impl Integers for Statistics {}
 
 const _: () = assert!(size_of::<RingDescriptor>() == 16 && offset_of!(RingDescriptor, options) == 12);
 const _: () = assert!(size_of::<UmemReg>() == 32 && offset_of!(UmemReg, flags) == 24);

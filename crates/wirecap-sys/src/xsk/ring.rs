@@ -14,8 +14,8 @@
 use std::{
     io,
     marker::PhantomData,
-    os::fd::{AsRawFd, BorrowedFd},
-    ptr::{self, NonNull},
+    os::fd::BorrowedFd,
+    ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -23,6 +23,7 @@ use super::{
     abi::{RingOffsets, XDP_RING_NEED_WAKEUP},
     cursor::RingSize,
 };
+use crate::socket_option::map_ring;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]
@@ -55,23 +56,7 @@ impl<T> RingMap<T> {
         size: RingSize,
     ) -> io::Result<Self> {
         let len = offsets.descriptors as usize + size.entries() as usize * size_of::<T>();
-        // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                fd.as_raw_fd(),
-                page_offset,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let Some(start) = NonNull::new(start.cast::<u8>()) else {
-            return Err(io::Error::from(io::ErrorKind::OutOfMemory));
-        };
+        let start = map_ring(fd, len, page_offset)?;
         // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
         // from them, and lays the fields out aligned (`struct xdp_ring`).
         let at = |offset: u64| unsafe { start.add(offset as usize) };

@@ -40,7 +40,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let slice = ptr::slice_from_raw_parts_mut(self.entries.as_ptr(), self.size.entries() as usize);
+        let slice = std::ptr::slice_from_raw_parts_mut(self.entries.as_ptr(), self.size.entries() as usize);
         // SAFETY: made by `Box::leak` of a slice of this length, and no ring is left in the tests.
         drop(unsafe { Box::from_raw(slice) });
     }

@@ -17,7 +17,10 @@ use super::{
     cursor::RingSize,
     ring::{ConsumerRing, Drain, ProducerRing},
 };
-use crate::memory::{PacketMemory, PoolClaim};
+use crate::{
+    memory::{PacketMemory, PoolClaim},
+    socket_option,
+};
 
 /// Entries of the ring that a socket does not use. The kernel insists on it.
 const IDLE_ENTRIES: u32 = 64;
@@ -153,13 +156,15 @@ impl Socket {
         ];
         for (option, size, step) in sizes {
             let Some(entries) = size.map(RingSize::entries) else { continue };
-            set_option(&fd, option, &entries).map_err(|source| match source.raw_os_error() {
-                Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
-                _ => XskError::SetUp { step, source },
+            socket_option::set(&fd, abi::SOL_XDP, option, &entries).map_err(|source| {
+                match source.raw_os_error() {
+                    Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
+                    _ => XskError::SetUp { step, source },
+                }
             })?;
         }
         let offsets: abi::MmapOffsets =
-            get_option(&fd, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
+            socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
         let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, rings.fill);
         let completion =
@@ -260,7 +265,7 @@ impl Socket {
     /// # Errors
     /// What the kernel said.
     pub fn mode(&self) -> io::Result<BindMode> {
-        let flags: u32 = get_option(&self.fd, abi::XDP_OPTIONS)?;
+        let flags: u32 = socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_OPTIONS)?;
         Ok(if flags & abi::XDP_OPTIONS_ZEROCOPY != 0 { BindMode::ZeroCopy } else { BindMode::Copy })
     }
 
@@ -269,7 +274,7 @@ impl Socket {
     /// # Errors
     /// What the kernel said.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
-        let statistics: abi::Statistics = get_option(&self.fd, abi::XDP_STATISTICS)?;
+        let statistics: abi::Statistics = socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_STATISTICS)?;
         Ok(SocketStatistics {
             rx_dropped: statistics.rx_dropped,
             rx_ring_full: statistics.rx_ring_full,
@@ -384,9 +389,11 @@ fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result
         headroom: config.headroom,
         ..Default::default()
     };
-    set_option(fd, abi::XDP_UMEM_REG, &registration).map_err(|source| match source.raw_os_error() {
-        Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.len() },
-        _ => XskError::SetUp { step: "registering the packet memory", source },
+    socket_option::set(fd, abi::SOL_XDP, abi::XDP_UMEM_REG, &registration).map_err(|source| {
+        match source.raw_os_error() {
+            Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.len() },
+            _ => XskError::SetUp { step: "registering the packet memory", source },
+        }
     })
 }
 
@@ -400,29 +407,4 @@ fn bind(fd: &OwnedFd, address: &abi::Address) -> io::Result<()> {
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn set_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: pointer and length are those of one value that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            abi::SOL_XDP,
-            option,
-            ptr::from_ref(value).cast(),
-            mem::size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn get_option<T: Default>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
-    let mut len = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into a value of integers, for which any bytes
-    // are valid; both outlive the call.
-    let result = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), abi::SOL_XDP, option, ptr::from_mut(&mut value).cast(), &raw mut len)
-    };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

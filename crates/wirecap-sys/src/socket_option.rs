@@ -1,0 +1,69 @@
+//! What all our sockets do with the kernel: options set and read, and a ring mapped.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    ptr::{self, NonNull},
+};
+
+/// Structures of integers: any bytes are a value.
+///
+/// # Safety
+/// That is so, padding included.
+pub(crate) unsafe trait Integers: Default {}
+// SAFETY: an integer.
+unsafe impl Integers for u32 {}
+// SAFETY: an array of integers.
+unsafe impl Integers for [u32; 3] {}
+
+/// Sets an option (`setsockopt`).
+pub(crate) fn set<T>(fd: impl AsFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            option,
+            ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option (`getsockopt`).
+pub(crate) fn get<T: Integers>(fd: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into a value for which any bytes are valid; both
+    // outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            option,
+            ptr::from_mut(&mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Maps a ring of a socket, shared with the kernel. Whoever gets it unmaps it.
+pub(crate) fn map_ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            fd.as_raw_fd(),
+            offset,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
