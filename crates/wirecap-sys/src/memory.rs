@@ -123,12 +123,47 @@ struct CarvedPool {
 pub(crate) struct PoolClaim {
     memory: Arc<PacketMemory>,
     slots: Arc<SlotTable>,
+    place: PoolPlace,
 }
 
 impl PoolClaim {
     /// Whether it is a right to this pool.
     pub(crate) fn is_of(&self, pool: &Pool) -> bool {
         Arc::ptr_eq(&self.slots, &pool.slots())
+    }
+
+    /// Where the pool's cells lie.
+    #[inline]
+    pub(crate) fn place(&self) -> PoolPlace {
+        self.place
+    }
+}
+
+/// Where the cells of a pool lie.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolPlace {
+    base: u64,
+    bytes: u64,
+    cell_bytes: u64,
+}
+
+impl PoolPlace {
+    fn of(pool: &Pool) -> Self {
+        let geometry = pool.geometry();
+        Self { base: pool.base(), bytes: geometry.pool_bytes(), cell_bytes: geometry.cell_bytes().into() }
+    }
+
+    /// Whether the range lies within one cell of the pool.
+    #[inline]
+    pub(crate) fn holds(&self, address: u64, len: u32) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset < self.bytes && (offset & (self.cell_bytes - 1)) + u64::from(len) <= self.cell_bytes
+    }
+
+    /// Where the cell begins that the address lies in, if it is one of this pool.
+    pub(crate) fn cell(&self, address: u64) -> Option<u64> {
+        let offset = address.wrapping_sub(self.base);
+        (offset < self.bytes).then(|| self.base + (offset & !(self.cell_bytes - 1)))
     }
 }
 
@@ -208,7 +243,8 @@ impl PacketMemory {
     pub(crate) fn claim(self: &Arc<Self>, pool: &Pool) -> Option<PoolClaim> {
         let slots = pool.slots();
         let was_claimed = self.set_claimed(&slots, true)?;
-        (!was_claimed).then(|| PoolClaim { memory: Arc::clone(self), slots })
+        let place = PoolPlace::of(pool);
+        (!was_claimed).then(|| PoolClaim { memory: Arc::clone(self), slots, place })
     }
 
     /// What it was before; `None` for a pool of another memory.
@@ -279,6 +315,17 @@ impl PacketMemory {
     /// Address of the mapping in this process, for registering it as a UMEM.
     pub(crate) fn start_address(&self) -> u64 {
         self.start.as_ptr().expose_provenance() as u64
+    }
+
+    /// The bytes of a range.
+    ///
+    /// # Safety
+    /// The range lies within one cell of a pool that was carved out of this memory, and nobody writes there as long as
+    /// the bytes are borrowed.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, address: u64, len: u32) -> &[u8] {
+        // SAFETY: a pool lies in the mapping, so the range does; the caller promises that nobody writes.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
     /// Writes a frame at an address: for generators, before the cell is given to a transmit ring.

@@ -18,11 +18,13 @@
 mod abi;
 mod cursor;
 mod error;
+mod received;
 mod ring;
 mod socket;
 mod transmitter;
 
 pub use error::XskError;
+pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmitter::Transmitter;

@@ -15,7 +15,8 @@ use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
-    ring::{ConsumerRing, Drain, ProducerRing},
+    received::{Contents, Received, Receiving},
+    ring::{ConsumerRing, ProducerRing},
 };
 use crate::{
     memory::{PacketMemory, PoolClaim},
@@ -203,10 +204,29 @@ impl Socket {
         })
     }
 
-    /// Up to `max` filled cells, oldest first. `None` without a receive ring.
+    /// Up to `max` filled cells, oldest first. `None` without a receive ring or a pool.
     #[inline]
-    pub fn receive(&mut self, max: u32) -> Option<Drain<'_, RingDescriptor>> {
-        self.rx.as_mut().map(|rx| rx.drain(max))
+    pub fn receive(&mut self, max: u32) -> Option<Receiving<'_>> {
+        let contents = Contents::new(&self.memory, self.pool.as_ref()?.place());
+        self.rx.as_mut().map(|rx| Receiving::new(rx.drain(max), contents))
+    }
+
+    /// What is in cells that were received.
+    pub fn contents(&self) -> Option<Contents<'_>> {
+        Some(Contents::new(&self.memory, self.pool.as_ref()?.place()))
+    }
+
+    /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled.
+    pub fn give_back(&mut self, cells: impl Iterator<Item = Received>) {
+        let Some(claim) = &self.pool else { return };
+        let mut batch = self.fill.batch();
+        for received in cells {
+            // A cell that is not of this pool is not this socket's to give, whatever the driver has said. There is room
+            // for the others: the ring has held them before.
+            if let Some(cell) = claim.place().cell(received.address()) {
+                batch.push(cell);
+            }
+        }
     }
 
     /// Filled cells that wait to be received.

@@ -15,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-use wirecap_core::{Descriptor, Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
+use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, Link, XdpMode},
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
-    xsk::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, Umem, XskError},
+    xsk::{BindMode, Received, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
@@ -297,10 +297,7 @@ impl XdpQueue {
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         if let Some(received) = self.socket.receive(max) {
-            intake.take(received.map(|entry: RingDescriptor| {
-                let RingDescriptor { address, len, .. } = entry;
-                Descriptor { address, len, more: entry.more(), timestamp_ns: 0 }
-            }));
+            intake.take(received.map(Received::into_descriptor));
         }
     }
 
