@@ -109,6 +109,7 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         name: port.name.clone(),
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
+        filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
         link_type: port.link_type,
         numa_node: port.numa_node,

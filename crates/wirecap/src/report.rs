@@ -4,6 +4,8 @@ use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
+pub use crate::port::filter::{FilterPlace, FilterReport};
+
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +100,8 @@ pub struct PortReport {
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,
+    /// What is wanted of its packets, if not all are.
+    pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.

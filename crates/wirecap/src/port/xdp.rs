@@ -24,8 +24,11 @@ use wirecap_sys::{
 };
 
 use super::{
-    Intake, QueueCounts, ReceiveQueue, preflight,
-    program::{CaptureProgram, ProgramCounts},
+    Intake, QueueCounts, ReceiveQueue,
+    filter::{FilterPlace, PortFilter, Unmatched, UserFilter},
+    preflight,
+    program::{CaptureProgram, ProgramCounts, ProgramPlan},
+    sieve::Sieve,
 };
 use crate::{Error, report::QueueMode};
 
@@ -85,6 +88,8 @@ pub(crate) struct XdpPort {
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+    /// Where the filter runs, if there is one.
+    pub(crate) filter: Option<FilterPlace>,
 }
 
 impl XdpPort {
@@ -102,6 +107,8 @@ pub(crate) struct XdpQueue {
     program: Arc<CaptureProgram>,
     queue: u32,
     multi_buffer: bool,
+    /// Decides what the kernel has not.
+    sieve: Option<Sieve>,
     /// The last counters that could be read.
     last: QueueCounts,
 }
@@ -114,7 +121,7 @@ pub(crate) fn open(
     interface: &Interface,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    options: XdpOptions,
+    (options, filter): (XdpOptions, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
@@ -130,13 +137,19 @@ pub(crate) fn open(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in options.modes.attempts() {
-            let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+            let attempt = Attempt { interface, memory, options, filter, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
-                Ok((link, queues)) => {
-                    let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
-                    let (link, program) = (Some(link), Arc::clone(&queues[0].program));
-                    let port =
-                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous };
+                Ok(Opened { link, queues, filter, not_in_kernel }) => {
+                    failures.extend(not_in_kernel);
+                    let port = XdpPort {
+                        link: Some(link),
+                        program: Arc::clone(&queues[0].program),
+                        mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
+                        fallbacks: failures,
+                        multi_buffer,
+                        promiscuous,
+                        filter,
+                    };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -182,19 +195,33 @@ struct Attempt<'a> {
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
     options: XdpOptions,
+    filter: Option<&'a PortFilter>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
 }
 
+/// What came of an attempt.
+struct Opened {
+    link: Link,
+    queues: Vec<XdpQueue>,
+    /// Where the filter runs, and why it does not in the kernel, in words.
+    filter: Option<FilterPlace>,
+    not_in_kernel: Option<String>,
+}
+
 impl Attempt<'_> {
-    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Link, Vec<XdpQueue>), Error> {
+    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<Opened, Error> {
         let geometry = pools[0].geometry();
-        let queues = self.interface.queues.max.max(self.interface.queues.current);
-        let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
-        let program = CaptureProgram::load(queues, pools.len() as u32, longest);
-        let program = program.map_err(|source| self.program_error(source))?;
+        let plan = ProgramPlan {
+            queues: self.interface.queues.max.max(self.interface.queues.current),
+            captured: pools.len() as u32,
+            longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
+        };
+        let (program, not_in_kernel) = self.load(plan)?;
         let program = Arc::new(program);
+        let (user_filter, filter, not_in_kernel) = self.user_filter(not_in_kernel);
+        let sieve = || Some(Sieve::new(Arc::clone(user_filter.as_ref()?)));
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
         // impose its mode otherwise. Multi-buffer is part of the registration, too.
@@ -210,11 +237,47 @@ impl Attempt<'_> {
             program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { socket, program, queue, multi_buffer, last });
+            opened.push(XdpQueue { socket, program, queue, multi_buffer, sieve: sieve(), last });
         }
         let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
             .map_err(|source| self.program_error(source))?;
-        Ok((link, opened))
+        Ok(Opened { link, queues: opened, filter, not_in_kernel })
+    }
+
+    /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
+    fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<String>), Error> {
+        let with_filter = self.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let not_in_kernel = match with_filter {
+            Some(Ok(program)) => return Ok((program, None)),
+            Some(Err(error)) => Some(error.to_string()),
+            None => None,
+        };
+        // If it was not for the filter, it fails again.
+        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
+        Ok((program, not_in_kernel))
+    }
+
+    /// The filter in user space as far as it is needed, where the filter runs, and what to tell of it.
+    fn user_filter(
+        &self,
+        not_in_kernel: Option<String>,
+    ) -> (Option<Arc<UserFilter>>, Option<FilterPlace>, Option<String>) {
+        let Some(filter) = self.filter else { return (None, None, None) };
+        // Where packets may be split, the kernel lets through what it cannot decide from the first buffer.
+        if not_in_kernel.is_none() && !self.multi_buffer {
+            return (None, Some(FilterPlace::Kernel), None);
+        }
+        let (user, no_native) = UserFilter::new(&filter.filter);
+        let place = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let told = not_in_kernel.map(|reason| {
+            let dropped = match filter.unmatched {
+                Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
+                Unmatched::Drop => "",
+            };
+            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
+            format!("the filter runs {}: {reason}{interpreted}{dropped}", place.in_words())
+        });
+        (Some(Arc::new(user)), Some(place), told)
     }
 
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
@@ -296,7 +359,9 @@ impl XdpQueue {
 
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
-        if let Some(received) = self.socket.receive(max) {
+        if let Some(sieve) = &mut self.sieve {
+            sieve.receive(&mut self.socket, intake);
+        } else if let Some(received) = self.socket.receive(max) {
             intake.take(received.map(Received::into_descriptor));
         }
     }
@@ -314,7 +379,7 @@ impl ReceiveQueue for XdpQueue {
             // empty just before we filled it. Without this it would sleep for ever.
             self.socket.wake_receiver();
         }
-        filled
+        filled + self.sieve.as_ref().map_or(0, Sieve::waiting)
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -322,7 +387,7 @@ impl ReceiveQueue for XdpQueue {
         if let (Ok(program), Ok(socket)) = read {
             self.last = QueueCounts {
                 seen: program.seen,
-                filtered: program.filtered,
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
                 passed: program.passed,
                 too_long: program.too_long,
                 // In copy mode each packet without a cell counts here once; frames that are too long,
