@@ -36,6 +36,7 @@ fuzz_target!(|file: &[u8]| {
             interface: packet.interface,
             queue: packet.queue,
             packet_id: packet.packet_id,
+            outbound: packet.outbound,
         };
         pcapng::packet(&mut written, &header, 0, [packet.data.as_slice()]);
     }
