@@ -2,7 +2,6 @@
 //! machine is asked anything.
 
 use std::{
-    collections::HashSet,
     io::{IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
@@ -10,7 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Wait};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
@@ -30,8 +29,8 @@ const THRESHOLD_PERCENT: u32 = 60;
 pub(crate) struct Plan {
     /// What is opened; [`Plan::builder`] adds the number of workers.
     builder: Builder,
-    /// Names of the interfaces, without `xdp:` or `packet:`.
-    pub(crate) interfaces: Vec<String>,
+    /// Names of the interfaces, without `xdp:` or `packet:`, and their queues if not all are asked for.
+    pub(crate) interfaces: Vec<(String, Option<QueueSet>)>,
     pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
     pub(crate) dispatch: Dispatch,
@@ -146,19 +145,23 @@ fn dispatch(flags: &CaptureFlags) -> Result<Dispatch> {
     }
 }
 
-/// The interfaces' names, each once.
-fn names(interfaces: &[String]) -> Result<Vec<String>> {
-    let mut known = HashSet::new();
-    let mut names = Vec::new();
+/// The interfaces' names, each once but for different queues.
+fn names(interfaces: &[String]) -> Result<Vec<(String, Option<QueueSet>)>> {
+    let mut known: Vec<(String, Option<QueueSet>)> = Vec::new();
     for interface in interfaces {
-        let prefixes = ["xdp:", "packet:"];
-        let name = prefixes.iter().find_map(|prefix| interface.strip_prefix(prefix)).unwrap_or(interface);
-        if !known.insert(name) {
-            return Err(wirecap::Error::PortTwice(name.into()).into());
+        let PortSpec::Interface { name, queues, .. } = PortSpec::from(interface.as_str()) else {
+            continue;
+        };
+        let overlaps = |other: &Option<QueueSet>| match (other, &queues) {
+            (Some(other), Some(queues)) => other.overlaps(queues),
+            _ => true,
+        };
+        if known.iter().any(|(other, queues)| *other == name && overlaps(queues)) {
+            return Err(wirecap::Error::PortTwice(name).into());
         }
-        names.push(name.into());
+        known.push((name, queues));
     }
-    Ok(names)
+    Ok(known)
 }
 
 /// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn a_plain_plan_has_the_documented_defaults() {
         let plan = plan("eth0 xdp:eth1").unwrap();
-        assert_eq!(plan.interfaces, ["eth0", "eth1"]);
+        assert_eq!(plan.interfaces, [("eth0".into(), None), ("eth1".into(), None)]);
         assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
         assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
         assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
@@ -286,6 +289,8 @@ mod tests {
             ("eth0 --capture-cores 1", "--dispatch push"),
             ("eth0 --workers 0", "at least 1"),
             ("eth0 xdp:eth0", "each interface once"),
+            ("eth0@1 xdp:eth0@0-3", "different queues of it"),
+            ("eth0@1 eth0", "different queues of it"),
             ("eth0 -w trace.txt", ".pcapng"),
             ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
         ] {
@@ -293,6 +298,13 @@ mod tests {
             assert!(error.to_string().contains(hint), "{arguments}: {error:#}");
             assert_eq!(exit::code_of(&error), Exit::Usage, "{arguments}");
         }
+    }
+
+    #[test]
+    fn queues_of_an_interface_may_be_named() {
+        let queues = |set: &str| Some(set.parse::<QueueSet>().unwrap());
+        let expected = [("eth0".into(), queues("0-2")), ("eth0".into(), queues("5")), ("eth1".into(), None)];
+        assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().interfaces, expected);
     }
 
     #[test]

@@ -104,7 +104,9 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
-    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter().collect();
+    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter();
+    let missing = port.link.as_mut().and_then(|link| link.missing(closed));
+    let warnings = warnings.chain(missing.map(|now| missing_in_words(&port.name, now))).collect();
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -138,6 +140,12 @@ fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
     };
     report.unexplained = report.account().unexplained();
     report
+}
+
+fn missing_in_words(port: &str, now: u32) -> String {
+    format!(
+        "{port}: the interface has {now} receive queues by now, and nothing comes from those that were taken away"
+    )
 }
 
 fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{collections::HashSet, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use wirecap_core::{
     Geometry, Mode,
@@ -95,7 +95,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -250,15 +250,14 @@ impl Builder {
             return Err(Error::NoPort);
         }
         limit("ports", self.ports.len(), usize::from(MAX_NICS))?;
-        let mut names = HashSet::new();
-        let mut sources = Vec::new();
+        let mut sources: Vec<Source> = Vec::new();
         for spec in &self.ports {
             let source = Source::resolve(spec, self.workers)?;
             if source.is_passive() && self.modes != Modes::Best {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
-            if source.is_interface() && !names.insert(source.name.clone()) {
+            if sources.iter().any(|other| source.overlaps(other)) {
                 return Err(Error::PortTwice(source.name));
             }
             limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;

@@ -75,7 +75,11 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use port::{Access, PortSpec, xdp::Modes};
+pub use port::{
+    Access, PortSpec, QueueSet, QueueSetError,
+    devices::{QueueDevice, queue_devices},
+    xdp::Modes,
+};
 pub use report::Report;
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_sys::packet::Fanout;

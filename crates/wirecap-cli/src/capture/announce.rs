@@ -39,7 +39,7 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
     let mut groups: Vec<(u16, u16, QueueMode)> = Vec::new();
     for queue in &port.queues {
         match groups.last_mut() {
-            Some((_, last, mode)) if *mode == queue.mode => *last = queue.queue,
+            Some((_, last, mode)) if *mode == queue.mode && *last + 1 == queue.queue => *last = queue.queue,
             _ => groups.push((queue.queue, queue.queue, queue.mode)),
         }
     }

@@ -37,6 +37,16 @@ pub(crate) struct ProgramCounts {
     pub(crate) too_long: u64,
 }
 
+/// What else holds of a program that is run by a dispatcher, for some queues: see `shared.rs`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Whether the dispatcher takes packets of several buffers.
+    pub(crate) frags: bool,
+}
+
+/// Name of the program in the kernel.
+pub(crate) const NAME: &str = "wirecap";
+
 /// The program of a port with its maps.
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
@@ -52,8 +62,13 @@ pub(crate) struct CaptureProgram {
 impl CaptureProgram {
     /// Loads the program for a port that can have `queues` receive queues, of which the first `captured` get
     /// sockets. With `longest_frame` in bytes, longer frames are counted and dropped; without, frames may come
-    /// in several buffers.
-    pub(crate) fn load(queues: u32, captured: u32, longest_frame: Option<u32>) -> Result<Self, Error> {
+    /// in several buffers. With `share` it is not called for any other than captured queues.
+    pub(crate) fn load(
+        queues: u32,
+        captured: u32,
+        longest_frame: Option<u32>,
+        share: Option<Share>,
+    ) -> Result<Self, Error> {
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -68,10 +83,10 @@ impl CaptureProgram {
             max_entries: queues,
             name: "wirecap_socks",
         })?;
-        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame })?;
+        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame, share })?;
         let spec = ProgramSpec {
-            frags: longest_frame.is_none(),
-            ..ProgramSpec::new(ProgramKind::Xdp, "wirecap", &insns)
+            frags: share.map_or(longest_frame.is_none(), |share| share.frags),
+            ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
         };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
     }
@@ -105,12 +120,13 @@ struct Limits {
     queues: u32,
     captured: u32,
     longest_frame: Option<u32>,
+    share: Option<Share>,
 }
 
 fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
-    let (pass, known, fits) = (asm.label(), asm.label(), asm.label());
+    let (pass, known, fits, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
 
     asm.mov(R6, R1);
     asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
@@ -125,13 +141,27 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
+    if limits.share.is_some() {
+        // The program stays in the dispatcher's table when its process is killed: the host gets all packets then.
+        asm.store(Size::Word, R10, -4, R7);
+        asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
+        asm.call(Helper::MapLookupElem);
+        asm.jump_if(Cond::Eq, R0, 0, to_host);
+    }
+
     if let Some(longest) = limits.longest_frame {
         // What is not captured need not fit.
         asm.jump_if(Cond::Ge, R7, limits.captured as i32, fits);
-        // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
-        asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
-        asm.alu64(Alu::Add, R1, longest as i32);
-        asm.jump_if(Cond::Le, R2, R1, fits);
+        if limits.share.is_some_and(|share| share.frags) {
+            // Others may want packets of several buffers, and the bounds in the context are those of the first.
+            asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
+            asm.jump_if(Cond::Le, R0, longest as i32, fits);
+        } else {
+            // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
+            asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
+            asm.alu64(Alu::Add, R1, longest as i32);
+            asm.jump_if(Cond::Le, R2, R1, fits);
+        }
         count(&mut asm, R8, TOO_LONG);
         asm.mov_imm(R0, XDP_DROP).exit();
     }
@@ -141,7 +171,9 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     asm.call(Helper::RedirectMap);
     let done = asm.label();
     asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+    asm.bind(to_host);
     count(&mut asm, R8, PASSED);
+    asm.mov_imm(R0, XDP_PASS);
     asm.bind(done);
     asm.exit();
 

@@ -17,7 +17,7 @@ use std::{
 
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
-    bpf::{self, Link, XdpMode},
+    bpf::{self, XdpMode},
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, Received, RingSizes, Socket, SocketConfig, Umem, XskError},
@@ -26,6 +26,7 @@ use wirecap_sys::{
 use super::{
     Intake, QueueCounts, ReceiveQueue, preflight,
     program::{CaptureProgram, ProgramCounts},
+    shared::{Attachment, Attempts, Claim, Way},
 };
 use crate::{Error, report::QueueMode};
 
@@ -77,7 +78,7 @@ impl Modes {
 /// A port, open. Dropping the link gives the interface back.
 #[derive(Debug)]
 pub(crate) struct XdpPort {
-    pub(crate) link: Option<Link>,
+    pub(crate) link: Option<Attachment>,
     program: Arc<CaptureProgram>,
     pub(crate) mode: QueueMode,
     /// Why better modes were not taken, in words.
@@ -98,6 +99,8 @@ impl XdpPort {
 /// One receive queue of a port.
 #[derive(Debug)]
 pub(crate) struct XdpQueue {
+    /// Given up before the socket is closed, see `shared.rs`.
+    claim: Option<Claim>,
     socket: Socket,
     program: Arc<CaptureProgram>,
     queue: u32,
@@ -109,18 +112,41 @@ pub(crate) struct XdpQueue {
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 
-/// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue.
+/// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue. These are all queues, unless
+/// it is `shared` with other processes.
 pub(crate) fn open(
     interface: &Interface,
+    shared: bool,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
     options: XdpOptions,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
-    preflight::check_holder(interface)?;
-    let geometry = pools[0].geometry();
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
+    let mut attempts = Attempts::new();
+    loop {
+        let queues = pools.iter().map(|pool| pool.id().ring_id);
+        let way = if shared { Way::of_queues(interface, queues)? } else { Way::of_whole(interface)? };
+        match open_by(&way, interface, pools, memory, options, sharable) {
+            // Somebody else became the founder just before us.
+            Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
+                pools.iter_mut().for_each(Pool::detach_unfilled);
+            }
+            opened => return opened.map(|(port, queues)| (XdpPort { promiscuous, ..port }, queues)),
+        }
+    }
+}
+
+fn open_by(
+    way: &Way,
+    interface: &Interface,
+    pools: &mut [Pool],
+    memory: &Arc<PacketMemory>,
+    options: XdpOptions,
+    sharable: Sharable<'_>,
+) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
+    let geometry = pools[0].geometry();
     let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
     let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
@@ -130,13 +156,18 @@ pub(crate) fn open(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in options.modes.attempts() {
-            let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+            if let Some(refused) = way.refuses(xdp_mode) {
+                failures.push(refused);
+                continue;
+            }
+            let attempt = Attempt { way, interface, memory, options, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
                 Ok((link, queues)) => {
                     let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
                     let (link, program) = (Some(link), Arc::clone(&queues[0].program));
+                    failures.extend(way.restriction(multi_buffer));
                     let port =
-                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous };
+                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous: None };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -179,6 +210,7 @@ fn cell_payload(geometry: Geometry) -> u32 {
 }
 
 struct Attempt<'a> {
+    way: &'a Way,
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
     options: XdpOptions,
@@ -188,12 +220,14 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Link, Vec<XdpQueue>), Error> {
+    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Attachment, Vec<XdpQueue>), Error> {
         let geometry = pools[0].geometry();
         let queues = self.interface.queues.max.max(self.interface.queues.current);
         let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
-        let program = CaptureProgram::load(queues, pools.len() as u32, longest);
-        let program = program.map_err(|source| self.program_error(source))?;
+        let program_error = |source| self.program_error(source);
+        let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
+        let captured = if hook.share().is_some() { queues + 1 } else { pools.len() as u32 };
+        let program = CaptureProgram::load(queues, captured, longest, hook.share()).map_err(program_error)?;
         let program = Arc::new(program);
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
@@ -207,14 +241,17 @@ impl Attempt<'_> {
             };
             let socket = self.open_socket(pool, umem).map_err(|source| self.socket_error(source))?;
             let queue = u32::from(pool.id().ring_id);
-            program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
+            program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { socket, program, queue, multi_buffer, last });
+            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, last });
         }
-        let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
-            .map_err(|source| self.program_error(source))?;
-        Ok((link, opened))
+        for queue in &mut opened {
+            queue.claim = hook.claim(queue.queue, &program.program).map_err(program_error)?;
+        }
+        let claims = opened.iter().filter_map(|queue| queue.claim.as_ref());
+        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, claims);
+        Ok((link.map_err(program_error)?, opened))
     }
 
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
