@@ -12,6 +12,7 @@ Examples:
   wirecap capture eth1 -c 1000 -w - | tshark -r -  a thousand packets into another program
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
+  wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
   wirecap interfaces                               what there is, and what XDP can do on it
 
 Exit codes:
@@ -54,7 +55,8 @@ pub(crate) enum Command {
     ///
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
-    /// packet:NAME leaves it to the host in any case.
+    /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
+    /// the others at the same time.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"), allow_negative_numbers = true)]
     Capture(Box<CaptureFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
@@ -64,7 +66,8 @@ pub(crate) enum Command {
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
+    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one.
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) interfaces: Vec<String>,
 

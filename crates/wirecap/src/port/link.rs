@@ -102,3 +102,25 @@ impl LinkWatch {
         Some(queues)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captured_queues_that_are_taken_away_are_told_of_once() {
+        let loopback = netdev::interface("lo").unwrap();
+        assert_eq!(loopback.queues.current, 1);
+        let mut interface =
+            Interface { queues: netdev::Queues { current: 4, ..loopback.queues }, ..loopback };
+        let mut watch = LinkWatch::open(&interface, Watched::Some(&[0, 3])).unwrap();
+        assert_eq!((watch.missing(false), watch.uncaptured(true), watch.taken_away()), (None, None, Some(1)));
+        assert_eq!((watch.missing(false), watch.taken_away()), (Some(1), None));
+        let mut others = LinkWatch::open(&interface, Watched::Some(&[0])).unwrap();
+        assert_eq!((others.missing(true), others.taken_away()), (None, None), "not ours");
+
+        interface.queues.current = 0;
+        let mut all = LinkWatch::open(&interface, Watched::All).unwrap();
+        assert_eq!((all.uncaptured(true), all.added(), all.missing(true)), (None, None, None));
+    }
+}

@@ -1,5 +1,7 @@
 //! Receive queues of one interface, captured by different owners at the same time.
 
+use std::thread;
+
 use wirecap::{Builder, Capture, Modes, report::QueueMode};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Template};
@@ -108,6 +110,43 @@ fn an_owner_that_leaves_under_load_costs_the_other_nothing() {
     assert_all(&end(stays, crew, &[1]), &[1], sender.sent());
 }
 
+/// Founders race, and members join while the last one leaves: whoever has opened a queue gets its packets.
+#[test]
+fn owners_that_come_and_go_at_once_all_get_their_queues() {
+    need_root!("queues::owners_that_come_and_go_at_once_all_get_their_queues");
+    let wire = Wire::with_queues("comeandgo", 4);
+    thread::scope(|scope| {
+        for queue in 0..4 {
+            let wire = &wire;
+            scope.spawn(move || {
+                let mut sender = wire.queue_sender(queue, FrameSpec::default());
+                for _ in 0..25 {
+                    let mut capture = wire.capture_of(&format!("in0@{queue}"), small().chunks_per_pool(2));
+                    let crew = Crew::eager(capture.take_workers());
+                    sender.send(10);
+                    crew.wait_for(10);
+                    assert_eq!(end(capture, crew, &[queue]).len(), 10);
+                }
+            });
+        }
+    });
+    assert!(!wire.is_captured());
+}
+
+/// The kernel itself does not let go of a receive queue with a socket.
+#[test]
+fn queues_that_are_captured_cannot_be_taken_away() {
+    need_root!("queues::queues_that_are_captured_cannot_be_taken_away");
+    let wire = Wire::with_queues("kept", 4);
+    let capture = wire.capture_of("in0@0-2", small());
+    wire.veth.a().set_channels(2, 2).unwrap();
+    wire.veth.b().set_channels(2, 2).expect_err("queue 2 has a socket");
+    wire.veth.b().set_channels(3, 3).unwrap();
+    let report = capture.finish();
+    assert_eq!((report.ports[0].warnings.len(), report.ports[0].queues.len()), (0, 3), "{report:#?}");
+    wait_until("the queue is let go", || wire.veth.b().set_channels(2, 2).is_ok());
+}
+
 #[test]
 fn one_process_may_have_several_sets_as_ports() {
     need_root!("queues::one_process_may_have_several_sets_as_ports");
@@ -174,14 +213,14 @@ fn long_frames_are_split_by_those_who_can_and_counted_by_those_who_cannot() {
     let mut whole = wire.capture_of("in0@1", small().cells_per_chunk(8).chunks_per_pool(64));
     let crews = (Crew::eager(splits.take_workers()), Crew::eager(whole.take_workers()));
     let (lengths, each) = ([60, 1_700, 1_800, 4_000, 9_014], 100);
-    let seen = || splits.report().total().seen + whole.report().total().seen;
+    // Those that are split all come; those that are not are seen at least.
+    let taken = || crews.0.arrived() + whole.report().total().seen;
     send_lengths(&wire, &lengths, each, |sent| {
         if sent % 32 == 0 {
-            wait_until("the frames are seen", || seen() == sent);
+            wait_until("the frames are taken", || taken() == sent);
         }
     });
-    wait_until("all frames are seen", || seen() == 5 * each);
-    crews.0.wait_for(splits.report().total().seen);
+    wait_until("all frames are taken", || taken() == 5 * each);
     splits.stopper().stop();
     whole.stopper().stop();
     let (long, short) = (crews.0.join(), crews.1.join());
