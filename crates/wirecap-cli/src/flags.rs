@@ -126,6 +126,9 @@ pub(crate) struct CaptureFlags {
     /// Which way of attaching to the interface is used.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) xdp_mode: XdpModeFlag,
+    /// How the NIC spreads packets over its receive queues while it is captured.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rss: RssFlag,
     /// How packets of an interface that is captured beside the host are spread over the workers.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fanout: FanoutFlag,
@@ -200,6 +203,15 @@ pub(crate) enum XdpModeFlag {
     Copy,
     /// Works with every driver, slowly.
     Generic,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RssFlag {
+    /// As it does.
+    #[default]
+    Keep,
+    /// Both directions of a connection to one queue; put back at the end.
+    Symmetric,
 }
 
 #[cfg(test)]

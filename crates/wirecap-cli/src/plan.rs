@@ -9,13 +9,13 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Wait};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
-    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, WaitFlag, XdpModeFlag},
+    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, WaitFlag, XdpModeFlag},
 };
 
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
@@ -205,6 +205,7 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         .promiscuous(!flags.no_promiscuous)
         .wait(wait(flags.wait))
         .modes(modes(flags.xdp_mode))
+        .rss(rss(flags.rss))
         .fanout(fanout(flags.fanout));
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
@@ -234,6 +235,13 @@ fn fanout(flag: FanoutFlag) -> Fanout {
         FanoutFlag::Hash => Fanout::Hash,
         FanoutFlag::Queue => Fanout::Queue,
         FanoutFlag::Cpu => Fanout::Cpu,
+    }
+}
+
+fn rss(flag: RssFlag) -> Rss {
+    match flag {
+        RssFlag::Keep => Rss::Keep,
+        RssFlag::Symmetric => Rss::Symmetric,
     }
 }
 

@@ -8,7 +8,7 @@ use wirecap_sys::memory::PacketMemory;
 use crate::{
     capture::OpenPort,
     engine::Shared,
-    port::{link::LinkWatch, program::ProgramCounts, xdp::XdpPort},
+    port::{link::LinkWatch, program::ProgramCounts, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
 };
 
@@ -112,6 +112,7 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
         multi_buffer: port.multi_buffer,
+        rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
         link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,

@@ -21,6 +21,7 @@ use crate::{
     engine::wait::Wait,
     port::{
         PortSpec,
+        rss::Rss,
         source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
     },
@@ -68,6 +69,7 @@ pub struct Builder {
     pub(crate) grouping: Grouping,
     promiscuous: bool,
     modes: Modes,
+    rss: Rss,
     fanout: Fanout,
 }
 
@@ -89,6 +91,7 @@ impl Default for Builder {
             grouping: Grouping::All,
             promiscuous: true,
             modes: Modes::Best,
+            rss: Rss::Keep,
             fanout: Fanout::Hash,
         }
     }
@@ -193,6 +196,12 @@ impl Builder {
         self
     }
 
+    /// How the NICs spread packets over their receive queues while they are captured. Default: as they do.
+    pub fn rss(mut self, rss: Rss) -> Self {
+        self.rss = rss;
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -213,7 +222,8 @@ impl Builder {
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let xdp = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        let xdp =
+            XdpOptions { ring_entries, promiscuous: self.promiscuous, rss: self.rss, modes: self.modes };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -256,6 +266,9 @@ impl Builder {
             if source.is_passive() && self.modes != Modes::Best {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
+            }
+            if source.is_passive() && self.rss == Rss::Symmetric {
+                return Err(Error::RssBesideHost(source.name));
             }
             if sources.iter().any(|other| source.overlaps(other)) {
                 return Err(Error::PortTwice(source.name));

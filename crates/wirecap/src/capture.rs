@@ -27,7 +27,7 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::{link::LinkWatch, packet::PacketPort, source::OpenQueue, xdp::XdpPort},
+    port::{link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue, xdp::XdpPort},
     report::{QueueMode, Report},
 };
 
@@ -148,6 +148,7 @@ impl Stopper {
                         let _ = link.detach();
                         detached = true;
                     }
+                    xdp.rss.iter_mut().for_each(SymmetricRss::restore);
                 }
                 Taken::Passive(packet) => {
                     packet.close();

@@ -187,6 +187,20 @@ pub enum Error {
         /// The processes, if they can be told.
         holders: String,
     },
+    /// The NIC cannot have both directions of a connection come in by one queue.
+    #[error("RSS of {name} cannot be made symmetric: {reason}; without it, capture without --rss symmetric")]
+    Rss {
+        /// The interface.
+        name: String,
+        /// What was tried, and why it failed.
+        reason: String,
+    },
+    /// Symmetric RSS is asked for, where it does not matter.
+    #[error(
+        "symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host, where --fanout hash \
+         keeps both directions of a connection together; leave --rss out, or say xdp:{0}"
+    )]
+    RssBesideHost(String),
     /// The process lacks the privilege to join others.
     #[error(
         "{name} is shared with other processes, and to join them needs the capability CAP_SYS_ADMIN besides ({reason}); run \

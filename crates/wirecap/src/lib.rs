@@ -78,6 +78,7 @@ pub use error::Error;
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},
+    rss::Rss,
     xdp::Modes,
 };
 pub use report::Report;

@@ -27,6 +27,10 @@ fn port_line(port: &PortReport) -> String {
     if port.multi_buffer {
         line.push_str("; packets larger than a cell come in several");
     }
+    if let Some(rss) = &port.rss {
+        line.push_str("; RSS is ");
+        line.push_str(rss);
+    }
     for fallback in &port.fallbacks {
         line.push_str("; ");
         line.push_str(fallback);

@@ -27,6 +27,7 @@ pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
 mod queue_set;
+pub(crate) mod rss;
 mod shared;
 pub(crate) mod source;
 pub(crate) mod xdp;

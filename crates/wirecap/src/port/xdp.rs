@@ -26,6 +26,7 @@ use wirecap_sys::{
 use super::{
     Intake, QueueCounts, ReceiveQueue, preflight,
     program::{CaptureProgram, ProgramCounts},
+    rss::{Rss, SymmetricRss},
     shared::{Attachment, Attempts, Claim, Way},
 };
 use crate::{Error, report::QueueMode};
@@ -42,6 +43,7 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct XdpOptions {
     pub(crate) ring_entries: u32,
     pub(crate) promiscuous: bool,
+    pub(crate) rss: Rss,
     pub(crate) modes: Modes,
 }
 
@@ -86,6 +88,8 @@ pub(crate) struct XdpPort {
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+    /// Put back at the end.
+    pub(crate) rss: Option<SymmetricRss>,
 }
 
 impl XdpPort {
@@ -124,6 +128,7 @@ pub(crate) fn open(
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
+    let rss = (options.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
     let mut attempts = Attempts::new();
     loop {
         let queues = pools.iter().map(|pool| pool.id().ring_id);
@@ -133,7 +138,7 @@ pub(crate) fn open(
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
                 pools.iter_mut().for_each(Pool::detach_unfilled);
             }
-            opened => return opened.map(|(port, queues)| (XdpPort { promiscuous, ..port }, queues)),
+            opened => return opened.map(|(port, queues)| (XdpPort { promiscuous, rss, ..port }, queues)),
         }
     }
 }
@@ -166,8 +171,8 @@ fn open_by(
                     let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
                     let (link, program) = (Some(link), Arc::clone(&queues[0].program));
                     failures.extend(way.restriction(multi_buffer));
-                    let port =
-                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous: None };
+                    let (promiscuous, rss, fallbacks) = (None, None, failures);
+                    let port = XdpPort { link, program, mode, fallbacks, multi_buffer, promiscuous, rss };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
