@@ -2,7 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{collections::HashSet, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use wirecap_core::{
     Geometry, Mode,
@@ -22,6 +22,7 @@ use crate::{
     port::{
         PortSpec,
         filter::Unmatched,
+        rss::Rss,
         source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
     },
@@ -69,6 +70,7 @@ pub struct Builder {
     pub(crate) grouping: Grouping,
     promiscuous: bool,
     modes: Modes,
+    rss: Rss,
     fanout: Fanout,
     filter: Option<String>,
     unmatched: Unmatched,
@@ -92,6 +94,7 @@ impl Default for Builder {
             grouping: Grouping::All,
             promiscuous: true,
             modes: Modes::Best,
+            rss: Rss::Keep,
             fanout: Fanout::Hash,
             filter: None,
             unmatched: Unmatched::Pass,
@@ -100,7 +103,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -220,6 +223,12 @@ impl Builder {
         self
     }
 
+    /// How the NICs spread packets over their receive queues while they are captured. Default: as they do.
+    pub fn rss(mut self, rss: Rss) -> Self {
+        self.rss = rss;
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -240,7 +249,8 @@ impl Builder {
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let xdp = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        let xdp =
+            XdpOptions { ring_entries, promiscuous: self.promiscuous, rss: self.rss, modes: self.modes };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -277,8 +287,7 @@ impl Builder {
             return Err(Error::NoPort);
         }
         limit("ports", self.ports.len(), usize::from(MAX_NICS))?;
-        let mut names = HashSet::new();
-        let mut sources = Vec::new();
+        let mut sources: Vec<Source> = Vec::new();
         for spec in &self.ports {
             let mut source = Source::resolve(spec, self.workers)?;
             if let Some(expression) = &self.filter {
@@ -288,7 +297,10 @@ impl Builder {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
-            if source.is_interface() && !names.insert(source.name.clone()) {
+            if source.is_passive() && self.rss == Rss::Symmetric {
+                return Err(Error::RssBesideHost(source.name));
+            }
+            if sources.iter().any(|other| source.overlaps(other)) {
                 return Err(Error::PortTwice(source.name));
             }
             limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;

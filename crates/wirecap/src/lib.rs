@@ -75,7 +75,13 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use port::{Access, PortSpec, filter::Unmatched, xdp::Modes};
+pub use port::{
+    Access, PortSpec, QueueSet, QueueSetError,
+    devices::{QueueDevice, queue_devices},
+    filter::Unmatched,
+    rss::Rss,
+    xdp::Modes,
+};
 pub use report::Report;
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_sys::packet::Fanout;

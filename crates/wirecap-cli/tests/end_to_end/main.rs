@@ -14,5 +14,6 @@ mod limits;
 mod manual;
 mod outputs;
 mod passive;
+mod queues;
 mod terminal;
 mod tools;

@@ -11,6 +11,8 @@
 //! holding its file descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an
 //! interface never stays taken.
 //!
+//! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like our own.
+//!
 //! No compiler, no ELF file and no BTF is needed: programs are put together at run time by [`Assembler`].
 //!
 //! ```no_run
@@ -27,6 +29,7 @@
 
 mod asm;
 mod attr;
+mod by_id;
 mod error;
 mod insn;
 mod link;
@@ -35,6 +38,7 @@ mod program;
 mod syscall;
 
 pub use asm::{Assembler, Label};
+pub use by_id::{SharedMap, program_holders, shared_map};
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};

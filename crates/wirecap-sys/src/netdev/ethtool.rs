@@ -8,6 +8,7 @@
 //! suspended or being removed answers with all kinds of errors. None of that makes an interface unusable for
 //! capture, so each answer is an `Option`: `None` is "the driver does not say".
 
+use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -88,7 +89,7 @@ const _: () = assert!(mem::offset_of!(LinkSettings, link_modes) == 48);
 /// # Safety
 /// The type is `repr(C)`, consists of integers only, begins with the `u32` command, and has at least as many
 /// bytes as the kernel writes for the commands that are sent with it.
-unsafe trait Request: Sized {
+pub(super) unsafe trait Request: Sized {
     /// A request of zeros but for the command.
     fn new(command: u32) -> Self {
         // SAFETY: implementors consist of integers, for which all zero bytes are a value.
@@ -171,8 +172,13 @@ impl Ethtool {
 
     /// Has the driver fill in `request`; `None` if it refuses.
     fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
+        self.request(interface, request).ok()
+    }
+
+    /// Has the driver do what `request` says, and fill it in.
+    pub fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
         if interface.len() > MAX_NAME_BYTES {
-            return None;
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
         // SAFETY: ifreq is made of integers, and a pointer that may be null.
         let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
@@ -183,7 +189,7 @@ impl Ethtool {
         // SAFETY: the name is zero-terminated, having at most IFNAMSIZ - 1 bytes; the data pointer is valid
         // for writes of as much as the kernel writes (trait Request), and outlives the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
-        (result >= 0).then_some(())
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 

@@ -11,12 +11,13 @@
 //!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
 //!  bypass_queueing() PACKET        frames straight to the driver
+//!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`].
+//! privilege but [`Promiscuous`] and [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -28,6 +29,7 @@ mod netlink;
 mod numa;
 mod promiscuous;
 mod reader;
+mod rss;
 mod statistics;
 mod uppers;
 mod xdp_features;
@@ -42,6 +44,7 @@ use ethtool::Ethtool;
 use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
+pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use statistics::LinkStatistics;
 pub use uppers::{Upper, uppers};
 use xdp_features::NetdevFamily;
