@@ -11,7 +11,8 @@
 //! holding its file descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an
 //! interface never stays taken.
 //!
-//! No compiler, no ELF file and no BTF is needed: programs are put together at run time by [`Assembler`].
+//! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The kernel's type
+//! information (BTF) is read only for programs that call a [`KernelFunction`].
 //!
 //! ```no_run
 //! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};
@@ -27,6 +28,7 @@
 
 mod asm;
 mod attr;
+mod btf;
 mod error;
 mod insn;
 mod link;
@@ -35,6 +37,7 @@ mod program;
 mod syscall;
 
 pub use asm::{Assembler, Label};
+pub use btf::KernelFunction;
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};
