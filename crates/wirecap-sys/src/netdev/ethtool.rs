@@ -8,6 +8,7 @@
 //! suspended or being removed answers with all kinds of errors. None of that makes an interface unusable for
 //! capture, so each answer is an `Option`: `None` is "the driver does not say".
 
+use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -87,8 +88,8 @@ const _: () = assert!(mem::offset_of!(LinkSettings, link_modes) == 48);
 ///
 /// # Safety
 /// The type is `repr(C)`, consists of integers only, begins with the `u32` command, and has at least as many
-/// bytes as the kernel writes for the commands that are sent with it.
-unsafe trait Request: Sized {
+/// bytes as the kernel reads and writes for the calls that it is passed to.
+pub(super) unsafe trait Request: Sized {
     /// A request of zeros but for the command.
     fn new(command: u32) -> Self {
         // SAFETY: implementors consist of integers, for which all zero bytes are a value.
@@ -170,9 +171,19 @@ impl Ethtool {
     }
 
     /// Has the driver fill in `request`; `None` if it refuses.
-    fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
+    pub(super) fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
+        self.call(SIOCETHTOOL, interface, request).ok()
+    }
+
+    /// Makes a request of the driver by another ioctl that takes an `ifreq` with a pointer.
+    pub(super) fn call<R: Request>(
+        &self,
+        number: libc::c_ulong,
+        interface: &str,
+        request: &mut R,
+    ) -> io::Result<()> {
         if interface.len() > MAX_NAME_BYTES {
-            return None;
+            return Err(io::ErrorKind::InvalidInput.into());
         }
         // SAFETY: ifreq is made of integers, and a pointer that may be null.
         let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
@@ -182,8 +193,8 @@ impl Ethtool {
         ifreq.ifr_ifru.ifru_data = (&raw mut *request).cast();
         // SAFETY: the name is zero-terminated, having at most IFNAMSIZ - 1 bytes; the data pointer is valid
         // for writes of as much as the kernel writes (trait Request), and outlives the call.
-        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
-        (result >= 0).then_some(())
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &raw mut ifreq) };
+        if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

@@ -10,13 +10,14 @@
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
+//!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`].
+//! privilege but [`Promiscuous`] and [`HardwareStamping`].
 
 mod bypass;
 mod changes;
@@ -28,6 +29,7 @@ mod netlink;
 mod numa;
 mod promiscuous;
 mod reader;
+mod stamping;
 mod statistics;
 mod uppers;
 mod xdp_features;
@@ -42,6 +44,7 @@ use ethtool::Ethtool;
 use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
+pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
 pub use uppers::{Upper, uppers};
 use xdp_features::NetdevFamily;
