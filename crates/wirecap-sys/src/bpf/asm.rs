@@ -32,6 +32,8 @@ const CLASS_JMP32: u8 = 0x06;
 const CLASS_ALU64: u8 = 0x07;
 
 const MODE_IMM: u8 = 0x00;
+const MODE_ABS: u8 = 0x20;
+const MODE_IND: u8 = 0x40;
 const MODE_MEM: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
 
@@ -124,6 +126,17 @@ impl Assembler {
     /// `dst = *(size *)(src + off)`, zero-extended; `off` in bytes.
     pub fn load(&mut self, size: Size, dst: Reg, src: Reg, off: i16) -> &mut Self {
         self.push(Insn::new(CLASS_LDX | MODE_MEM | size as u8, dst, src as u8, off, 0))
+    }
+
+    /// `r0 = packet[offset]`, in network byte order made native: in socket filters, with the context in R6. R1 to R5 are
+    /// lost, and outside of the packet the program ends with 0. Not for [`Size::Double`].
+    pub fn load_packet(&mut self, size: Size, offset: i32) -> &mut Self {
+        self.push(Insn::new(CLASS_LD | MODE_ABS | size as u8, Reg::R0, 0, 0, offset))
+    }
+
+    /// `r0 = packet[src + offset]`, as [`Assembler::load_packet`].
+    pub fn load_packet_from(&mut self, size: Size, src: Reg, offset: i32) -> &mut Self {
+        self.push(Insn::new(CLASS_LD | MODE_IND | size as u8, Reg::R0, src as u8, 0, offset))
     }
 
     /// `*(size *)(dst + off) = src`; `off` in bytes.

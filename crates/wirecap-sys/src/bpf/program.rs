@@ -31,8 +31,20 @@ const LOAD_ATTEMPTS: usize = 5;
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramKind {
+    /// Decides which packets a socket gets.
+    SocketFilter = 1,
     /// Runs on each packet in the driver, before the host's stack.
     Xdp = 6,
+}
+
+impl ProgramKind {
+    /// What the program says it will be attached to.
+    fn attach_type(self) -> u32 {
+        match self {
+            Self::SocketFilter => 0,
+            Self::Xdp => ATTACH_TYPE_XDP,
+        }
+    }
 }
 
 /// What to load.
@@ -217,7 +229,7 @@ fn load_once(
         prog_flags: flags,
         prog_ifindex: spec.bound_to.unwrap_or(0),
         prog_name,
-        expected_attach_type: ATTACH_TYPE_XDP,
+        expected_attach_type: spec.kind.attach_type(),
         ..ProgLoad::default()
     };
     if !log.is_empty() {
