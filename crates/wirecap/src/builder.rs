@@ -9,6 +9,7 @@ use wirecap_core::{
     chunk::{MAX_NICS, MAX_RINGS},
 };
 use wirecap_sys::{
+    clock::BatchClock,
     cpu,
     memory::{self, MemoryError, PacketMemory},
     netdev,
@@ -16,7 +17,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Capture, Error,
+    Capture, Error, Timestamp,
     capture::Parts,
     engine::wait::Wait,
     port::{
@@ -69,6 +70,7 @@ pub struct Builder {
     promiscuous: bool,
     modes: Modes,
     fanout: Fanout,
+    timestamp: Option<Timestamp>,
 }
 
 impl Default for Builder {
@@ -90,6 +92,7 @@ impl Default for Builder {
             promiscuous: true,
             modes: Modes::Best,
             fanout: Fanout::Hash,
+            timestamp: None,
         }
     }
 }
@@ -193,6 +196,13 @@ impl Builder {
         self
     }
 
+    /// Where the times of packets come from. Default: batch over AF_XDP, kernel beside the host. Which it is, by which
+    /// clock, is in the report ([`crate::TimestampReport`]).
+    pub fn timestamp(mut self, source: Timestamp) -> Self {
+        self.timestamp = Some(source);
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -213,7 +223,10 @@ impl Builder {
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let xdp = XdpOptions { ring_entries, promiscuous: self.promiscuous, modes: self.modes };
+        // Only batches need it; beside the host the kernel has stamped the packets.
+        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
+        let (promiscuous, modes, timestamp) = (self.promiscuous, self.modes, self.timestamp);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, timestamp };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -224,7 +237,10 @@ impl Builder {
             opened.push(queues);
         }
         let queues = opened;
-        Capture::start(self, Parts { ring_entries, changes, geometry, memory, ports: open_ports, queues })
+        Capture::start(
+            self,
+            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
+        )
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {

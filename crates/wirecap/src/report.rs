@@ -4,6 +4,8 @@ use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
+use crate::TimestampReport;
+
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +100,8 @@ pub struct PortReport {
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,
+    /// Where the times of its packets come from.
+    pub timestamp: TimestampReport,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.

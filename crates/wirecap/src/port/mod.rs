@@ -25,6 +25,7 @@ pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
 pub(crate) mod source;
+pub(crate) mod stamp;
 pub(crate) mod xdp;
 
 use std::os::fd::OwnedFd;
@@ -32,7 +33,7 @@ use std::os::fd::OwnedFd;
 use wirecap_core::Pool;
 use wirecap_sys::netdev;
 
-pub(crate) use self::intake::Intake;
+pub(crate) use self::intake::{Intake, Told};
 use crate::Error;
 
 use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, xdp::XdpQueue};
@@ -48,6 +49,8 @@ pub(crate) struct QueueCounts {
     pub(crate) too_long: u64,
     /// How often the kernel found no cell in the fill ring.
     pub(crate) fill_ring_empty: u64,
+    /// Packets for the socket that could not be stamped one by one, where that was asked for.
+    pub(crate) unstamped: u64,
 }
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.

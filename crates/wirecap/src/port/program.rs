@@ -3,6 +3,7 @@
 //! ```text
 //!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
 //!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
+//!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
 //! ```
 //!
@@ -16,6 +17,8 @@ use wirecap_sys::bpf::{
     Size, XDP_DROP, XDP_PASS, XDP_REDIRECT,
 };
 
+use super::stamp::Stamping;
+
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
 const MD_DATA: i16 = 0;
 const MD_DATA_END: i16 = 4;
@@ -26,7 +29,8 @@ const SEEN: i16 = 0;
 const FILTERED: i16 = 8;
 const PASSED: i16 = 16;
 const TOO_LONG: i16 = 24;
-const COUNTERS_BYTES: u32 = 32;
+const UNSTAMPED: i16 = 32;
+const COUNTERS_BYTES: u32 = 40;
 
 /// Counters of one queue, summed over the CPUs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +39,7 @@ pub(crate) struct ProgramCounts {
     pub(crate) filtered: u64,
     pub(crate) passed: u64,
     pub(crate) too_long: u64,
+    pub(crate) unstamped: u64,
 }
 
 /// The program of a port with its maps.
@@ -52,8 +57,13 @@ pub(crate) struct CaptureProgram {
 impl CaptureProgram {
     /// Loads the program for a port that can have `queues` receive queues, of which the first `captured` get
     /// sockets. With `longest_frame` in bytes, longer frames are counted and dropped; without, frames may come
-    /// in several buffers.
-    pub(crate) fn load(queues: u32, captured: u32, longest_frame: Option<u32>) -> Result<Self, Error> {
+    /// in several buffers. With `stamping`, packets of the captured queues are stamped.
+    pub(crate) fn load(
+        queues: u32,
+        captured: u32,
+        longest_frame: Option<u32>,
+        stamping: Option<&Stamping>,
+    ) -> Result<Self, Error> {
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -68,9 +78,10 @@ impl CaptureProgram {
             max_entries: queues,
             name: "wirecap_socks",
         })?;
-        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame })?;
+        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame }, stamping)?;
         let spec = ProgramSpec {
             frags: longest_frame.is_none(),
+            bound_to: stamping.and_then(Stamping::bound_to),
             ..ProgramSpec::new(ProgramKind::Xdp, "wirecap", &insns)
         };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
@@ -96,6 +107,7 @@ impl CaptureProgram {
             filtered: sum(FILTERED),
             passed: sum(PASSED),
             too_long: sum(TOO_LONG),
+            unstamped: sum(UNSTAMPED),
         })
     }
 }
@@ -107,7 +119,12 @@ struct Limits {
     longest_frame: Option<u32>,
 }
 
-fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, Error> {
+fn assemble(
+    counters: &Map,
+    sockets: &Map,
+    limits: Limits,
+    stamping: Option<&Stamping>,
+) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
     let (pass, known, fits) = (asm.label(), asm.label(), asm.label());
@@ -137,6 +154,9 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     }
 
     asm.bind(fits);
+    if let Some(stamping) = stamping {
+        stamp(&mut asm, limits.captured, stamping);
+    }
     asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     let done = asm.label();
@@ -149,6 +169,18 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     asm.bind(pass);
     asm.mov_imm(R0, XDP_PASS).exit();
     asm.finish()
+}
+
+/// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
+/// came.
+fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping) {
+    let (unstamped, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
+    stamping.emit(asm, unstamped);
+    asm.jump(done);
+    asm.bind(unstamped);
+    count(asm, Reg::R8, UNSTAMPED);
+    asm.bind(done);
 }
 
 /// Adds one to a counter. The value is this CPU's own, so no atomic is needed.

@@ -6,7 +6,7 @@ use std::{sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
-    cpu,
+    clock, cpu,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
     packet::Fanout,
@@ -27,6 +27,7 @@ use crate::{
     batch::Reader,
     capture::{OpenPort, Taken},
     report::QueueMode,
+    timestamp::{Timestamp, TimestampReport},
 };
 
 /// The pools of a port, one for each receive queue.
@@ -161,9 +162,10 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
+                let timestamp = passive_timestamp(&self.name, options.xdp.timestamp)?;
                 let nic_id = others.len() as u16;
                 let (port, queues) = packet::open(interface, nic_id, &self.rings, options)?;
-                let open = OpenPort::passive(interface, port, reason.as_deref());
+                let open = OpenPort::passive(interface, port, reason.as_deref(), timestamp);
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
             Kind::Xdp(interface) => {
@@ -173,6 +175,10 @@ impl Source {
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
+                if let Some(source @ (Timestamp::Hardware | Timestamp::Kernel)) = options.xdp.timestamp {
+                    let (name, source_name) = (self.name.clone(), source.as_str());
+                    return Err(Error::OnlyBatchTimestamps { name, source_name });
+                }
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
@@ -193,6 +199,21 @@ impl Source {
     }
 }
 
+/// The timestamps of a passive port, and what is to be said if others were asked for.
+fn passive_timestamp(
+    name: &str,
+    wanted: Option<Timestamp>,
+) -> Result<(TimestampReport, Option<String>), Error> {
+    if wanted == Some(Timestamp::Hardware) {
+        let reason = format!("it is captured beside the host, by AF_PACKET; say xdp:{name} to take it");
+        return Err(Error::NoHardwareTimestamps { name: name.into(), reason });
+    }
+    let fallback = (wanted == Some(Timestamp::Batch))
+        .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
+    let clock = "the system clock (UTC)".into();
+    Ok((TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback))
+}
+
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.
 fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
     let firsts = others.iter().filter_map(|queues| match queues.first() {
@@ -203,10 +224,16 @@ fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
 }
 
 impl OpenPort {
-    fn passive(interface: &Interface, port: PacketPort, reason: Option<&str>) -> Self {
+    fn passive(
+        interface: &Interface,
+        port: PacketPort,
+        reason: Option<&str>,
+        (timestamp, fallback): (TimestampReport, Option<String>),
+    ) -> Self {
         let name = &interface.name;
         let mut fallbacks =
             Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
+        fallbacks.extend(fallback);
         // Queues do not matter here, only what the NIC drops.
         let link = LinkWatch::open(interface, u32::MAX);
         let link =
@@ -220,6 +247,7 @@ impl OpenPort {
             link: link.ok(),
             mode: QueueMode::Packet,
             fallbacks,
+            timestamp: Some(timestamp),
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
@@ -247,6 +275,7 @@ impl OpenPort {
             link: link.ok(),
             mode: port.mode,
             fallbacks,
+            timestamp: port.timestamp(),
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
@@ -263,6 +292,7 @@ impl OpenPort {
             link: None,
             mode: QueueMode::Memory,
             fallbacks: Vec::new(),
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,

@@ -10,6 +10,7 @@
 //! the interface back whatever becomes of this process.
 
 use std::{
+    mem::take,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -18,16 +19,18 @@ use std::{
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, Link, XdpMode},
+    clock::StampClock,
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, Received, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
-    Intake, QueueCounts, ReceiveQueue, preflight,
+    Intake, QueueCounts, ReceiveQueue, Told, preflight,
     program::{CaptureProgram, ProgramCounts},
+    stamp::Stamping,
 };
-use crate::{Error, report::QueueMode};
+use crate::{Error, Timestamp, report::QueueMode, timestamp::TimestampReport};
 
 /// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM_BYTES: u32 = 256;
@@ -42,6 +45,7 @@ pub(crate) struct XdpOptions {
     pub(crate) ring_entries: u32,
     pub(crate) promiscuous: bool,
     pub(crate) modes: Modes,
+    pub(crate) timestamp: Option<Timestamp>,
 }
 
 /// Which ways of attaching are tried.
@@ -85,9 +89,16 @@ pub(crate) struct XdpPort {
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+    /// How packets are stamped one by one; kept as long as the port is captured.
+    pub(crate) stamping: Option<Box<Stamping>>,
 }
 
 impl XdpPort {
+    /// How packets are stamped one by one.
+    pub(crate) fn timestamp(&self) -> Option<TimestampReport> {
+        self.stamping.as_ref().map(|stamping| stamping.report())
+    }
+
     /// What happened on the receive queues that are not captured and had packets, by their numbers.
     pub(crate) fn uncaptured(&self) -> impl Iterator<Item = (u32, ProgramCounts)> {
         let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
@@ -102,6 +113,10 @@ pub(crate) struct XdpQueue {
     program: Arc<CaptureProgram>,
     queue: u32,
     multi_buffer: bool,
+    /// Reads the stamps of packets, where there are any.
+    stamps: Option<StampClock>,
+    /// The packet taken last goes on in the next cell.
+    in_packet: bool,
     /// The last counters that could be read.
     last: QueueCounts,
 }
@@ -119,6 +134,19 @@ pub(crate) fn open(
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
     preflight::check_holder(interface)?;
+    let stamping = Stamping::prepare(interface, options.timestamp)?;
+    open_stamped(interface, pools, memory, options, sharable, stamping)
+}
+
+/// Opens an interface that was found fit for XDP, its packets stamped as prepared.
+pub(super) fn open_stamped(
+    interface: &Interface,
+    pools: &mut [Pool],
+    memory: &Arc<PacketMemory>,
+    options: XdpOptions,
+    sharable: Sharable<'_>,
+    stamping: Option<Stamping>,
+) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
     let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
@@ -130,13 +158,18 @@ pub(crate) fn open(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in options.modes.attempts() {
-            let attempt = Attempt { interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+            let with = stamping.as_ref();
+            let attempt =
+                Attempt { interface, memory, options, stamping: with, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
                 Ok((link, queues)) => {
                     let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
                     let (link, program) = (Some(link), Arc::clone(&queues[0].program));
+                    let mut stamping = stamping.map(Box::new);
+                    failures.extend(stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks)));
+                    let fallbacks = failures;
                     let port =
-                        XdpPort { link, program, mode, fallbacks: failures, multi_buffer, promiscuous };
+                        XdpPort { link, program, mode, fallbacks, multi_buffer, promiscuous, stamping };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -182,6 +215,7 @@ struct Attempt<'a> {
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
     options: XdpOptions,
+    stamping: Option<&'a Stamping>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
@@ -192,7 +226,7 @@ impl Attempt<'_> {
         let geometry = pools[0].geometry();
         let queues = self.interface.queues.max.max(self.interface.queues.current);
         let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
-        let program = CaptureProgram::load(queues, pools.len() as u32, longest);
+        let program = CaptureProgram::load(queues, pools.len() as u32, longest, self.stamping);
         let program = program.map_err(|source| self.program_error(source))?;
         let program = Arc::new(program);
 
@@ -210,7 +244,8 @@ impl Attempt<'_> {
             program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { socket, program, queue, multi_buffer, last });
+            let stamps = self.stamping.map(Stamping::clock);
+            opened.push(XdpQueue { socket, program, queue, multi_buffer, stamps, in_packet: false, last });
         }
         let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
             .map_err(|source| self.program_error(source))?;
@@ -296,9 +331,22 @@ impl XdpQueue {
 
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
-        if let Some(received) = self.socket.receive(max) {
-            intake.take(received.map(Received::into_descriptor));
-        }
+        let Some(received) = self.socket.receive(max) else { return };
+        let Some(stamps) = &mut self.stamps else {
+            return intake.take(received.map(Received::into_descriptor));
+        };
+        let (contents, now_ns, in_packet) = (received.contents(), intake.now_ns(), &mut self.in_packet);
+        stamps.look(now_ns);
+        intake.take_stamped(received.map(|cell| {
+            let told = if *in_packet {
+                Told::Continued
+            } else {
+                let stamp = contents.metadata(&cell).unwrap_or(0);
+                stamps.utc_ns(stamp, now_ns).map_or(Told::Unknown, Told::At)
+            };
+            *in_packet = cell.more();
+            (cell.into_descriptor(), told)
+        }));
     }
 
     fn attach(&mut self, pool: &mut Pool) {
@@ -330,6 +378,7 @@ impl ReceiveQueue for XdpQueue {
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
+                unstamped: program.unstamped,
             };
         }
         self.last

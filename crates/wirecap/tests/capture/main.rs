@@ -13,6 +13,7 @@
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
+//! | times of packets | `timestamps` |
 //! | traces, sent and captured again | `traces` |
 
 #[path = "../support/mod.rs"]
@@ -32,6 +33,7 @@ mod passive;
 mod refusals;
 mod several_ports;
 mod stop;
+mod timestamps;
 mod traces;
 mod unprivileged;
 mod worker_end;
