@@ -133,6 +133,7 @@ fn port_report(
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
         timestamp,
+        filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
         link_type: port.link_type,
         numa_node: port.numa_node,

@@ -22,6 +22,7 @@ use crate::{
     engine::wait::Wait,
     port::{
         PortSpec,
+        filter::Unmatched,
         source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
     },
@@ -70,6 +71,8 @@ pub struct Builder {
     promiscuous: bool,
     modes: Modes,
     fanout: Fanout,
+    filter: Option<String>,
+    unmatched: Unmatched,
     timestamp: Option<Timestamp>,
 }
 
@@ -92,6 +95,8 @@ impl Default for Builder {
             promiscuous: true,
             modes: Modes::Best,
             fanout: Fanout::Hash,
+            filter: None,
+            unmatched: Unmatched::Pass,
             timestamp: None,
         }
     }
@@ -184,6 +189,28 @@ impl Builder {
         self
     }
 
+    /// Captures only what an expression of pcap-filter(7) matches, on all ports. Default: everything.
+    ///
+    /// It is compiled by libpcap and runs in the kernel where that can be had, else in user space; which it is, and why,
+    /// is in the report. An empty expression is none.
+    ///
+    /// ```no_run
+    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
+    /// assert!(capture.report().ports[0].filter.is_some());
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = Some(expression.into()).filter(|expression| !expression.trim().is_empty());
+        self
+    }
+
+    /// What becomes of packets that the filter does not want, on ports that take packets from the host. Default: the
+    /// host gets them.
+    pub fn unmatched(mut self, unmatched: Unmatched) -> Self {
+        self.unmatched = unmatched;
+        self
+    }
+
     /// Whether the NIC shall accept packets for other stations. Default: yes.
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
@@ -269,7 +296,10 @@ impl Builder {
         let mut names = HashSet::new();
         let mut sources = Vec::new();
         for spec in &self.ports {
-            let source = Source::resolve(spec, self.workers)?;
+            let mut source = Source::resolve(spec, self.workers)?;
+            if let Some(expression) = &self.filter {
+                source.set_filter(expression, self.unmatched)?;
+            }
             if source.is_passive() && self.modes != Modes::Best {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });

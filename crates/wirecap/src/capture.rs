@@ -28,7 +28,7 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::{link::LinkWatch, packet::PacketPort, source::OpenQueue, xdp::XdpPort},
+    port::{filter::FilterReport, link::LinkWatch, packet::PacketPort, source::OpenQueue, xdp::XdpPort},
     report::{QueueMode, Report},
     timestamp::TimestampReport,
 };
@@ -47,6 +47,7 @@ pub(crate) struct OpenPort {
     /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
     pub(crate) link: Option<LinkWatch>,
     pub(crate) mode: QueueMode,
+    pub(crate) filter: Option<FilterReport>,
     pub(crate) fallbacks: Vec<String>,
     /// How its packets are stamped one by one; `None` when they have the times of their batches.
     pub(crate) timestamp: Option<TimestampReport>,

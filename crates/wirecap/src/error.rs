@@ -93,6 +93,15 @@ pub enum Error {
         /// Its type.
         kind: String,
     },
+    /// The filter cannot be used.
+    #[error(transparent)]
+    Filter(#[from] wirecap_filter::Error),
+    /// There is nothing to filter.
+    #[error("{name} makes packets without contents, so there is nothing to filter; leave the filter out")]
+    NoFilter {
+        /// The port.
+        name: String,
+    },
     /// It cannot be captured beside the host.
     #[error("{name}: {source}")]
     Passive {
@@ -127,8 +136,9 @@ pub enum Error {
     },
     /// The process lacks a privilege.
     #[error(
-        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK ({reason}); run as root, or \
-         once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep {program}"
+        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
+         filters in the kernel ({reason}); run as root, or once: \
+         sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {
         /// Which step was refused.

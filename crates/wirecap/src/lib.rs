@@ -77,7 +77,7 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use port::{Access, PortSpec, xdp::Modes};
+pub use port::{Access, PortSpec, filter::Unmatched, xdp::Modes};
 pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};

@@ -4,7 +4,8 @@ use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
-use crate::TimestampReport;
+pub use crate::port::filter::{FilterPlace, FilterReport};
+use crate::timestamp::TimestampReport;
 
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -102,6 +103,8 @@ pub struct PortReport {
     pub fallbacks: Vec<String>,
     /// Where the times of its packets come from.
     pub timestamp: TimestampReport,
+    /// What is wanted of its packets, if not all are.
+    pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.

@@ -18,12 +18,15 @@
 //! Rule: the packet path is generic over the trait; which port it is, is decided once per batch.
 
 pub mod fault;
+pub(crate) mod filter;
 mod intake;
 pub(crate) mod link;
 pub mod null;
 pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
+mod sieve;
+mod socket_filter;
 pub(crate) mod source;
 pub(crate) mod stamp;
 pub(crate) mod xdp;

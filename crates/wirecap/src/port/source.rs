@@ -16,6 +16,7 @@ use wirecap_sys::{
 use super::{
     Access, AnyQueue, PortSpec,
     fault::{FaultQueue, Faults},
+    filter::{PortFilter, Unmatched},
     link::LinkWatch,
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
@@ -46,6 +47,7 @@ pub(crate) struct Source {
     pub(crate) rings: Vec<u16>,
     /// Trouble to inject, innermost first.
     faults: Vec<Faults>,
+    filter: Option<PortFilter>,
 }
 
 enum Kind {
@@ -73,7 +75,13 @@ impl Source {
             PortSpec::Interface { name, access } => Self::interface(name, *access, workers),
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
-                Ok(Self { name: spec.name(), kind: Kind::Null(port.clone()), rings, faults: Vec::new() })
+                Ok(Self {
+                    name: spec.name(),
+                    kind: Kind::Null(port.clone()),
+                    rings,
+                    faults: Vec::new(),
+                    filter: None,
+                })
             }
             PortSpec::Fault { inner, faults } => {
                 let mut source = Self::resolve(inner, workers)?;
@@ -98,7 +106,20 @@ impl Source {
         } else {
             (Kind::Xdp(interface), queues)
         };
-        Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new() })
+        Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new(), filter: None })
+    }
+
+    /// From now on only packets that the filter wants are captured.
+    pub(crate) fn set_filter(&mut self, expression: &str, unmatched: Unmatched) -> Result<(), Error> {
+        let link_type = match &self.kind {
+            Kind::Xdp(_) => Some(packet::LINK_TYPE_ETHERNET),
+            // One that has none is refused when it is opened.
+            Kind::Passive(interface, _) => interface.hardware_type.link_type(),
+            Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
+        };
+        self.filter =
+            link_type.map(|link_type| PortFilter::compile(expression, link_type, unmatched)).transpose()?;
+        Ok(())
     }
 
     pub(crate) fn is_interface(&self) -> bool {
@@ -162,16 +183,22 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
-                let timestamp = passive_timestamp(&self.name, options.xdp.timestamp)?;
+                let (timestamp, fallback) = passive_timestamp(&self.name, options.xdp.timestamp)?;
                 let nic_id = others.len() as u16;
-                let (port, queues) = packet::open(interface, nic_id, &self.rings, options)?;
-                let open = OpenPort::passive(interface, port, reason.as_deref(), timestamp);
+                let (port, queues) =
+                    packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
+                let mut open = OpenPort::passive(interface, port, reason.as_deref(), self.filter.as_ref());
+                open.timestamp = Some(timestamp);
+                open.fallbacks.extend(fallback);
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
             Kind::Xdp(interface) => {
                 let sharable = sharable(others);
-                let (port, queues) = xdp::open(interface, &mut pools, memory, options.xdp, &sharable)?;
-                let open = OpenPort::active(interface, port, self.rings.len());
+                let (port, queues) = {
+                    let options = (options.xdp, self.filter.as_ref());
+                    xdp::open(interface, &mut pools, memory, options, &sharable)?
+                };
+                let open = OpenPort::active(interface, port, self.rings.len(), self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
@@ -228,12 +255,12 @@ impl OpenPort {
         interface: &Interface,
         port: PacketPort,
         reason: Option<&str>,
-        (timestamp, fallback): (TimestampReport, Option<String>),
+        filter: Option<&PortFilter>,
     ) -> Self {
         let name = &interface.name;
         let mut fallbacks =
             Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
-        fallbacks.extend(fallback);
+        fallbacks.extend(port.not_in_kernel.clone());
         // Queues do not matter here, only what the NIC drops.
         let link = LinkWatch::open(interface, u32::MAX);
         let link =
@@ -246,15 +273,21 @@ impl OpenPort {
             link_type: port.link_type,
             link: link.ok(),
             mode: QueueMode::Packet,
+            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
-            timestamp: Some(timestamp),
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
         }
     }
 
-    fn active(interface: &Interface, port: xdp::XdpPort, captured: usize) -> Self {
+    fn active(
+        interface: &Interface,
+        port: xdp::XdpPort,
+        captured: usize,
+        filter: Option<&PortFilter>,
+    ) -> Self {
         let mut fallbacks = port.fallbacks.clone();
         if !cpu::can_wait_for_kernel() {
             fallbacks.push(
@@ -274,6 +307,7 @@ impl OpenPort {
             link_type: packet::LINK_TYPE_ETHERNET,
             link: link.ok(),
             mode: port.mode,
+            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
             timestamp: port.timestamp(),
             multi_buffer: port.multi_buffer,
@@ -291,6 +325,7 @@ impl OpenPort {
             link_type: packet::LINK_TYPE_ETHERNET,
             link: None,
             mode: QueueMode::Memory,
+            filter: None,
             fallbacks: Vec::new(),
             timestamp: None,
             multi_buffer: false,

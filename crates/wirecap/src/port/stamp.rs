@@ -16,8 +16,10 @@ use wirecap_sys::{
     },
     clock::{ClockSource, LeapSeconds, PtpClock, StampClock},
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
+    xsk::{Contents, Received},
 };
 
+use super::{Intake, Told};
 use crate::{Error, Timestamp, timestamp::TimestampReport};
 
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
@@ -118,11 +120,6 @@ impl Stamping {
         }
     }
 
-    /// A clock for a queue.
-    pub(crate) fn clock(&self) -> StampClock {
-        self.clock.clone()
-    }
-
     pub(crate) fn report(&self) -> TimestampReport {
         let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
         TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns)
@@ -153,6 +150,46 @@ impl Stamping {
             // The stamp of 0 is written all the same: the cell holds one of another packet.
             asm.jump_if(Cond::Eq, R9, 0, unstamped);
         }
+    }
+}
+
+/// Reads the stamps of a queue's packets.
+#[derive(Debug)]
+pub(crate) struct StampReader {
+    /// `None` where packets have the time of their batch.
+    clock: Option<StampClock>,
+    /// The packet taken last goes on in the next cell.
+    in_packet: bool,
+}
+
+impl StampReader {
+    pub(crate) fn new(stamping: Option<&Stamping>) -> Self {
+        Self { clock: stamping.map(|stamping| stamping.clock.clone()), in_packet: false }
+    }
+
+    /// Puts cells into `intake`, with the times of their packets.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        cells: impl Iterator<Item = Received>,
+        contents: Contents<'_>,
+        intake: &mut Intake<'_>,
+    ) {
+        let Some(clock) = &mut self.clock else {
+            return intake.take(cells.map(Received::into_descriptor));
+        };
+        let (now_ns, in_packet) = (intake.now_ns(), &mut self.in_packet);
+        clock.look(now_ns);
+        intake.take_stamped(cells.map(|cell| {
+            let told = if *in_packet {
+                Told::Continued
+            } else {
+                let stamp = contents.metadata(&cell).unwrap_or(0);
+                clock.utc_ns(stamp, now_ns).map_or(Told::Unknown, Told::At)
+            };
+            *in_packet = cell.more();
+            (cell.into_descriptor(), told)
+        }));
     }
 }
 

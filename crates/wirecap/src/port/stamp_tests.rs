@@ -44,7 +44,7 @@ impl Lab {
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let stamping = Stamping::by_driver(&interface, Ok(ClockSource::Tai))?;
-            xdp::open_stamped(&interface, &mut pools, &memory, options, &[], Some(stamping))
+            xdp::open_stamped(&interface, &mut pools, &memory, (options, None, Some(stamping)), &[])
         })?;
         let [pool] = pools;
         Ok((port, queues.remove(0), pool, reader))

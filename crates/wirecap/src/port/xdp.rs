@@ -19,16 +19,18 @@ use std::{
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, Link, XdpMode},
-    clock::StampClock,
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
-    xsk::{BindMode, Received, RingSizes, Socket, SocketConfig, Umem, XskError},
+    xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
-    Intake, QueueCounts, ReceiveQueue, Told, preflight,
-    program::{CaptureProgram, ProgramCounts},
-    stamp::Stamping,
+    Intake, QueueCounts, ReceiveQueue,
+    filter::{FilterPlace, PortFilter, Unmatched, UserFilter},
+    preflight,
+    program::{CaptureProgram, ProgramCounts, ProgramPlan},
+    sieve::Sieve,
+    stamp::{StampReader, Stamping},
 };
 use crate::{Error, Timestamp, report::QueueMode, timestamp::TimestampReport};
 
@@ -89,6 +91,8 @@ pub(crate) struct XdpPort {
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+    /// Where the filter runs, if there is one.
+    pub(crate) filter: Option<FilterPlace>,
     /// How packets are stamped one by one; kept as long as the port is captured.
     pub(crate) stamping: Option<Box<Stamping>>,
 }
@@ -113,10 +117,9 @@ pub(crate) struct XdpQueue {
     program: Arc<CaptureProgram>,
     queue: u32,
     multi_buffer: bool,
-    /// Reads the stamps of packets, where there are any.
-    stamps: Option<StampClock>,
-    /// The packet taken last goes on in the next cell.
-    in_packet: bool,
+    /// Decides what the kernel has not.
+    sieve: Option<Sieve>,
+    stamps: StampReader,
     /// The last counters that could be read.
     last: QueueCounts,
 }
@@ -129,13 +132,13 @@ pub(crate) fn open(
     interface: &Interface,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    options: XdpOptions,
+    (options, filter): (XdpOptions, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
     preflight::check_holder(interface)?;
     let stamping = Stamping::prepare(interface, options.timestamp)?;
-    open_stamped(interface, pools, memory, options, sharable, stamping)
+    open_stamped(interface, pools, memory, (options, filter, stamping), sharable)
 }
 
 /// Opens an interface that was found fit for XDP, its packets stamped as prepared.
@@ -143,9 +146,8 @@ pub(super) fn open_stamped(
     interface: &Interface,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    options: XdpOptions,
+    (options, filter, stamping): (XdpOptions, Option<&PortFilter>, Option<Stamping>),
     sharable: Sharable<'_>,
-    stamping: Option<Stamping>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
@@ -158,18 +160,31 @@ pub(super) fn open_stamped(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in options.modes.attempts() {
-            let with = stamping.as_ref();
-            let attempt =
-                Attempt { interface, memory, options, stamping: with, xdp_mode, bind_mode, multi_buffer };
+            let attempt = Attempt {
+                interface,
+                memory,
+                options,
+                filter,
+                stamping: stamping.as_ref(),
+                xdp_mode,
+                bind_mode,
+                multi_buffer,
+            };
             match attempt.run(pools, sharable) {
-                Ok((link, queues)) => {
-                    let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
-                    let (link, program) = (Some(link), Arc::clone(&queues[0].program));
+                Ok(Opened { link, queues, filter, not_in_kernel }) => {
+                    failures.extend(not_in_kernel);
                     let mut stamping = stamping.map(Box::new);
                     failures.extend(stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks)));
-                    let fallbacks = failures;
-                    let port =
-                        XdpPort { link, program, mode, fallbacks, multi_buffer, promiscuous, stamping };
+                    let port = XdpPort {
+                        link: Some(link),
+                        program: Arc::clone(&queues[0].program),
+                        mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
+                        fallbacks: failures,
+                        multi_buffer,
+                        promiscuous,
+                        filter,
+                        stamping,
+                    };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -215,20 +230,35 @@ struct Attempt<'a> {
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
     options: XdpOptions,
+    filter: Option<&'a PortFilter>,
     stamping: Option<&'a Stamping>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
 }
 
+/// What came of an attempt.
+struct Opened {
+    link: Link,
+    queues: Vec<XdpQueue>,
+    /// Where the filter runs, and why it does not in the kernel, in words.
+    filter: Option<FilterPlace>,
+    not_in_kernel: Option<String>,
+}
+
 impl Attempt<'_> {
-    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Link, Vec<XdpQueue>), Error> {
+    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<Opened, Error> {
         let geometry = pools[0].geometry();
-        let queues = self.interface.queues.max.max(self.interface.queues.current);
-        let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
-        let program = CaptureProgram::load(queues, pools.len() as u32, longest, self.stamping);
-        let program = program.map_err(|source| self.program_error(source))?;
+        let plan = ProgramPlan {
+            queues: self.interface.queues.max.max(self.interface.queues.current),
+            captured: pools.len() as u32,
+            longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
+            stamping: self.stamping,
+        };
+        let (program, not_in_kernel) = self.load(plan)?;
         let program = Arc::new(program);
+        let (user_filter, filter, not_in_kernel) = self.user_filter(not_in_kernel);
+        let sieve = || Some(Sieve::new(Arc::clone(user_filter.as_ref()?)));
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
         // impose its mode otherwise. Multi-buffer is part of the registration, too.
@@ -244,12 +274,48 @@ impl Attempt<'_> {
             program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let multi_buffer = self.multi_buffer;
-            let stamps = self.stamping.map(Stamping::clock);
-            opened.push(XdpQueue { socket, program, queue, multi_buffer, stamps, in_packet: false, last });
+            let (sieve, stamps) = (sieve(), StampReader::new(self.stamping));
+            opened.push(XdpQueue { socket, program, queue, multi_buffer, sieve, stamps, last });
         }
         let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
             .map_err(|source| self.program_error(source))?;
-        Ok((link, opened))
+        Ok(Opened { link, queues: opened, filter, not_in_kernel })
+    }
+
+    /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
+    fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<String>), Error> {
+        let with_filter = self.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let not_in_kernel = match with_filter {
+            Some(Ok(program)) => return Ok((program, None)),
+            Some(Err(error)) => Some(error.to_string()),
+            None => None,
+        };
+        // If it was not for the filter, it fails again.
+        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
+        Ok((program, not_in_kernel))
+    }
+
+    /// The filter in user space as far as it is needed, where the filter runs, and what to tell of it.
+    fn user_filter(
+        &self,
+        not_in_kernel: Option<String>,
+    ) -> (Option<Arc<UserFilter>>, Option<FilterPlace>, Option<String>) {
+        let Some(filter) = self.filter else { return (None, None, None) };
+        // Where packets may be split, the kernel lets through what it cannot decide from the first buffer.
+        if not_in_kernel.is_none() && !self.multi_buffer {
+            return (None, Some(FilterPlace::Kernel), None);
+        }
+        let (user, no_native) = UserFilter::new(&filter.filter);
+        let place = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let told = not_in_kernel.map(|reason| {
+            let dropped = match filter.unmatched {
+                Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
+                Unmatched::Drop => "",
+            };
+            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
+            format!("the filter runs {}: {reason}{interpreted}{dropped}", place.in_words())
+        });
+        (Some(Arc::new(user)), Some(place), told)
     }
 
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
@@ -331,22 +397,12 @@ impl XdpQueue {
 
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
-        let Some(received) = self.socket.receive(max) else { return };
-        let Some(stamps) = &mut self.stamps else {
-            return intake.take(received.map(Received::into_descriptor));
-        };
-        let (contents, now_ns, in_packet) = (received.contents(), intake.now_ns(), &mut self.in_packet);
-        stamps.look(now_ns);
-        intake.take_stamped(received.map(|cell| {
-            let told = if *in_packet {
-                Told::Continued
-            } else {
-                let stamp = contents.metadata(&cell).unwrap_or(0);
-                stamps.utc_ns(stamp, now_ns).map_or(Told::Unknown, Told::At)
-            };
-            *in_packet = cell.more();
-            (cell.into_descriptor(), told)
-        }));
+        if let Some(sieve) = &mut self.sieve {
+            sieve.receive(&mut self.socket, &mut self.stamps, intake);
+        } else if let Some(received) = self.socket.receive(max) {
+            let contents = received.contents();
+            self.stamps.take(received, contents, intake);
+        }
     }
 
     fn attach(&mut self, pool: &mut Pool) {
@@ -362,7 +418,7 @@ impl ReceiveQueue for XdpQueue {
             // empty just before we filled it. Without this it would sleep for ever.
             self.socket.wake_receiver();
         }
-        filled
+        filled + self.sieve.as_ref().map_or(0, Sieve::waiting)
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -370,7 +426,7 @@ impl ReceiveQueue for XdpQueue {
         if let (Ok(program), Ok(socket)) = read {
             self.last = QueueCounts {
                 seen: program.seen,
-                filtered: program.filtered,
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
                 passed: program.passed,
                 too_long: program.too_long,
                 // In copy mode each packet without a cell counts here once; frames that are too long,

@@ -21,6 +21,7 @@ mod support;
 
 mod account;
 mod fault_port;
+mod filters;
 mod hold;
 mod host;
 mod killed;

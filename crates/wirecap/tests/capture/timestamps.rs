@@ -137,9 +137,16 @@ fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
 #[test]
 fn packets_of_several_cells_have_the_time_of_their_first() {
     need_root!("timestamps::packets_of_several_cells_have_the_time_of_their_first");
+    // A filter has such packets looked at in user space: their cells are then taken in another way.
+    for filter in ["", "greater 1"] {
+        packets_of_several_cells(filter);
+    }
+}
+
+fn packets_of_several_cells(filter: &str) {
     let wire = Wire::new("stampbig", VethOptions { mtu: 9_000, ..VethOptions::default() });
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).timestamp(Timestamp::Kernel);
-    let mut capture = wire.capture(builder);
+    let mut capture = wire.capture(builder.filter(filter));
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
     // Bytes that are no time of these years, if they were taken for one.

@@ -1,0 +1,139 @@
+//! The filter of a port: in the kernel where that can be had, else in user space.
+//!
+//! ```text
+//!   expression ──libpcap──► Filter ──┬── xdp: a piece of the program, before a packet costs anything   program.rs
+//!                                    ├── packet: a socket filter                                      socket_filter.rs
+//!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
+//! ```
+
+use serde::Serialize;
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter};
+
+/// What becomes of packets that the filter does not want, on a port that takes packets from the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unmatched {
+    /// The host gets them. What a filter in user space does not want has been taken from the host already and is
+    /// dropped.
+    #[default]
+    Pass,
+    /// Nobody gets them.
+    Drop,
+}
+
+/// Where the filter of a port runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilterPlace {
+    /// In the kernel: a packet that is not wanted costs no cell and no copy.
+    Kernel,
+    /// In user space, as machine code.
+    NativeCode,
+    /// In user space, instruction by instruction.
+    Interpreter,
+}
+
+impl FilterPlace {
+    /// In words, for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            FilterPlace::Kernel => "in the kernel",
+            FilterPlace::NativeCode => "in user space, as native code",
+            FilterPlace::Interpreter => "in user space, interpreted",
+        }
+    }
+}
+
+/// The filter of a port, as it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilterReport {
+    /// The expression.
+    pub expression: String,
+    /// Where it runs.
+    pub runs: FilterPlace,
+}
+
+/// What is wanted of the packets of a port.
+#[derive(Debug, Clone)]
+pub(crate) struct PortFilter {
+    pub(crate) filter: Filter,
+    pub(crate) unmatched: Unmatched,
+}
+
+impl PortFilter {
+    /// Compiles an expression for packets of a link type of the registry of pcap.
+    pub(crate) fn compile(
+        expression: &str,
+        link_type: u16,
+        unmatched: Unmatched,
+    ) -> Result<Self, wirecap_filter::Error> {
+        let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
+        Ok(Self { filter, unmatched })
+    }
+
+    /// How it is reported.
+    pub(crate) fn report(&self, runs: FilterPlace) -> FilterReport {
+        FilterReport { expression: self.filter.expression().into(), runs }
+    }
+}
+
+/// What libpcap's compiler calls a link type of the registry: not the same for raw IP.
+fn data_link_type(link_type: u16) -> u16 {
+    const LINKTYPE_RAW: u16 = 101;
+    const DLT_RAW: u16 = 12;
+    if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
+}
+
+/// A filter in user space.
+#[derive(Debug)]
+pub(crate) struct UserFilter {
+    filter: Filter,
+    native: Option<NativeFilter>,
+}
+
+impl UserFilter {
+    /// As native code, else interpreted, with the reason.
+    pub(crate) fn new(filter: &Filter) -> (Self, Option<String>) {
+        let (native, reason) = match NativeFilter::new(filter.program()) {
+            Ok(native) => (Some(native), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        (Self { filter: filter.clone(), native }, reason)
+    }
+
+    pub(crate) fn place(&self) -> FilterPlace {
+        if self.native.is_some() { FilterPlace::NativeCode } else { FilterPlace::Interpreter }
+    }
+
+    /// Whether a packet of `wire_len` bytes, of which these were captured, is wanted.
+    #[inline]
+    pub(crate) fn wants(&self, packet: &[u8], wire_len: u32) -> bool {
+        match &self.native {
+            Some(native) => native.matches(packet, wire_len) != 0,
+            None => self.filter.matches(packet, wire_len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_raw_ip_are_filtered_as_such() {
+        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass).unwrap();
+        let (user, reason) = UserFilter::new(&filter.filter);
+        assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
+        assert!(user.wants(&[0x60; 40], 40));
+        assert!(!user.wants(&[0x45; 40], 40));
+    }
+
+    #[test]
+    fn the_interpreter_serves_where_there_is_no_native_code() {
+        let filter = PortFilter::compile("arp", 1, Unmatched::Pass).unwrap().filter;
+        let user = UserFilter { filter, native: None };
+        let mut frame = [0; 60];
+        assert_eq!((user.place(), user.wants(&frame, 60)), (FilterPlace::Interpreter, false));
+        frame[12..14].copy_from_slice(&[8, 6]);
+        assert!(user.wants(&frame, 60));
+    }
+}
