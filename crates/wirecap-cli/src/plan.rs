@@ -10,13 +10,13 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Wait};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Timestamp, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
-    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, WaitFlag, XdpModeFlag},
+    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, TimestampFlag, WaitFlag, XdpModeFlag},
 };
 
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
@@ -203,6 +203,9 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         .wait(wait(flags.wait))
         .modes(modes(flags.xdp_mode))
         .fanout(fanout(flags.fanout));
+    if let Some(source) = flags.timestamp {
+        builder = builder.timestamp(timestamp(source));
+    }
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
@@ -223,6 +226,14 @@ fn wait(flag: WaitFlag) -> Wait {
         WaitFlag::Busy => Wait::Busy,
         WaitFlag::Sleep => Wait::Sleep,
         WaitFlag::Block => Wait::Block,
+    }
+}
+
+fn timestamp(flag: TimestampFlag) -> Timestamp {
+    match flag {
+        TimestampFlag::Hardware => Timestamp::Hardware,
+        TimestampFlag::Kernel => Timestamp::Kernel,
+        TimestampFlag::Batch => Timestamp::Batch,
     }
 }
 

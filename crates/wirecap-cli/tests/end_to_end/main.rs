@@ -13,4 +13,5 @@ mod manual;
 mod outputs;
 mod passive;
 mod terminal;
+mod timestamps;
 mod tools;

@@ -17,6 +17,7 @@ use super::NS_PER_S;
 const LIST: &str = "/usr/share/zoneinfo/leap-seconds.list";
 /// From the epoch of the list, 1900, to 1970, in seconds.
 const NTP_TO_UNIX_S: u64 = 2_208_988_800;
+const S_PER_DAY: u64 = 86_400;
 /// When the built-in table ends to be known good: 2026-06-28.
 const BUILT_IN_EXPIRES: u64 = 3_991_593_600 - NTP_TO_UNIX_S;
 /// From this second since 1900 on, UTC is so many seconds behind TAI.
@@ -179,6 +180,27 @@ impl LeapSeconds {
     pub fn expires_s(&self) -> u64 {
         self.expires_s
     }
+
+    /// The same as a date, like 2026-06-28.
+    pub fn expires_on(&self) -> String {
+        date(self.expires_s / S_PER_DAY)
+    }
+}
+
+/// The date so many days after 1970-01-01: years begin in March, so that a leap day is the last of its year, and every 400
+/// of them have as many days.
+fn date(days: u64) -> String {
+    const DAYS_TO_1970: u64 = 719_468;
+    const DAYS_PER_400_YEARS: u64 = 146_097;
+    let days = days + DAYS_TO_1970;
+    let (era, day) = (days / DAYS_PER_400_YEARS, days % DAYS_PER_400_YEARS);
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = 400 * era + year_of_era + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day_of_month:02}")
 }
 
 #[cfg(test)]
@@ -233,6 +255,19 @@ mod tests {
         let lines = BUILT_IN.map(|(from, behind)| format!("{from}\t{behind}\t# a date\n")).concat();
         let list = format!("# ATOMIC TIME\n#$ 3960835200\n#@\t3991593600\n{lines}#h 49db2447\n");
         assert_eq!(LeapSeconds::parse(&list), Some(LeapSeconds::built_in()));
+    }
+
+    #[test]
+    fn dates() {
+        assert_eq!(LeapSeconds::built_in().expires_on(), "2026-06-28");
+        for (utc_s, expected) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (1_483_228_799, "2016-12-31"),
+            (NEW_YEAR_S, "2017-01-01"),
+        ] {
+            assert_eq!(date(utc_s / S_PER_DAY), expected);
+        }
     }
 
     #[test]

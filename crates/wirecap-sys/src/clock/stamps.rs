@@ -199,9 +199,10 @@ impl StampClock {
         format!("{} ns from the system clock at the start", self.first.ahead_ns.abs_diff(right_ns))
     }
 
-    /// When the table of leap seconds it uses expired, in seconds since 1970, if it has.
-    pub fn expired_s(&self) -> Option<u64> {
-        Some(self.leaps.expires_s()).filter(|&expires_s| expires_s < self.first.at_ns / NS_PER_S)
+    /// When the table of leap seconds it uses expired, as a date, if it has.
+    pub fn expired_on(&self) -> Option<String> {
+        let expired = self.leaps.expires_s() < self.first.at_ns / NS_PER_S;
+        expired.then(|| self.leaps.expires_on())
     }
 
     /// The resolution of the clock in nanoseconds.

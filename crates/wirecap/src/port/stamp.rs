@@ -63,12 +63,10 @@ impl Stamping {
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
-        if let Some(expired_s) = stamping.clock.expired_s() {
-            stamping.fallbacks.push(format!(
-                "the table of leap seconds has expired ({} days ago): should there have been one since, packets around it are \
-                 a second off; update the package tzdata",
-                wirecap_sys::clock::system_ns() / 1_000_000_000 / 86_400 - expired_s / 86_400
-            ));
+        if let Some(date) = stamping.clock.expired_on() {
+            stamping
+                .fallbacks
+                .push(format!("leap seconds are known until {date} only: update the package tzdata"));
         }
         Ok(Some(stamping))
     }
