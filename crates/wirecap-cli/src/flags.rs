@@ -10,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   wirecap capture eth1 -w trace.pcapng             until Ctrl-C
   wirecap capture eth1 -c 1000 -w - | tshark -r -  a thousand packets into another program
+  wirecap capture eth1 'tcp port 443' -w x.pcapng  only what a filter of tcpdump's language wants
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap interfaces                               what there is, and what XDP can do on it
@@ -23,7 +24,7 @@ Exit codes:
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
   seen           packets that reached the XDP program
-  filtered       packets a filter did not want (0: this version has no filters)
+  filtered       packets that the filter did not want
   passed         packets left to the host
   delivered      packets given to workers
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
@@ -55,7 +56,15 @@ pub(crate) enum Command {
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
     /// packet:NAME leaves it to the host in any case.
-    #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"), allow_negative_numbers = true)]
+    ///
+    /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
+    /// kernel where that can be had. Quote it, so that the shell leaves it alone.
+    #[command(
+        after_help = EXAMPLES,
+        after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),
+        allow_negative_numbers = true,
+        override_usage = "wirecap capture [OPTIONS] <IFACE>... [FILTER]"
+    )]
     Capture(Box<CaptureFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
@@ -64,9 +73,16 @@ pub(crate) enum Command {
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it. Then,
+    /// if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required = true)]
-    pub(crate) interfaces: Vec<String>,
+    pub(crate) words: Vec<String>,
+    /// The filter, for one that could be taken for an interface.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+    /// What becomes of packets that the filter does not want, on interfaces taken from the host.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) unmatched: UnmatchedFlag,
 
     /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it
     /// they are only counted.
@@ -176,6 +192,15 @@ pub(crate) enum WaitFlag {
     Sleep,
     /// Sleep in the kernel until a packet comes.
     Block,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnmatchedFlag {
+    /// The host gets them.
+    #[default]
+    Pass,
+    /// Nobody gets them.
+    Drop,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -29,6 +29,9 @@ fn port_line(port: &PortReport) -> String {
         })
         .collect();
     let mut line = format!("wirecap: {} ({}), {}", port.name, port.driver, modes.join(", "));
+    if let Some(filter) = &port.filter {
+        line.push_str(&format!("; the filter runs {}", filter.runs.in_words()));
+    }
     if port.multi_buffer {
         line.push_str("; packets larger than a cell come in several");
     }

@@ -26,7 +26,7 @@ pub(crate) fn header(plan: &Plan, interfaces: &[Interface], ports: &[PortReport]
                 SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
             pcapng::section_header(&mut out, &info);
             for (interface, port) in interfaces.iter().zip(ports) {
-                describe(&mut out, interface, port, plan.snaplen, os.as_deref());
+                describe(&mut out, interface, port, plan, os.as_deref());
             }
         }
         None => {}
@@ -34,7 +34,7 @@ pub(crate) fn header(plan: &Plan, interfaces: &[Interface], ports: &[PortReport]
     out
 }
 
-fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, snaplen: u32, os: Option<&str>) {
+fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &Plan, os: Option<&str>) {
     let timestamps = format!("timestamps: {}", port.timestamp.in_words());
     let hardware = interface.driver.as_ref().map(|driver| match &driver.bus {
         Some(bus) => format!("{} at {bus}", driver.name),
@@ -44,7 +44,8 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, snaplen
         name: Some(&interface.name),
         link_type: link_type(interface),
         // What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
-        snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
+        snaplen: if plan.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.snaplen },
+        filter: plan.filter.as_deref(),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),

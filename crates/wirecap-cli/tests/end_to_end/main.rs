@@ -6,6 +6,7 @@
 mod captures;
 mod errors;
 mod faults;
+mod filters;
 mod interfaces;
 mod lab;
 mod limits;

@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter};
+use wirecap_sys::bpf;
 
 /// What becomes of packets that the filter does not want, on a port that takes packets from the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,6 +77,21 @@ impl PortFilter {
     }
 }
 
+/// Why a filter is not in the kernel, in words.
+pub(crate) fn not_in_kernel(error: &wirecap_filter::Error) -> String {
+    use wirecap_filter::Error::{Kernel, KernelPrivilege, OffsetTooFar};
+    let reason = match error {
+        OffsetTooFar { end, limit, .. } => {
+            format!("it looks at byte {end} of a packet, and the kernel's instructions reach {limit}")
+        }
+        KernelPrivilege { .. } => "that takes CAP_PERFMON, which this process lacks".into(),
+        Kernel { cause: bpf::Error::Rejected { cause, .. } } => format!("the verifier refuses it ({cause})"),
+        Kernel { cause } => cause.to_string(),
+        error => error.to_string(),
+    };
+    format!("the filter is not in the kernel: {reason}")
+}
+
 /// What libpcap's compiler calls a link type of the registry: not the same for raw IP.
 fn data_link_type(link_type: u16) -> u16 {
     const LINKTYPE_RAW: u16 = 101;
@@ -125,6 +141,14 @@ mod tests {
         assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
         assert!(user.wants(&[0x60; 40], 40));
         assert!(!user.wants(&[0x45; 40], 40));
+    }
+
+    #[test]
+    fn why_a_filter_is_not_in_the_kernel_is_told_in_short() {
+        let cause = std::io::Error::from_raw_os_error(7);
+        let refused = bpf::Error::Rejected { name: "wirecap".into(), cause, log: "line\n".repeat(1_000) };
+        let told = not_in_kernel(&wirecap_filter::Error::from(refused));
+        assert!(told.contains("verifier") && told.contains("os error 7") && told.len() < 120, "{told}");
     }
 
     #[test]

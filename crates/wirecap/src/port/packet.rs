@@ -24,7 +24,7 @@ use wirecap_sys::{
 
 use super::{
     AnyQueue, Intake, QueueCounts, ReceiveQueue,
-    filter::{FilterPlace, PortFilter, UserFilter},
+    filter::{self, FilterPlace, PortFilter, UserFilter},
     preflight,
     socket_filter::SocketFilter,
     source::{OpenOptions, OpenQueue},
@@ -139,17 +139,18 @@ fn queue_filters(
     sockets: usize,
     outgoing: bool,
 ) -> (Vec<Option<QueueFilter>>, Option<String>) {
-    let Some(PortFilter { filter, .. }) = filter else { return ((0..sockets).map(|_| None).collect(), None) };
+    let Some(PortFilter { filter, .. }) = filter else {
+        return ((0..sockets).map(|_| None).collect(), None);
+    };
     let (user, no_native) = UserFilter::new(filter);
     let user = Arc::new(user);
     let loaded: Result<Vec<_>, _> = (0..sockets).map(|_| SocketFilter::load(filter, outgoing)).collect();
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
-            let reason = wirecap_filter::Error::from(error);
+            let reason = filter::not_in_kernel(&wirecap_filter::Error::from(error));
             let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-            let told = format!("the filter runs {}: {reason}{interpreted}", user.place().in_words());
-            (Vec::from_iter((0..sockets).map(|_| None)), Some(told))
+            (Vec::from_iter((0..sockets).map(|_| None)), Some(format!("{reason}{interpreted}")))
         }
     };
     let with_user = |in_kernel| Some(QueueFilter { in_kernel, user: Arc::clone(&user), refused: 0 });

@@ -26,7 +26,7 @@ use wirecap_sys::{
 
 use super::{
     Intake, QueueCounts, ReceiveQueue,
-    filter::{FilterPlace, PortFilter, Unmatched, UserFilter},
+    filter::{self, FilterPlace, PortFilter, Unmatched, UserFilter},
     preflight,
     program::{CaptureProgram, ProgramCounts, ProgramPlan},
     sieve::Sieve,
@@ -287,7 +287,7 @@ impl Attempt<'_> {
         let with_filter = self.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
         let not_in_kernel = match with_filter {
             Some(Ok(program)) => return Ok((program, None)),
-            Some(Err(error)) => Some(error.to_string()),
+            Some(Err(error)) => Some(filter::not_in_kernel(&error)),
             None => None,
         };
         // If it was not for the filter, it fails again.
@@ -313,7 +313,7 @@ impl Attempt<'_> {
                 Unmatched::Drop => "",
             };
             let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-            format!("the filter runs {}: {reason}{interpreted}{dropped}", place.in_words())
+            format!("{reason}{interpreted}{dropped}")
         });
         (Some(Arc::new(user)), Some(place), told)
     }

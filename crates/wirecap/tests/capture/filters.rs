@@ -122,7 +122,7 @@ fn a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said() 
             run(&wire, small_pool().dispatch(dispatch).filter(NOT_FOR_THE_KERNEL), "xdp:in0", &frames);
         runs(&report, FilterPlace::NativeCode, NOT_FOR_THE_KERNEL);
         let told = report.ports[0].fallbacks.join("; ");
-        for words in ["in user space, as native code", "40001 bytes", "dropped, not left to the host"] {
+        for words in ["not in the kernel", "byte 40001", "dropped, not left to the host"] {
             assert!(told.contains(words), "no {words:?} in: {told}");
         }
         assert!(got == wanted(&frames, NOT_FOR_THE_KERNEL), "{dispatch:?}: {}", got.len());
