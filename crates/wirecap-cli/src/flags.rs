@@ -148,6 +148,9 @@ pub(crate) struct CaptureFlags {
     /// How packets of an interface that is captured beside the host are spread over the workers.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fanout: FanoutFlag,
+    /// Where the times of packets come from [default: batch over AF_XDP, kernel beside the host].
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(crate) timestamp: Option<TimestampFlag>,
     /// Leave out packets that are for other stations.
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
@@ -215,6 +218,16 @@ pub(crate) enum FanoutFlag {
     Queue,
     /// By core on which they came in.
     Cpu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimestampFlag {
+    /// The NIC stamps each packet, where its driver offers that to XDP; else an error.
+    Hardware,
+    /// The XDP program stamps each packet.
+    Kernel,
+    /// The clock is read once for all packets that are taken from a ring together; cheapest.
+    Batch,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -9,14 +9,17 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Unmatched, Wait};
+use wirecap::{
+    Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Timestamp, Unmatched, Wait,
+};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
     flags::{
-        CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, UnmatchedFlag, WaitFlag, XdpModeFlag,
+        CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, TimestampFlag, UnmatchedFlag, WaitFlag,
+        XdpModeFlag,
     },
 };
 
@@ -251,6 +254,9 @@ fn builder(
         .fanout(fanout(flags.fanout))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched));
+    if let Some(source) = flags.timestamp {
+        builder = builder.timestamp(timestamp(source));
+    }
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
@@ -271,6 +277,14 @@ fn wait(flag: WaitFlag) -> Wait {
         WaitFlag::Busy => Wait::Busy,
         WaitFlag::Sleep => Wait::Sleep,
         WaitFlag::Block => Wait::Block,
+    }
+}
+
+fn timestamp(flag: TimestampFlag) -> Timestamp {
+    match flag {
+        TimestampFlag::Hardware => Timestamp::Hardware,
+        TimestampFlag::Kernel => Timestamp::Kernel,
+        TimestampFlag::Batch => Timestamp::Batch,
     }
 }
 

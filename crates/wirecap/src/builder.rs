@@ -9,6 +9,7 @@ use wirecap_core::{
     chunk::{MAX_NICS, MAX_RINGS},
 };
 use wirecap_sys::{
+    clock::BatchClock,
     cpu,
     memory::{self, MemoryError, PacketMemory},
     netdev,
@@ -16,7 +17,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Capture, Error,
+    Capture, Error, Timestamp,
     capture::Parts,
     engine::wait::Wait,
     port::{
@@ -74,6 +75,7 @@ pub struct Builder {
     fanout: Fanout,
     filter: Option<String>,
     unmatched: Unmatched,
+    timestamp: Option<Timestamp>,
 }
 
 impl Default for Builder {
@@ -98,6 +100,7 @@ impl Default for Builder {
             fanout: Fanout::Hash,
             filter: None,
             unmatched: Unmatched::Pass,
+            timestamp: None,
         }
     }
 }
@@ -229,6 +232,13 @@ impl Builder {
         self
     }
 
+    /// Where the times of packets come from. Default: batch over AF_XDP, kernel beside the host. Which it is, by which
+    /// clock, is in the report ([`crate::TimestampReport`]).
+    pub fn timestamp(mut self, source: Timestamp) -> Self {
+        self.timestamp = Some(source);
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -249,8 +259,10 @@ impl Builder {
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let xdp =
-            XdpOptions { ring_entries, promiscuous: self.promiscuous, rss: self.rss, modes: self.modes };
+        // Only batches need it; beside the host the kernel has stamped the packets.
+        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
+        let (promiscuous, modes, rss, timestamp) = (self.promiscuous, self.modes, self.rss, self.timestamp);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -261,7 +273,10 @@ impl Builder {
             opened.push(queues);
         }
         let queues = opened;
-        Capture::start(self, Parts { ring_entries, changes, geometry, memory, ports: open_ports, queues })
+        Capture::start(
+            self,
+            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
+        )
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {

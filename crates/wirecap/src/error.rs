@@ -5,7 +5,7 @@ use std::io;
 use crate::{QueueSet, port::QueueSetError};
 use thiserror::Error;
 use wirecap_core::GeometryError;
-use wirecap_sys::{bpf, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
+use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
 #[derive(Debug, Error)]
@@ -261,6 +261,35 @@ pub enum Error {
         name: String,
         /// Why.
         source: bpf::Error,
+    },
+    /// The NIC's own times of packets are asked for, and cannot be had.
+    #[error(
+        "{name} has no hardware timestamps: {reason}; use kernel timestamps (each packet in the XDP program, or beside the \
+         host by AF_PACKET) or batch timestamps (--timestamp kernel, --timestamp batch)"
+    )]
+    NoHardwareTimestamps {
+        /// The port.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing in the kernel sees the packets of this port.
+    #[error(
+        "{name} has no {source_name} timestamps, as its packets come from memory; use batch timestamps (--timestamp batch)"
+    )]
+    OnlyBatchTimestamps {
+        /// The port.
+        name: String,
+        /// What was asked for.
+        source_name: &'static str,
+    },
+    /// A clock that packets are stamped by cannot be read.
+    #[error("{name}: {source}")]
+    Clock {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: ClockError,
     },
     /// A thread could not be started.
     #[error("a capture thread could not be started: {0}")]

@@ -47,6 +47,7 @@
 //! | a running capture and its end | [`Capture`] |
 //! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
 //! | the account | [`Report`] |
+//! | the times of packets | [`Timestamp`] |
 //! | threads and locks | `engine` |
 //! | where packets come from | [`port`] |
 //!
@@ -66,6 +67,7 @@ mod engine;
 mod error;
 pub mod port;
 pub mod report;
+mod timestamp;
 
 pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::{Builder, Dispatch, Grouping};
@@ -83,5 +85,6 @@ pub use port::{
     xdp::Modes,
 };
 pub use report::Report;
+pub use timestamp::{Timestamp, TimestampReport};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_sys::packet::Fanout;

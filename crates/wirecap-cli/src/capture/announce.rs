@@ -11,8 +11,13 @@ use crate::{exit::tell, plan::Plan};
 pub(crate) fn start(plan: &Plan, report: &Report) {
     for port in &report.ports {
         tell(port_line(port));
+        tell(timestamp_line(port));
     }
     tell(sizes_line(plan, report));
+}
+
+fn timestamp_line(port: &PortReport) -> String {
+    format!("wirecap: {}, timestamps: {}", port.name, port.timestamp.in_words())
 }
 
 fn port_line(port: &PortReport) -> String {

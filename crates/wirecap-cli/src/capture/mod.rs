@@ -84,7 +84,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
-        output.begin(&describe::header(&plan, &interfaces))?;
+        output.begin(&describe::header(&plan, &interfaces, &capture.report().ports))?;
     }
     if !plan.quiet {
         announce::start(&plan, &capture.report());

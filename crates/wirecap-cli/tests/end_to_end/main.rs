@@ -16,4 +16,5 @@ mod outputs;
 mod passive;
 mod queues;
 mod terminal;
+mod timestamps;
 mod tools;

@@ -16,6 +16,7 @@
 //! # Ok::<(), wirecap_sys::bpf::Error>(())
 //! ```
 
+use super::btf::KernelFunction;
 use super::error::Error;
 use super::insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 use super::map::Map;
@@ -48,6 +49,8 @@ const JUMP_EXIT: u8 = 0x90;
 /// Source-field values of a 16-byte load that make the kernel put a map's address in place of the constant.
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
+/// Source-field value of a call: the constant is the number of a kernel function's type.
+const PSEUDO_KFUNC_CALL: u8 = 2;
 
 /// A place in the program that jumps can name before it is known. Good only for the [`Assembler`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +192,11 @@ impl Assembler {
     /// Calls a helper: arguments in R1 to R5 (lost), result in R0.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
         self.push(Insn::new(CLASS_JMP | JUMP_CALL, Reg::R0, 0, 0, helper as i32))
+    }
+
+    /// Calls a function of the kernel that is no helper: arguments in R1 to R5 (lost), result in R0.
+    pub fn call_kernel(&mut self, function: KernelFunction) -> &mut Self {
+        self.push(Insn::new(CLASS_JMP | JUMP_CALL, Reg::R0, PSEUDO_KFUNC_CALL, 0, function.id))
     }
 
     /// Ends the program; R0 is the action.

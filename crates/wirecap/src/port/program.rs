@@ -4,6 +4,7 @@
 //!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
 //!              captured queue, and the filter does not want it? ──► filtered += 1, to the host's stack or drop
 //!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
+//!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
 //! ```
 //!
@@ -18,7 +19,10 @@ use wirecap_sys::bpf::{
     Size, XDP_DROP, XDP_PASS, XDP_REDIRECT,
 };
 
-use super::filter::{PortFilter, Unmatched};
+use super::{
+    filter::{PortFilter, Unmatched},
+    stamp::Stamping,
+};
 
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
 const MD_DATA: i16 = 0;
@@ -30,7 +34,8 @@ const SEEN: i16 = 0;
 const FILTERED: i16 = 8;
 const PASSED: i16 = 16;
 const TOO_LONG: i16 = 24;
-const COUNTERS_BYTES: u32 = 32;
+const UNSTAMPED: i16 = 32;
+const COUNTERS_BYTES: u32 = 40;
 
 /// Counters of one queue, summed over the CPUs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +44,7 @@ pub(crate) struct ProgramCounts {
     pub(crate) filtered: u64,
     pub(crate) passed: u64,
     pub(crate) too_long: u64,
+    pub(crate) unstamped: u64,
 }
 
 /// What else holds of a program that is run by a dispatcher, for some queues: see `shared.rs`.
@@ -65,7 +71,7 @@ pub(crate) struct CaptureProgram {
 
 /// What the program of a port has to know.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ProgramPlan {
+pub(crate) struct ProgramPlan<'a> {
     /// Receive queues the port can have.
     pub(crate) queues: u32,
     /// Of these, so many from the first one on get sockets.
@@ -74,9 +80,11 @@ pub(crate) struct ProgramPlan {
     pub(crate) longest_frame: Option<u32>,
     /// A dispatcher runs the program, for captured queues only.
     pub(crate) share: Option<Share>,
+    /// How packets of the captured queues are stamped, if they are.
+    pub(crate) stamping: Option<&'a Stamping>,
 }
 
-impl ProgramPlan {
+impl ProgramPlan<'_> {
     /// Whether the program gets packets of several buffers.
     pub(crate) fn frags(&self) -> bool {
         self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
@@ -85,7 +93,7 @@ impl ProgramPlan {
 
 impl CaptureProgram {
     /// Loads the program without a filter.
-    pub(crate) fn load(plan: ProgramPlan) -> Result<Self, bpf::Error> {
+    pub(crate) fn load(plan: ProgramPlan<'_>) -> Result<Self, bpf::Error> {
         Self::load_any(plan, None).map_err(|error| match error {
             wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
                 cause
@@ -96,14 +104,14 @@ impl CaptureProgram {
 
     /// Loads the program with a filter in it.
     pub(crate) fn load_with_filter(
-        plan: ProgramPlan,
+        plan: ProgramPlan<'_>,
         filter: &PortFilter,
     ) -> Result<Self, wirecap_filter::Error> {
         Self::load_any(plan, Some(filter))
     }
 
-    fn load_any(plan: ProgramPlan, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
-        let ProgramPlan { queues, captured, .. } = plan;
+    fn load_any(plan: ProgramPlan<'_>, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
+        let ProgramPlan { queues, captured, stamping, .. } = plan;
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -119,7 +127,11 @@ impl CaptureProgram {
             name: "wirecap_socks",
         })?;
         let insns = assemble(&counters, &sockets, plan, filter)?;
-        let spec = ProgramSpec { frags: plan.frags(), ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns) };
+        let spec = ProgramSpec {
+            frags: plan.frags(),
+            bound_to: stamping.and_then(Stamping::bound_to),
+            ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
+        };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
     }
 
@@ -143,6 +155,7 @@ impl CaptureProgram {
             filtered: sum(FILTERED),
             passed: sum(PASSED),
             too_long: sum(TOO_LONG),
+            unstamped: sum(UNSTAMPED),
         })
     }
 }
@@ -150,7 +163,7 @@ impl CaptureProgram {
 fn assemble(
     counters: &Map,
     sockets: &Map,
-    plan: ProgramPlan,
+    plan: ProgramPlan<'_>,
     filter: Option<&PortFilter>,
 ) -> Result<Vec<Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
@@ -200,6 +213,9 @@ fn assemble(
     }
 
     asm.bind(keep);
+    if let Some(stamping) = plan.stamping {
+        stamp(&mut asm, plan.captured, stamping);
+    }
     asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     let done = asm.label();
@@ -218,7 +234,11 @@ fn assemble(
 
 /// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the filter cannot
 /// decide from the first buffer is left to user space.
-fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(), wirecap_filter::Error> {
+fn sift(
+    asm: &mut Assembler,
+    filter: &PortFilter,
+    plan: ProgramPlan<'_>,
+) -> Result<(), wirecap_filter::Error> {
     use Reg::{R0, R2, R3, R6, R8, R9};
     let (wanted, unwanted) = (asm.label(), asm.label());
     let (length, beyond) = if plan.frags() {
@@ -240,6 +260,18 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     asm.mov_imm(R0, action).exit();
     asm.bind(wanted);
     Ok(())
+}
+
+/// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
+/// came.
+fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping) {
+    let (unstamped, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
+    stamping.emit(asm, unstamped);
+    asm.jump(done);
+    asm.bind(unstamped);
+    count(asm, Reg::R8, UNSTAMPED);
+    asm.bind(done);
 }
 
 /// Adds one to a counter. The value is this CPU's own, so no atomic is needed.

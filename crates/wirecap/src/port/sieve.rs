@@ -12,7 +12,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use wirecap_sys::xsk::{Contents, Received, Socket};
 
-use super::{Intake, filter::UserFilter};
+use super::{Intake, filter::UserFilter, stamp::StampReader};
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;
@@ -50,12 +50,14 @@ impl Sieve {
     }
 
     /// Goes through what is in the ring, until `intake` is full.
-    pub(crate) fn receive(&mut self, socket: &mut Socket, intake: &mut Intake<'_>) {
+    pub(crate) fn receive(&mut self, socket: &mut Socket, stamps: &mut StampReader, intake: &mut Intake<'_>) {
         let mut left = socket.filled();
         loop {
             let space = (intake.space() as usize).min(self.wanted);
-            intake.take(self.parts.drain(..space).map(Received::into_descriptor));
-            self.wanted -= space;
+            if let Some(contents) = socket.contents() {
+                stamps.take(self.parts.drain(..space), contents, intake);
+                self.wanted -= space;
+            }
             socket.give_back(&mut self.refused);
             let count = left.min(intake.space()).min(AT_ONCE);
             if count == 0 {
@@ -65,7 +67,7 @@ impl Sieve {
             if let Some(receiving) = socket.receive(count) {
                 let contents = receiving.contents();
                 let wanted = receiving.filter_map(|received| self.sift(received, contents));
-                intake.take(wanted.map(Received::into_descriptor));
+                stamps.take(wanted, contents, intake);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
-    cpu,
+    clock, cpu,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
     packet::Fanout,
@@ -28,6 +28,7 @@ use crate::{
     batch::Reader,
     capture::{OpenPort, Taken},
     report::QueueMode,
+    timestamp::{Timestamp, TimestampReport},
 };
 
 /// The pools of a port, one for each receive queue.
@@ -216,10 +217,13 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
+                let (timestamp, fallback) = passive_timestamp(&self.name, options.xdp.timestamp)?;
                 let nic_id = others.len() as u16;
                 let (port, queues) =
                     packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
-                let open = OpenPort::passive(interface, port, reason.as_deref(), self.filter.as_ref());
+                let mut open = OpenPort::passive(interface, port, reason.as_deref(), self.filter.as_ref());
+                open.timestamp = Some(timestamp);
+                open.fallbacks.extend(fallback);
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
             Kind::Xdp(interface) | Kind::Queues(interface) => {
@@ -231,6 +235,10 @@ impl Source {
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
+                if let Some(source @ (Timestamp::Hardware | Timestamp::Kernel)) = options.xdp.timestamp {
+                    let (name, source_name) = (self.name.clone(), source.as_str());
+                    return Err(Error::OnlyBatchTimestamps { name, source_name });
+                }
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
@@ -249,6 +257,21 @@ impl Source {
             .fold(queue, |inner, &faults| AnyQueue::Fault(Box::new(FaultQueue::new(inner, faults, ring_id))));
         (queue, pool, reader)
     }
+}
+
+/// The timestamps of a passive port, and what is to be said if others were asked for.
+fn passive_timestamp(
+    name: &str,
+    wanted: Option<Timestamp>,
+) -> Result<(TimestampReport, Option<String>), Error> {
+    if wanted == Some(Timestamp::Hardware) {
+        let reason = format!("it is captured beside the host, by AF_PACKET; say xdp:{name} to take it");
+        return Err(Error::NoHardwareTimestamps { name: name.into(), reason });
+    }
+    let fallback = (wanted == Some(Timestamp::Batch))
+        .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
+    let clock = "the system clock (UTC)".into();
+    Ok((TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback))
 }
 
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.
@@ -285,6 +308,7 @@ impl OpenPort {
             mode: QueueMode::Packet,
             filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
@@ -319,6 +343,7 @@ impl OpenPort {
             mode: port.mode,
             filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
+            timestamp: port.timestamp(),
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
@@ -336,6 +361,7 @@ impl OpenPort {
             mode: QueueMode::Memory,
             filter: None,
             fallbacks: Vec::new(),
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,
