@@ -18,7 +18,8 @@ use wirecap_core::{Handover, Pool, RecycleQueue};
 use wirecap_sys::memory::CellReader;
 
 use crate::batch::Reader;
-use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
+use crate::horizon::Horizon;
+use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
 
 /// How often a ring that holds something is asked for it at the end.
 const LAST_ATTEMPTS: u32 = 1000;
@@ -121,6 +122,11 @@ pub(crate) struct QueueOwner {
     last_timestamp_ns: u64,
 }
 
+/// The system clock, in nanoseconds since 1970 (UTC).
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64)
+}
+
 impl QueueOwner {
     /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
@@ -148,8 +154,7 @@ impl QueueOwner {
         if space == 0 || self.source.backlog() == 0 {
             return 0;
         }
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-        let timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
+        let timestamp_ns = now_ns().max(self.last_timestamp_ns + 1);
         let mut intake = Intake::new(filler, timestamp_ns, near);
         self.source.receive(space, &mut intake);
         let received = space - intake.space();
@@ -160,6 +165,27 @@ impl QueueOwner {
     /// Cells that wait to be handed over: in the ring, and filled in the pool.
     pub(crate) fn backlog(&self) -> u64 {
         u64::from(self.source.backlog()) + u64::from(self.pool.filled_cells())
+    }
+
+    /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is
+    /// on its way into the ring.
+    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
+        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
+            return None;
+        }
+        let now_ns = now_ns();
+        let time_ns = match self.source.outlook(now_ns) {
+            Outlook::Open => return None,
+            Outlook::Ended => u64::MAX,
+            _ if stopped => u64::MAX,
+            Outlook::After(time_ns) => time_ns,
+            Outlook::OnReceipt => {
+                // The next batch keeps to it, also when the clock is set back.
+                self.last_timestamp_ns = now_ns.max(self.last_timestamp_ns);
+                self.last_timestamp_ns
+            }
+        };
+        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 
     /// The port's counters.

@@ -24,7 +24,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    Intake, QueueCounts, ReceiveQueue,
+    Intake, Outlook, QueueCounts, ReceiveQueue,
     filter::{self, FilterPlace, PortFilter, Unmatched, UserFilter},
     preflight,
     program::{CaptureProgram, ProgramCounts, ProgramPlan},
@@ -402,6 +402,10 @@ impl ReceiveQueue for XdpQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned().ok()
+    }
+
+    fn outlook(&self, _now_ns: u64) -> Outlook {
+        if self.socket.filled() > 0 { Outlook::Open } else { Outlook::OnReceipt }
     }
 }
 
