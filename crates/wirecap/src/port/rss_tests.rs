@@ -4,12 +4,14 @@ use std::{cell::RefCell, rc::Rc};
 
 use super::*;
 
+type Takes = fn(&RssHash) -> bool;
+
 /// A driver that takes some of what is set.
 #[derive(Debug, Clone)]
 struct Driver {
     now: Rc<RefCell<RssHash>>,
     /// Whether it takes a hash.
-    takes: fn(&RssHash) -> bool,
+    takes: Takes,
     /// Whether it keeps what it takes.
     keeps: bool,
 }
@@ -36,13 +38,13 @@ fn plain() -> RssHash {
     RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
 }
 
-fn driver(takes: fn(&RssHash) -> bool) -> Driver {
+fn driver(takes: Takes) -> Driver {
     Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true }
 }
 
 #[test]
 fn the_drivers_own_means_come_first_and_all_is_put_back() {
-    let cases: [(fn(&RssHash) -> bool, &str, &str); 3] = [
+    let cases: [(Takes, &str, &str); 3] = [
         (|_| true, "symmetric (symmetric-xor)", "ethtool -X eth1 xfrm none"),
         (
             |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
