@@ -133,8 +133,8 @@ fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
 
 /// The hash of Microsoft's specification of RSS.
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
-    let bit = |bytes: &[u8], index: usize| u32::from(bytes[index / 8] >> (7 - index % 8) & 1);
-    let window = |at: usize| (0..32).fold(0, |window, offset| window << 1 | bit(key, at + offset));
+    let bit = |bytes: &[u8], index: usize| u32::from((bytes[index / 8] >> (7 - index % 8)) & 1);
+    let window = |at: usize| (0..32).fold(0, |window, offset| (window << 1) | bit(key, at + offset));
     (0..input.len() * 8).filter(|&index| bit(input, index) == 1).fold(0, |hash, index| hash ^ window(index))
 }
 
