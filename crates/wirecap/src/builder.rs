@@ -304,6 +304,7 @@ impl Builder {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
+            self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
             if source.is_interface() && !names.insert(source.name.clone()) {
                 return Err(Error::PortTwice(source.name));
             }
