@@ -13,6 +13,7 @@ Examples:
   wirecap capture eth1 'tcp port 443' -w x.pcapng  only what a filter of tcpdump's language wants
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
+  wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
   wirecap interfaces                               what there is, and what XDP can do on it
 
 Exit codes:
@@ -55,7 +56,8 @@ pub(crate) enum Command {
     ///
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
-    /// packet:NAME leaves it to the host in any case.
+    /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
+    /// the others at the same time.
     ///
     /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
     /// kernel where that can be had. Quote it, so that the shell leaves it alone.
@@ -73,8 +75,9 @@ pub(crate) enum Command {
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it. Then,
-    /// if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
+    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. Then, if not everything is wanted, a filter: 'tcp port 443
+    /// and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) words: Vec<String>,
     /// The filter, for one that could be taken for an interface.
@@ -139,6 +142,9 @@ pub(crate) struct CaptureFlags {
     /// Which way of attaching to the interface is used.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) xdp_mode: XdpModeFlag,
+    /// How the NIC spreads packets over its receive queues while it is captured.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rss: RssFlag,
     /// How packets of an interface that is captured beside the host are spread over the workers.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fanout: FanoutFlag,
@@ -235,6 +241,15 @@ pub(crate) enum XdpModeFlag {
     Copy,
     /// Works with every driver, slowly.
     Generic,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RssFlag {
+    /// As it does.
+    #[default]
+    Keep,
+    /// Both directions of a connection to one queue; put back at the end.
+    Symmetric,
 }
 
 #[cfg(test)]

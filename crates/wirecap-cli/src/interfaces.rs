@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use wirecap::Access;
+use wirecap::{Access, QueueDevice, QueueSet};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, XdpFeatures},
@@ -21,6 +21,8 @@ struct Listed {
     driver: Option<String>,
     queues: u32,
     queues_max: u32,
+    /// Its receive queues, each of which can be captured by itself; empty where AF_XDP cannot.
+    devices: Vec<Device>,
     speed_mbps: Option<u32>,
     numa_node: Option<u32>,
     mtu: u32,
@@ -35,6 +37,18 @@ struct Listed {
     captured_over: Option<&'static str>,
     /// Why it is left to the host.
     left_to_host: Option<String>,
+}
+
+/// A receive queue as something to capture from.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Device {
+    name: String,
+    #[serde(skip)]
+    queue: u16,
+    /// `None` without the privilege to ask.
+    taken: Option<bool>,
+    /// Who has it; empty if nobody we can see does.
+    pids: Vec<u32>,
 }
 
 /// What XDP can do, as the kernel reports it.
@@ -81,6 +95,7 @@ impl Listed {
     fn new(interface: Interface, links: &[XdpLink]) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let (access, left_to_host) = Access::chosen(&interface.name).ok().unzip();
+        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
         Self {
             holders: holders.collect(),
             name: interface.name,
@@ -88,6 +103,7 @@ impl Listed {
             driver: interface.driver.map(|driver| driver.name),
             queues: interface.queues.current,
             queues_max: interface.queues.max,
+            devices: devices.into_iter().map(Device::from).collect(),
             speed_mbps: interface.speed_mbps,
             numa_node: interface.numa_node,
             mtu: interface.mtu,
@@ -101,6 +117,33 @@ impl Listed {
             captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
             left_to_host: left_to_host.flatten(),
         }
+    }
+}
+
+impl From<QueueDevice> for Device {
+    fn from(device: QueueDevice) -> Self {
+        let QueueDevice { name, queue, taken, pids, .. } = device;
+        Self { name, queue, taken, pids }
+    }
+}
+
+impl Device {
+    /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 taken (pid 7)`.
+    fn in_words(interface: &str, devices: &[Self]) -> String {
+        let alike = devices.chunk_by(|a, b| (a.taken, &a.pids) == (b.taken, &b.pids));
+        let words = alike.map(|run| {
+            let queues = QueueSet::new(run.iter().map(|device| device.queue)).expect("a run is not empty");
+            let mut text = format!("{interface}@{queues}");
+            text += match run[0].taken {
+                Some(false) => "",
+                Some(true) => " taken",
+                None => " taken?",
+            };
+            let pids: Vec<_> = run[0].pids.iter().map(|pid| format!("pid {pid}")).collect();
+            if pids.is_empty() { text } else { format!("{text} ({})", pids.join(", ")) }
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        if words.is_empty() { "-".into() } else { words }
     }
 }
 
@@ -151,8 +194,19 @@ impl Holder {
 }
 
 fn table(listed: &[Listed]) -> Table {
-    let heads =
-        ["name", "driver", "queues", "Mbit/s", "NUMA", "MTU", "state", "XDP", "held by", "captured over"];
+    let heads = [
+        "name",
+        "driver",
+        "queues",
+        "Mbit/s",
+        "NUMA",
+        "MTU",
+        "state",
+        "XDP",
+        "held by",
+        "queue devices",
+        "captured over",
+    ];
     let mut table = Table::new(&heads);
     for interface in listed {
         let holders: Vec<_> = interface.holders.iter().map(Holder::in_words).collect();
@@ -171,6 +225,7 @@ fn table(listed: &[Listed]) -> Table {
             interface.state.into(),
             interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::in_words),
             if holders.is_empty() { "-".into() } else { holders.join(", ") },
+            Device::in_words(&interface.name, &interface.devices),
             match (interface.captured_over, &interface.left_to_host) {
                 (Some(port), Some(reason)) => format!("{port}: {reason}"),
                 (port, _) => or_dash(port),
@@ -182,4 +237,27 @@ fn table(listed: &[Listed]) -> Table {
 
 fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_alike_are_listed_together() {
+        let device = |queue, taken, pids: &[u32]| {
+            let (name, pids) = (format!("eth1@{queue}"), pids.to_vec());
+            Device { name, queue, taken, pids }
+        };
+        let devices = [
+            device(0, Some(false), &[]),
+            device(1, Some(false), &[]),
+            device(2, Some(true), &[7]),
+            device(3, Some(true), &[9, 11]),
+            device(4, None, &[]),
+        ];
+        let words = "eth1@0-1, eth1@2 taken (pid 7), eth1@3 taken (pid 9, pid 11), eth1@4 taken?";
+        assert_eq!(Device::in_words("eth1", &devices), words);
+        assert_eq!(Device::in_words("lo", &[]), "-");
+    }
 }

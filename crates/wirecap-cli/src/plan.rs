@@ -2,7 +2,6 @@
 //! machine is asked anything but which of the words are interfaces.
 
 use std::{
-    collections::HashSet,
     io::{IsTerminal, stdout},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
@@ -10,14 +9,17 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Timestamp, Unmatched, Wait};
+use wirecap::{
+    Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Timestamp, Unmatched, Wait,
+};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
     flags::{
-        CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, TimestampFlag, UnmatchedFlag, WaitFlag, XdpModeFlag,
+        CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, TimestampFlag, UnmatchedFlag, WaitFlag,
+        XdpModeFlag,
     },
 };
 
@@ -32,8 +34,8 @@ const THRESHOLD_PERCENT: u32 = 60;
 pub(crate) struct Plan {
     /// What is opened; [`Plan::builder`] adds the number of workers.
     builder: Builder,
-    /// Names of the interfaces, without `xdp:` or `packet:`.
-    pub(crate) interfaces: Vec<String>,
+    /// Names of the interfaces, without `xdp:` or `packet:`, and their queues if not all are asked for.
+    pub(crate) interfaces: Vec<(String, Option<QueueSet>)>,
     /// What is wanted, if not everything.
     pub(crate) filter: Option<String>,
     pub(crate) geometry: Geometry,
@@ -161,8 +163,11 @@ fn ports_and_filter(
     flags: &CaptureFlags,
     is_interface: impl Fn(&str) -> bool,
 ) -> Result<(&[String], Option<String>)> {
-    let is_port =
-        |word: &String| PREFIXES.iter().any(|prefix| word.starts_with(prefix)) || is_interface(word);
+    let is_port = |word: &String| {
+        // Its queues need not be right: it is a port, and what is wrong with it is said when it is opened.
+        let name = word.rsplit_once('@').map_or(word.as_str(), |(name, _)| name);
+        PREFIXES.iter().any(|prefix| word.starts_with(prefix)) || is_interface(word) || is_interface(name)
+    };
     let others = &flags.words[1..];
     let count = 1 + others.iter().position(|word| !is_port(word)).unwrap_or(others.len());
     let (ports, words) = flags.words.split_at(count);
@@ -180,18 +185,23 @@ fn ports_and_filter(
     Ok((ports, filter))
 }
 
-/// The interfaces' names, each once.
-fn names(interfaces: &[String]) -> Result<Vec<String>> {
-    let mut known = HashSet::new();
-    let mut names = Vec::new();
+/// The interfaces' names, each once but for different queues.
+fn names(interfaces: &[String]) -> Result<Vec<(String, Option<QueueSet>)>> {
+    let mut known: Vec<(String, Option<QueueSet>)> = Vec::new();
     for interface in interfaces {
-        let name = PREFIXES.iter().find_map(|prefix| interface.strip_prefix(prefix)).unwrap_or(interface);
-        if !known.insert(name) {
-            return Err(wirecap::Error::PortTwice(name.into()).into());
+        let PortSpec::Interface { name, queues, .. } = PortSpec::from(interface.as_str()) else {
+            continue;
+        };
+        let overlaps = |other: &Option<QueueSet>| match (other, &queues) {
+            (Some(other), Some(queues)) => other.overlaps(queues),
+            _ => true,
+        };
+        if known.iter().any(|(other, queues)| *other == name && overlaps(queues)) {
+            return Err(wirecap::Error::PortTwice(name).into());
         }
-        names.push(name.into());
+        known.push((name, queues));
     }
-    Ok(names)
+    Ok(known)
 }
 
 /// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
@@ -240,6 +250,7 @@ fn builder(
         .promiscuous(!flags.no_promiscuous)
         .wait(wait(flags.wait))
         .modes(modes(flags.xdp_mode))
+        .rss(rss(flags.rss))
         .fanout(fanout(flags.fanout))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched));
@@ -292,6 +303,13 @@ fn fanout(flag: FanoutFlag) -> Fanout {
     }
 }
 
+fn rss(flag: RssFlag) -> Rss {
+    match flag {
+        RssFlag::Keep => Rss::Keep,
+        RssFlag::Symmetric => Rss::Symmetric,
+    }
+}
+
 fn modes(flag: XdpModeFlag) -> Modes {
     match flag {
         XdpModeFlag::Best => Modes::Best,
@@ -337,7 +355,7 @@ mod tests {
     #[test]
     fn a_plain_plan_has_the_documented_defaults() {
         let plan = plan("eth0 xdp:eth1").unwrap();
-        assert_eq!(plan.interfaces, ["eth0", "eth1"]);
+        assert_eq!(plan.interfaces, [("eth0".into(), None), ("eth1".into(), None)]);
         assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
         assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
         assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
@@ -361,6 +379,8 @@ mod tests {
             ("eth0 xdp:eth0", "each interface once"),
             ("eth0 ip --filter tcp", "write it once"),
             ("eth0 --unmatched drop", "add a filter"),
+            ("eth0@1 xdp:eth0@0-3", "different queues of it"),
+            ("eth0@1 eth0", "different queues of it"),
             ("eth0 -w trace.txt", ".pcapng"),
             ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
         ] {
@@ -368,6 +388,13 @@ mod tests {
             assert!(error.to_string().contains(hint), "{arguments}: {error:#}");
             assert_eq!(exit::code_of(&error), Exit::Usage, "{arguments}");
         }
+    }
+
+    #[test]
+    fn queues_of_an_interface_may_be_named() {
+        let queues = |set: &str| Some(set.parse::<QueueSet>().unwrap());
+        let expected = [("eth0".into(), queues("0-2")), ("eth0".into(), queues("5")), ("eth1".into(), None)];
+        assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().interfaces, expected);
     }
 
     #[test]

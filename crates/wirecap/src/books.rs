@@ -8,7 +8,7 @@ use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 use crate::{
     capture::OpenPort,
     engine::Shared,
-    port::{link::LinkWatch, program::ProgramCounts, xdp::XdpPort},
+    port::{link::LinkWatch, program::ProgramCounts, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
     timestamp::TimestampReport,
 };
@@ -126,8 +126,10 @@ fn port_report(
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
-    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now));
-    let warnings = warnings.into_iter().chain(unstamped_in_words(&port.name, &timestamp)).collect();
+    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter();
+    let missing = port.link.as_mut().and_then(|link| link.missing(closed));
+    let warnings = warnings.chain(missing.map(|now| missing_in_words(&port.name, now)));
+    let warnings = warnings.chain(unstamped_in_words(&port.name, &timestamp)).collect();
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -135,6 +137,7 @@ fn port_report(
         timestamp,
         filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
+        rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
         link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,
@@ -163,6 +166,12 @@ fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
     };
     report.unexplained = report.account().unexplained();
     report
+}
+
+fn missing_in_words(port: &str, now: u32) -> String {
+    format!(
+        "{port}: the interface has {now} receive queues by now, and nothing comes from those that were taken away"
+    )
 }
 
 fn unstamped_in_words(port: &str, timestamp: &TimestampReport) -> Option<String> {

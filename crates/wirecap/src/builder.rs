@@ -2,7 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{collections::HashSet, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use wirecap_core::{
     Geometry, Mode,
@@ -23,6 +23,7 @@ use crate::{
     port::{
         PortSpec,
         filter::Unmatched,
+        rss::Rss,
         source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
     },
@@ -70,6 +71,7 @@ pub struct Builder {
     pub(crate) grouping: Grouping,
     promiscuous: bool,
     modes: Modes,
+    rss: Rss,
     fanout: Fanout,
     filter: Option<String>,
     unmatched: Unmatched,
@@ -94,6 +96,7 @@ impl Default for Builder {
             grouping: Grouping::All,
             promiscuous: true,
             modes: Modes::Best,
+            rss: Rss::Keep,
             fanout: Fanout::Hash,
             filter: None,
             unmatched: Unmatched::Pass,
@@ -103,7 +106,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -223,6 +226,12 @@ impl Builder {
         self
     }
 
+    /// How the NICs spread packets over their receive queues while they are captured. Default: as they do.
+    pub fn rss(mut self, rss: Rss) -> Self {
+        self.rss = rss;
+        self
+    }
+
     /// Where the times of packets come from. Default: batch over AF_XDP, kernel beside the host. Which it is, by which
     /// clock, is in the report ([`crate::TimestampReport`]).
     pub fn timestamp(mut self, source: Timestamp) -> Self {
@@ -252,8 +261,8 @@ impl Builder {
 
         // Only batches need it; beside the host the kernel has stamped the packets.
         let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
-        let (promiscuous, modes, timestamp) = (self.promiscuous, self.modes, self.timestamp);
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, timestamp };
+        let (promiscuous, modes, rss, timestamp) = (self.promiscuous, self.modes, self.rss, self.timestamp);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -293,8 +302,7 @@ impl Builder {
             return Err(Error::NoPort);
         }
         limit("ports", self.ports.len(), usize::from(MAX_NICS))?;
-        let mut names = HashSet::new();
-        let mut sources = Vec::new();
+        let mut sources: Vec<Source> = Vec::new();
         for spec in &self.ports {
             let mut source = Source::resolve(spec, self.workers)?;
             if let Some(expression) = &self.filter {
@@ -305,7 +313,10 @@ impl Builder {
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
             self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
-            if source.is_interface() && !names.insert(source.name.clone()) {
+            if source.is_passive() && self.rss == Rss::Symmetric {
+                return Err(Error::RssBesideHost(source.name));
+            }
+            if sources.iter().any(|other| source.overlaps(other)) {
                 return Err(Error::PortTwice(source.name));
             }
             limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;

@@ -28,7 +28,10 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::{filter::FilterReport, link::LinkWatch, packet::PacketPort, source::OpenQueue, xdp::XdpPort},
+    port::{
+        filter::FilterReport, link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue,
+        xdp::XdpPort,
+    },
     report::{QueueMode, Report},
     timestamp::TimestampReport,
 };
@@ -107,6 +110,13 @@ pub enum PortEvent {
         /// Receive queues it has now.
         queues: u32,
     },
+    /// Receive queues that are captured were taken away (`ethtool -L`): nothing comes from them any more.
+    QueuesRemoved {
+        /// The port.
+        port: String,
+        /// Receive queues its interface has now.
+        queues: u32,
+    },
 }
 
 /// A running capture. Dropping it ends it and gives the interfaces back.
@@ -148,6 +158,7 @@ impl Stopper {
                         let _ = link.detach();
                         detached = true;
                     }
+                    xdp.rss.iter_mut().for_each(SymmetricRss::restore);
                 }
                 Taken::Passive(packet) => {
                     packet.close();
@@ -277,7 +288,7 @@ impl Capture {
     /// What happened to the ports since the last call.
     pub fn events(&mut self) -> Vec<PortEvent> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut events = queues_added(&mut ports);
+        let mut events = queues_changed(&mut ports);
         let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {
@@ -352,10 +363,11 @@ impl Drop for Capture {
     }
 }
 
-fn queues_added(ports: &mut [OpenPort]) -> Vec<PortEvent> {
+fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
     let added = ports.iter_mut().filter_map(|port| {
-        let queues = port.link.as_mut()?.added()?;
-        Some(PortEvent::QueuesAdded { port: port.name.clone(), queues })
+        let (link, name) = (port.link.as_mut()?, port.name.clone());
+        let removed = link.taken_away().map(|queues| PortEvent::QueuesRemoved { port: name.clone(), queues });
+        removed.or_else(|| link.added().map(|queues| PortEvent::QueuesAdded { port: name, queues }))
     });
     added.collect()
 }

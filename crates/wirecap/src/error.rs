@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::{QueueSet, port::QueueSetError};
 use thiserror::Error;
 use wirecap_core::GeometryError;
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
@@ -14,7 +15,7 @@ pub enum Error {
     #[error("no interface to capture from; name at least one")]
     NoPort,
     /// A port is named twice.
-    #[error("{0} is named twice; name each interface once")]
+    #[error("{0} is named twice; name each interface once, or different queues of it")]
     PortTwice(String),
     /// More ports or queues than chunk names can tell apart.
     #[error("{what}: {given} is more than the {most} an engine can have")]
@@ -61,7 +62,7 @@ pub enum Error {
     },
     /// There is no such interface, or it cannot be asked.
     #[error(transparent)]
-    Interface(#[from] netdev::Error),
+    Interface(netdev::Error),
     /// The interface is down.
     #[error("{0} is down; bring it up first: ip link set {0} up")]
     Down(String),
@@ -122,6 +123,105 @@ pub enum Error {
         program: String,
         /// Processes that hold it, if they can be told.
         holders: String,
+    },
+    /// What stands behind the `@` of a name is no set of receive queues.
+    #[error(
+        "{name}: {source}; what `ip link` shows behind the @ is the other end of a pair, not part of the name"
+    )]
+    QueueSet {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        source: QueueSetError,
+    },
+    /// The interface does not have such a receive queue.
+    #[error(
+        "{name} has {queues} receive queue{}, so there is no {name}@{queue}; ethtool -L changes how many there are",
+        if *queues == 1 { ", number 0".into() } else { format!("s, numbers 0 to {}", queues - 1) }
+    )]
+    NoSuchQueue {
+        /// The interface.
+        name: String,
+        /// The queue that was asked for.
+        queue: u16,
+        /// Receive queues it has.
+        queues: u32,
+    },
+    /// Receive queues cannot be told apart beside the host.
+    #[error(
+        "{name}@{queues}: {}, and AF_PACKET cannot choose between receive queues; {}",
+        reason.as_ref().map_or("packet: captures beside the host".into(), |reason| format!("{name} is left to the host, since {reason}")),
+        if reason.is_some() { format!("say xdp:{name}@{queues} to take them from it") }
+        else { format!("say packet:{name}, or xdp:{name}@{queues} to take them from the host") }
+    )]
+    QueuesBesideHost {
+        /// The interface.
+        name: String,
+        /// The queues asked for.
+        queues: QueueSet,
+        /// Why it is left to the host, if that was not asked for.
+        reason: Option<String>,
+    },
+    /// Somebody else captures a receive queue.
+    #[error(
+        "{name}@{queue} is captured by {holder}; end that capture, or take other queues: wirecap interfaces"
+    )]
+    QueueTaken {
+        /// The interface.
+        name: String,
+        /// The queue.
+        queue: u16,
+        /// The process.
+        holder: String,
+    },
+    /// The whole interface is asked for, and others capture some of its queues.
+    #[error(
+        "receive queues of {name} are captured by {holders}; end that, or take queues that are free, like {name}@0: wirecap \
+         interfaces"
+    )]
+    Shared {
+        /// The interface.
+        name: String,
+        /// The processes.
+        holders: String,
+    },
+    /// Some queues are asked for, and somebody else captures the whole interface.
+    #[error(
+        "{name} is captured as a whole{}; end that capture, or let it name its queues, too: {name}@0",
+        if holders.is_empty() { String::new() } else { format!(" by {holders}") }
+    )]
+    TakenWhole {
+        /// The interface.
+        name: String,
+        /// The processes, if they can be told.
+        holders: String,
+    },
+    /// The NIC cannot have both directions of a connection come in by one queue.
+    #[error("RSS of {name} cannot be made symmetric: {reason}; without it, capture without --rss symmetric")]
+    Rss {
+        /// The interface.
+        name: String,
+        /// What was tried, and why it failed.
+        reason: String,
+    },
+    /// Symmetric RSS is asked for, where it does not matter.
+    #[error(
+        "symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host, where --fanout hash \
+         keeps both directions of a connection together; leave --rss out, or say xdp:{0}"
+    )]
+    RssBesideHost(String),
+    /// The process lacks the privilege to join others.
+    #[error(
+        "{name} is shared with other processes, and to join them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
+         as root, or once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
+    )]
+    JoinNotPermitted {
+        /// The interface.
+        name: String,
+        /// Which step was refused.
+        reason: String,
+        /// Path of the running program.
+        program: String,
     },
     /// The packet memory could not be set up.
     #[error(transparent)]
@@ -196,11 +296,25 @@ pub enum Error {
     Thread(io::Error),
 }
 
+impl From<netdev::Error> for Error {
+    /// An `@` in a name that no interface has is meant for queues.
+    fn from(error: netdev::Error) -> Self {
+        let netdev::Error::NoSuchInterface { name, .. } = &error else { return Error::Interface(error) };
+        match name.rsplit_once('@').map(|(_, queues)| queues.parse::<QueueSet>()) {
+            Some(Err(source)) => Error::QueueSet { name: name.clone(), source },
+            _ => Error::Interface(error),
+        }
+    }
+}
+
 impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        let program =
-            std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string());
-        Error::NotPermitted { reason: reason.to_string(), program }
+        Error::NotPermitted { reason: reason.to_string(), program: this_program() }
     }
+}
+
+/// Path of the running program.
+pub(crate) fn this_program() -> String {
+    std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string())
 }

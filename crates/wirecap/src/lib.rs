@@ -77,7 +77,13 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use port::{Access, PortSpec, filter::Unmatched, xdp::Modes};
+pub use port::{
+    Access, PortSpec, QueueSet, QueueSetError,
+    devices::{QueueDevice, queue_devices},
+    filter::Unmatched,
+    rss::Rss,
+    xdp::Modes,
+};
 pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};

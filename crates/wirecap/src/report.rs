@@ -107,6 +107,9 @@ pub struct PortReport {
     pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
+    /// What was done so that both directions of a connection come in by one queue, and how it is undone, in words;
+    /// `None` if that was not asked for.
+    pub rss: Option<String>,
     /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.
     pub link_type: u16,
     /// NUMA node of the NIC and of its pools, if there is one.

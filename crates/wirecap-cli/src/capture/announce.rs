@@ -35,6 +35,10 @@ fn port_line(port: &PortReport) -> String {
     if port.multi_buffer {
         line.push_str("; packets larger than a cell come in several");
     }
+    if let Some(rss) = &port.rss {
+        line.push_str("; RSS is ");
+        line.push_str(rss);
+    }
     for fallback in &port.fallbacks {
         line.push_str("; ");
         line.push_str(fallback);
@@ -47,7 +51,7 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
     let mut groups: Vec<(u16, u16, QueueMode)> = Vec::new();
     for queue in &port.queues {
         match groups.last_mut() {
-            Some((_, last, mode)) if *mode == queue.mode => *last = queue.queue,
+            Some((_, last, mode)) if *mode == queue.mode && *last + 1 == queue.queue => *last = queue.queue,
             _ => groups.push((queue.queue, queue.queue, queue.mode)),
         }
     }

@@ -21,31 +21,39 @@ pub(crate) struct Block {
 /// The receive queues of all ports, numbered through.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// For each port its first lane; at the end, how many lanes there are.
-    first: Vec<usize>,
+    /// For each port its first lane, and its receive queues.
+    ports: Vec<(usize, Vec<u16>)>,
+    count: usize,
 }
 
 impl Lanes {
-    /// From the number of queues of each port.
-    pub(crate) fn new(queues: impl Iterator<Item = usize>) -> Self {
-        let mut first = vec![0];
-        for queues in queues {
-            first.push(first[first.len() - 1] + queues);
-        }
-        Self { first }
+    /// From the receive queues of each port.
+    pub(crate) fn new(queues: Vec<Vec<u16>>) -> Self {
+        let mut count = 0;
+        let port = |queues: Vec<u16>| {
+            let first = count;
+            count += queues.len();
+            (first, queues)
+        };
+        let ports = queues.into_iter().map(port).collect();
+        Self { ports, count }
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.first[self.first.len() - 1]
+        self.count
     }
 
     fn of(&self, port: usize, queue: u16) -> usize {
-        self.first[port] + usize::from(queue)
+        let (first, queues) = &self.ports[port];
+        // Mostly they are numbered from 0 on.
+        let place = Some(usize::from(queue)).filter(|&place| queues.get(place) == Some(&queue));
+        first + place.or_else(|| queues.iter().position(|&own| own == queue)).expect("a queue of this port")
     }
 
-    fn has_several_queues(&self, port: usize) -> bool {
-        self.first[port + 1] - self.first[port] > 1
+    /// Whether a packet has to say which queue it came from.
+    fn tells_queue(&self, port: usize) -> bool {
+        self.ports[port].1 != [0]
     }
 }
 
@@ -74,7 +82,7 @@ impl Encoding {
         let interface = batch.port() as u32;
         let passive = self.passive[batch.port()];
         // A socket of a passive port is no receive queue of the NIC.
-        let queue = (!passive && self.lanes.has_several_queues(batch.port())).then(|| batch.queue().into());
+        let queue = (!passive && self.lanes.tells_queue(batch.port())).then(|| batch.queue().into());
         for packet in batch {
             let header = PacketHeader {
                 timestamp_ns: packet.timestamp_ns(),
@@ -106,9 +114,9 @@ mod tests {
 
     #[test]
     fn lanes_are_numbered_through_all_ports() {
-        let lanes = Lanes::new([2, 1, 4].into_iter());
-        assert_eq!(lanes.count(), 7);
-        assert_eq!((lanes.of(0, 1), lanes.of(1, 0), lanes.of(2, 3)), (1, 2, 6));
-        assert!(lanes.has_several_queues(0) && !lanes.has_several_queues(1));
+        let lanes = Lanes::new(vec![vec![0, 1], vec![0], vec![2, 3, 7]]);
+        assert_eq!(lanes.count(), 6);
+        assert_eq!((lanes.of(0, 1), lanes.of(1, 0), lanes.of(2, 2), lanes.of(2, 7)), (1, 2, 3, 5));
+        assert!(lanes.tells_queue(0) && !lanes.tells_queue(1) && lanes.tells_queue(2));
     }
 }

@@ -73,7 +73,10 @@ const WAITING_BLOCKS: usize = 64;
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
     let interfaces = look_up(&plan)?;
-    let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize).sum();
+    let queues = plan.interfaces.iter().zip(&interfaces).map(|((_, queues), interface)| {
+        queues.as_ref().map_or(interface.queues.current.max(1) as usize, |queues| queues.iter().len())
+    });
+    let queues = queues.sum();
     limits::check(&plan, queues)?;
     let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
@@ -95,7 +98,8 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
 
 /// What the machine says about the interfaces; a misspelt name ends here.
 fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
-    let look_up = |name: &String| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
+    let look_up =
+        |(name, _): &(String, _)| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
     plan.interfaces.iter().map(look_up).collect()
 }
 
@@ -150,7 +154,9 @@ impl Threads {
 
     fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
         let ports = capture.report().ports;
-        let lanes = Lanes::new(ports.iter().map(|port| port.queues.len()));
+        let lanes = Lanes::new(
+            ports.iter().map(|port| port.queues.iter().map(|queue| queue.queue).collect()).collect(),
+        );
         let lane_count = lanes.count();
         let passive = ports.iter().map(PortReport::is_passive).collect();
         let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, lanes, passive };

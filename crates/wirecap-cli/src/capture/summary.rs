@@ -52,6 +52,9 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
             port.name, port.dropped_before_xdp
         );
     }
+    for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
+        text += &format!("\n{port}: RSS was {rss}\n");
+    }
     for warning in report.ports.iter().flat_map(|port| &port.warnings) {
         text += &format!("\nWARNING: {warning}\n");
     }

@@ -181,6 +181,12 @@ impl Watch {
             PortEvent::Removed(port) => {
                 self.progress.tell(format_args!("wirecap: {port} was removed; what it had captured is kept"));
             }
+            PortEvent::QueuesRemoved { port, queues } => {
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: the interface of {port} has {queues} receive queues by now; nothing comes from those \
+                     that were taken away"
+                ));
+            }
             PortEvent::QueuesAdded { port, queues } => {
                 self.progress.tell(format_args!(
                     "wirecap: WARNING: {port} has {queues} receive queues by now; those that were added are not captured, \

@@ -17,6 +17,7 @@ pub(super) enum Command {
     ProgLoad = 5,
     ProgTestRun = 10,
     ProgGetFdById = 13,
+    MapGetFdById = 14,
     ObjGetInfoByFd = 15,
     LinkCreate = 28,
     LinkGetFdById = 30,
@@ -161,6 +162,20 @@ pub(super) struct ProgInfo {
     pub name: [u8; NAME_LEN],
 }
 part!(ProgInfo, 80, load_time at 40, map_ids at 56, name at 64);
+
+/// The head of `struct bpf_map_info`.
+#[repr(C, align(8))]
+#[derive(Default)]
+pub(super) struct MapInfo {
+    pub map_type: u32,
+    pub id: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    pub map_flags: u32,
+    pub name: [u8; NAME_LEN],
+}
+part!(MapInfo, 40, max_entries at 16, name at 24);
 
 /// The head of `struct bpf_link_info`, with the XDP variant of its union.
 #[repr(C, align(8))]

@@ -168,6 +168,9 @@ pub enum Helper {
     GetPrandomU32 = 7,
     /// `bpf_get_smp_processor_id()`.
     GetSmpProcessorId = 8,
+    /// `bpf_tail_call(ctx, programs, index)`: goes on as the program at `index` of a [`ProgArray`](super::MapKind::ProgArray);
+    /// returns only if there is none.
+    TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
     /// `bpf_csum_diff(from, from_size, to, to_size, seed)`.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo};
 use super::error::Error;
+use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
 use super::syscall::{address_mut, bpf, bpf_fd, interface_name};
 
@@ -55,6 +56,41 @@ impl Link {
         let fd = unsafe { bpf_fd(Command::LinkCreate, &mut attr) }
             .map_err(|cause| refused(cause, ifindex, mode))?;
         Ok(Self { fd })
+    }
+
+    /// The link by which a program is attached, whoever's: from now on the program stays attached as long as this value
+    /// lives, too. `None` if it has none (any more).
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
+    pub fn of_program(prog_id: u32) -> Result<Option<Self>, Error> {
+        let Some(XdpLink { id, .. }) = links()?.into_iter().find(|link| link.prog_id == prog_id) else {
+            return Ok(None);
+        };
+        match open_by_id(id) {
+            Ok(fd) => Ok(Some(Self { fd })),
+            Err(cause) if is_gone(&cause) => Ok(None),
+            Err(cause) => Err(Error::call(format!("open the BPF link with id {id}"), cause)),
+        }
+    }
+
+    /// This link, such that it is closed before `map` also when the process is killed: the kernel closes what a process
+    /// has left behind from its highest file descriptor down.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when there is no file descriptor to be had.
+    pub fn closed_before(self, map: &Map) -> Result<Self, Error> {
+        let above = map.raw_fd() + 1;
+        if self.fd.as_raw_fd() >= above {
+            return Ok(self);
+        }
+        // SAFETY: fcntl() with F_DUPFD_CLOEXEC takes no pointers.
+        let fd = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above) };
+        if fd < 0 {
+            return Err(Error::call("copy the file descriptor of a BPF link", io::Error::last_os_error()));
+        }
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
     /// The kernel's number of this link.
@@ -108,7 +144,7 @@ pub struct XdpLink {
     pub ifindex: u32,
 }
 
-/// A process that has a file descriptor of a link.
+/// A process that has a file descriptor of a link or a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkHolder {
     /// Its process id.
@@ -138,10 +174,15 @@ pub fn links() -> Result<Vec<XdpLink>, Error> {
             }
             Ok(_) => {}
             // It went away since we learned of it; one that is being torn down says so by EAGAIN.
-            Err(cause) if matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN)) => {}
+            Err(cause) if is_gone(&cause) => {}
             Err(cause) => return Err(failed(cause)),
         }
     }
+}
+
+/// Whether this is the answer for a link that is gone, or just going.
+fn is_gone(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN))
 }
 
 /// The processes that hold link `link_id`, by reading `/proc/*/fdinfo`; those we may not look into are left out.
@@ -149,23 +190,28 @@ pub fn links() -> Result<Vec<XdpLink>, Error> {
 /// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link has no
 /// holder.
 pub fn link_holders(link_id: u32) -> Vec<LinkHolder> {
+    holders("link_id:", link_id)
+}
+
+/// The processes with a file whose fdinfo has this `field` with this number.
+pub(super) fn holders(field: &str, number: u32) -> Vec<LinkHolder> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|&pid| holds(pid, link_id))
+        .filter(|&pid| holds(pid, field, number))
         .map(|pid| LinkHolder { pid, name: comm(pid) })
         .collect()
 }
 
-fn holds(pid: u32, link_id: u32) -> bool {
+fn holds(pid: u32, field: &str, number: u32) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
-    files.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| names_link(&info, link_id)))
+    files.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| has(&info, field, number)))
 }
 
-/// Whether a file's fdinfo says it is link `link_id` (`link_id:\t7`).
-fn names_link(fdinfo: &str, link_id: u32) -> bool {
-    fdinfo.lines().filter_map(|line| line.strip_prefix("link_id:")).any(|id| id.trim().parse() == Ok(link_id))
+/// Whether a file's fdinfo has a field with this number (`link_id:\t7`).
+fn has(fdinfo: &str, field: &str, number: u32) -> bool {
+    fdinfo.lines().filter_map(|line| line.strip_prefix(field)).any(|value| value.trim().parse() == Ok(number))
 }
 
 fn comm(pid: u32) -> String {
@@ -227,11 +273,14 @@ fn or_nobody(processes: &[String]) -> String {
     if processes.is_empty() { "no process, a pinned link".into() } else { processes.join(", ") }
 }
 
-fn info_by_id(id: u32) -> io::Result<LinkInfo> {
+fn open_by_id(id: u32) -> io::Result<OwnedFd> {
     let mut attr = GetId { id, ..GetId::default() };
     // SAFETY: there are no addresses in it, and it returns a new file descriptor.
-    let fd = unsafe { bpf_fd(Command::LinkGetFdById, &mut attr) }?;
-    link_info(fd.as_fd())
+    unsafe { bpf_fd(Command::LinkGetFdById, &mut attr) }
+}
+
+fn info_by_id(id: u32) -> io::Result<LinkInfo> {
+    link_info(open_by_id(id)?.as_fd())
 }
 
 fn link_info(fd: BorrowedFd<'_>) -> io::Result<LinkInfo> {
@@ -255,8 +304,8 @@ mod tests {
     #[test]
     fn fdinfo_names_its_link() {
         let info = "pos:\t0\nflags:\t02\nlink_type:\txdp\nlink_id:\t17\nprog_id:\t4\nifindex:\t2\n";
-        assert!(names_link(info, 17));
-        assert!(!names_link(info, 1) && !names_link(info, 4) && !names_link("pos:\t0\n", 0));
+        assert!(has(info, "link_id:", 17));
+        assert!(!has(info, "link_id:", 1) && !has(info, "link_id:", 4) && !has("pos:\t0\n", "link_id:", 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::attr::{Command, MapCreate, MapElem};
 use super::error::Error;
+use super::program::Program;
 use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, with_memlock};
 
 /// What a map is.
@@ -16,6 +17,9 @@ pub enum MapKind {
     Hash = 1,
     /// An array; keys are `u32` indices in host byte order, every entry exists and starts as zeros.
     Array = 2,
+    /// Programs for [`Helper::TailCall`](super::Helper::TailCall), all of one kind; keys `u32`. A program is written by
+    /// its file descriptor and read back as its number. The kernel empties it once no process holds it any more.
+    ProgArray = 3,
     /// An array with one value per possible CPU; a program sees its own CPU's.
     PerCpuArray = 6,
     /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of whoever
@@ -30,6 +34,7 @@ impl MapKind {
         match self {
             Self::Hash => "hash",
             Self::Array => "array",
+            Self::ProgArray => "program array",
             Self::PerCpuArray => "per-CPU array",
             Self::DevMap => "devmap",
             Self::XskMap => "xskmap",
@@ -44,7 +49,7 @@ pub struct MapSpec<'a> {
     pub kind: MapKind,
     /// Length of a key in bytes; 4 for all but `Hash`.
     pub key_size: u32,
-    /// Length of a value in bytes; 4 for `DevMap` and `XskMap`.
+    /// Length of a value in bytes; 4 for `ProgArray`, `DevMap` and `XskMap`.
     pub value_size: u32,
     /// Number of entries, for a `Hash` the most it may hold.
     pub max_entries: u32,
@@ -180,9 +185,50 @@ impl Map {
         self.update(&index.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
     }
 
+    /// Puts a program at `index`, in place of the one that is there.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] for maps other than `ProgArray`; [`Error::Call`] with `EINVAL` for a program that differs
+    /// from the others in kind or in [`frags`](super::ProgramSpec::frags), `E2BIG` if `index` is out of range.
+    pub fn set_program(&self, index: u32, program: &Program) -> Result<(), Error> {
+        if self.kind != MapKind::ProgArray {
+            return Err(self.wrong_kind("set_program"));
+        }
+        self.update(&index.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())
+    }
+
+    /// Whether the map takes a program of this kind. It is tried at `index`, whose entry is gone afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::set_program`], but for `EINVAL`.
+    pub fn accepts(&self, program: &Program, index: u32) -> Result<bool, Error> {
+        match self.set_program(index, program) {
+            Ok(()) => self.delete(&index.to_ne_bytes()).map(|_| true),
+            Err(refused) if refused.errno() == Some(libc::EINVAL) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The number of the program at `index`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] for maps other than `ProgArray`; [`Error::Call`].
+    pub fn program_id(&self, index: u32) -> Result<Option<u32>, Error> {
+        if self.kind != MapKind::ProgArray {
+            return Err(self.wrong_kind("program_id"));
+        }
+        let id = self.lookup(&index.to_ne_bytes())?;
+        Ok(id.map(|id| u32::from_ne_bytes(id.try_into().expect("a value of this map has four bytes"))))
+    }
+
     /// The kind of the map.
     pub fn kind(&self) -> MapKind {
         self.kind
+    }
+
+    /// A `ProgArray` that somebody else has made.
+    pub(super) fn from_program_array(fd: OwnedFd, name: String) -> Self {
+        Self { fd, kind: MapKind::ProgArray, key_size: 4, value_size: 4, name, copies: 1 }
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {

@@ -11,6 +11,8 @@
 //! holding its file descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an
 //! interface never stays taken.
 //!
+//! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like our own.
+//!
 //! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The kernel's type
 //! information (BTF) is read only for programs that call a [`KernelFunction`].
 //!
@@ -29,6 +31,7 @@
 mod asm;
 mod attr;
 mod btf;
+mod by_id;
 mod error;
 mod insn;
 mod link;
@@ -38,6 +41,7 @@ mod syscall;
 
 pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
+pub use by_id::{SharedMap, program_holders, shared_map};
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};

@@ -186,10 +186,15 @@ impl Program {
     /// [`Error::Call`] with `ENOENT` if there is no such program, [`Error::NotPermitted`] without CAP_SYS_ADMIN.
     pub fn name_by_id(id: u32) -> Result<String, Error> {
         let failed = |cause| Error::call(format!("look up the BPF program with id {id}"), cause);
+        let fd = Self::open_by_id(id).map_err(failed)?;
+        prog_info(fd.as_fd()).map(|info| text(&info.name)).map_err(failed)
+    }
+
+    /// A descriptor of any program of this machine.
+    pub(super) fn open_by_id(id: u32) -> io::Result<OwnedFd> {
         let mut attr = GetId { id, ..GetId::default() };
         // SAFETY: there are no addresses in it, and it returns a new file descriptor.
-        let fd = unsafe { bpf_fd(Command::ProgGetFdById, &mut attr) }.map_err(failed)?;
-        prog_info(fd.as_fd()).map(|info| text(&info.name)).map_err(failed)
+        unsafe { bpf_fd(Command::ProgGetFdById, &mut attr) }
     }
 
     fn test_attr(&self, frame: &[u8]) -> ProgTestRun {

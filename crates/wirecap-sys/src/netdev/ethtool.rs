@@ -172,7 +172,12 @@ impl Ethtool {
 
     /// Has the driver fill in `request`; `None` if it refuses.
     pub(super) fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
-        self.call(SIOCETHTOOL, interface, request).ok()
+        self.request(interface, request).ok()
+    }
+
+    /// Has the driver do what `request` says, and fill it in.
+    pub(super) fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
+        self.call(SIOCETHTOOL, interface, request)
     }
 
     /// Makes a request of the driver by another ioctl that takes an `ifreq` with a pointer.
@@ -183,7 +188,7 @@ impl Ethtool {
         request: &mut R,
     ) -> io::Result<()> {
         if interface.len() > MAX_NAME_BYTES {
-            return Err(io::ErrorKind::InvalidInput.into());
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
         // SAFETY: ifreq is made of integers, and a pointer that may be null.
         let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };

@@ -12,12 +12,13 @@
 //!  Promiscuous       PACKET        a mode that ends with the process
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
+//!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`] and [`HardwareStamping`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`] and [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -29,6 +30,7 @@ mod netlink;
 mod numa;
 mod promiscuous;
 mod reader;
+mod rss;
 mod stamping;
 mod statistics;
 mod uppers;
@@ -44,6 +46,7 @@ use ethtool::Ethtool;
 use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
+pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
 pub use uppers::{Upper, uppers};

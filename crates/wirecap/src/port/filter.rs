@@ -6,9 +6,13 @@
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter};
 use wirecap_sys::bpf;
+
+use super::sieve::Sieve;
 
 /// What becomes of packets that the filter does not want, on a port that takes packets from the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,6 +101,43 @@ fn data_link_type(link_type: u16) -> u16 {
     const LINKTYPE_RAW: u16 = 101;
     const DLT_RAW: u16 = 12;
     if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
+}
+
+/// What became of the filter of an AF_XDP port, if it has one.
+#[derive(Debug)]
+pub(crate) struct PlacedFilter {
+    /// Where it runs.
+    pub(crate) runs: Option<FilterPlace>,
+    /// What to tell if that is not where it should.
+    pub(crate) fallback: Option<String>,
+    user: Option<Arc<UserFilter>>,
+}
+
+impl PlacedFilter {
+    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
+    /// through what it cannot decide from that.
+    pub(crate) fn new(filter: Option<&PortFilter>, not_in_kernel: Option<String>, frags: bool) -> Self {
+        let Some(filter) = filter else { return Self { runs: None, fallback: None, user: None } };
+        if not_in_kernel.is_none() && !frags {
+            return Self { runs: Some(FilterPlace::Kernel), fallback: None, user: None };
+        }
+        let (user, no_native) = UserFilter::new(&filter.filter);
+        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let fallback = not_in_kernel.map(|reason| {
+            let dropped = match filter.unmatched {
+                Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
+                Unmatched::Drop => "",
+            };
+            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
+            format!("{reason}{interpreted}{dropped}")
+        });
+        Self { runs: Some(runs), fallback, user: Some(Arc::new(user)) }
+    }
+
+    /// What a queue needs of it in user space.
+    pub(crate) fn sieve(&self) -> Option<Sieve> {
+        self.user.as_ref().map(|user| Sieve::new(Arc::clone(user)))
+    }
 }
 
 /// A filter in user space.

@@ -9,6 +9,17 @@ use wirecap_sys::netdev::{self, Interface, LinkReader, LinkStatistics};
 /// links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
 
+/// Which receive queues of an interface are captured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Watched<'a> {
+    /// All there are now.
+    All,
+    /// These; the others are no concern of ours.
+    Some(&'a [u16]),
+    /// None: queues do not matter.
+    None,
+}
+
 /// An interface since its port was opened.
 #[derive(Debug)]
 pub(crate) struct LinkWatch {
@@ -18,8 +29,10 @@ pub(crate) struct LinkWatch {
     before: LinkStatistics,
     /// The last count, for when the interface is gone.
     dropped: u64,
-    /// Receive queues that are captured: 0 to `captured` - 1.
+    /// Receive queues from this number on are not captured, if all shall be.
     captured: u32,
+    /// The highest receive queue that is captured, if only some shall be.
+    highest: Option<u32>,
     /// Receive queues there were when it was last looked.
     queues: u32,
     /// The most that were told of by [`LinkWatch::added`].
@@ -28,13 +41,20 @@ pub(crate) struct LinkWatch {
 }
 
 impl LinkWatch {
-    /// Begins to watch an interface of which `captured` queues are captured.
-    pub(crate) fn open(interface: &Interface, captured: u32) -> netdev::Result<Self> {
+    /// Begins to watch an interface.
+    pub(crate) fn open(interface: &Interface, watched: Watched<'_>) -> netdev::Result<Self> {
         let ifindex = interface.ifindex;
         let mut reader = LinkReader::open()?;
         let before = reader.statistics(ifindex)?;
-        let (dropped, queues, told, looked) = (0, captured, captured, Instant::now());
-        Ok(Self { reader, ifindex, before, dropped, captured, queues, told, looked })
+        let current = interface.queues.current;
+        let (captured, highest) = match watched {
+            Watched::All => (current.max(1), None),
+            Watched::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
+            Watched::None => (u32::MAX, None),
+        };
+        let (dropped, queues, looked) = (0, current, Instant::now());
+        let told = if highest.is_some() { current } else { captured };
+        Ok(Self { reader, ifindex, before, dropped, captured, highest, queues, told, looked })
     }
 
     /// Packets the NIC or its driver had no room for.
@@ -49,13 +69,23 @@ impl LinkWatch {
     /// The receive queues there are by now, if any of them is not captured. Looks once a second at most, unless it has
     /// to be `exact`.
     pub(crate) fn uncaptured(&mut self, exact: bool) -> Option<u32> {
+        self.look(exact);
+        (self.queues > self.captured).then_some(self.queues)
+    }
+
+    /// The receive queues there are by now, if one that is captured is not among them any more.
+    pub(crate) fn missing(&mut self, exact: bool) -> Option<u32> {
+        self.look(exact);
+        self.highest.filter(|&highest| highest >= self.queues).map(|_| self.queues)
+    }
+
+    fn look(&mut self, exact: bool) {
         if exact || self.looked.elapsed() >= QUEUES_PERIOD {
             if let Ok(queues) = self.reader.queues(self.ifindex) {
                 self.queues = queues.current;
             }
             self.looked = Instant::now();
         }
-        (self.queues > self.captured).then_some(self.queues)
     }
 
     /// The receive queues there are by now, if more were added since this was last told.
@@ -63,5 +93,34 @@ impl LinkWatch {
         let queues = self.uncaptured(false).filter(|&queues| queues > self.told)?;
         self.told = queues;
         Some(queues)
+    }
+
+    /// The receive queues there are by now, if one that is captured was taken away since this was last told.
+    pub(crate) fn taken_away(&mut self) -> Option<u32> {
+        let queues = self.missing(false).filter(|&queues| queues < self.told)?;
+        self.told = queues;
+        Some(queues)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captured_queues_that_are_taken_away_are_told_of_once() {
+        let loopback = netdev::interface("lo").unwrap();
+        assert_eq!(loopback.queues.current, 1);
+        let mut interface =
+            Interface { queues: netdev::Queues { current: 4, ..loopback.queues }, ..loopback };
+        let mut watch = LinkWatch::open(&interface, Watched::Some(&[0, 3])).unwrap();
+        assert_eq!((watch.missing(false), watch.uncaptured(true), watch.taken_away()), (None, None, Some(1)));
+        assert_eq!((watch.missing(false), watch.taken_away()), (Some(1), None));
+        let mut others = LinkWatch::open(&interface, Watched::Some(&[0])).unwrap();
+        assert_eq!((others.missing(true), others.taken_away()), (None, None), "not ours");
+
+        interface.queues.current = 0;
+        let mut all = LinkWatch::open(&interface, Watched::All).unwrap();
+        assert_eq!((all.uncaptured(true), all.added(), all.missing(true)), (None, None, None));
     }
 }

@@ -11,12 +11,14 @@
 //! | port | packets come from | open |
 //! |---|---|---|
 //! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
+//! | | some of its receive queues, shared with other processes | `shared/` |
 //! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet.rs` |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
 //! Rule: the packet path is generic over the trait; which port it is, is decided once per batch.
 
+pub(crate) mod devices;
 pub mod fault;
 pub(crate) mod filter;
 mod intake;
@@ -25,6 +27,9 @@ pub mod null;
 pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
+mod queue_set;
+pub(crate) mod rss;
+mod shared;
 mod sieve;
 mod socket_filter;
 pub(crate) mod source;
@@ -37,6 +42,7 @@ use wirecap_core::Pool;
 use wirecap_sys::netdev;
 
 pub(crate) use self::intake::{Intake, Told};
+pub use self::queue_set::{QueueSet, QueueSetError};
 use crate::Error;
 
 use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, xdp::XdpQueue};
@@ -163,6 +169,9 @@ pub enum PortSpec {
         name: String,
         /// How to get at its packets.
         access: Access,
+        /// Which of its receive queues, over AF_XDP; `None` for all, which nobody else can then have. Processes that
+        /// name their queues share the interface.
+        queues: Option<QueueSet>,
     },
     /// Memory only.
     Null(null::NullPort),
@@ -179,15 +188,27 @@ impl PortSpec {
     /// How the port is called in reports.
     pub fn name(&self) -> String {
         match self {
-            PortSpec::Interface { name, .. } => name.clone(),
+            PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
             PortSpec::Null(_) => "null".into(),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
         }
     }
 }
 
+/// How an interface, or some of its queues, are called: `eth1`, `eth1@0-3`.
+fn device_name(interface: &str, queues: Option<&QueueSet>) -> String {
+    queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
+}
+
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case, `packet:eth1` one that the host keeps.
+/// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
+///
+/// ```
+/// use wirecap::{Access, PortSpec, QueueSet};
+///
+/// let queues = QueueSet::new(0..4);
+/// assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name: "eth1".into(), access: Access::Xdp, queues });
+/// ```
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {
         let (access, name) = match text.split_once(':') {
@@ -195,7 +216,12 @@ impl From<&str> for PortSpec {
             Some(("packet", name)) => (Access::Packet, name),
             _ => (Access::Auto, text),
         };
-        PortSpec::Interface { name: name.into(), access }
+        // What is no set of queues stays in the name, and no interface will have that.
+        let (name, queues) = match name.rsplit_once('@').map(|(name, queues)| (name, queues.parse())) {
+            Some((interface, Ok(queues))) => (interface, Some(queues)),
+            _ => (name, None),
+        };
+        PortSpec::Interface { name: name.into(), access, queues }
     }
 }
 

@@ -7,6 +7,7 @@ use wirecap_sys::{
     netdev::{self, HardwareType, Interface, InterfaceAddress, Upper},
 };
 
+use super::shared;
 use crate::Error;
 
 /// How long a program whose process has ended may stay attached, and how often to look.
@@ -47,6 +48,9 @@ pub(super) fn check_holder(interface: &Interface) -> Result<(), Error> {
         attached = netdev::interface(&interface.name)?.xdp_programs;
     }
     let Some(program) = attached.first() else { return Ok(()) };
+    if let Some(members) = shared::members(*program) {
+        return Err(Error::Shared { name: interface.name.clone(), holders: shared::in_words(&members) });
+    }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
     let links = bpf::links().unwrap_or_default();
     let holders = links

@@ -47,6 +47,16 @@ pub(crate) struct ProgramCounts {
     pub(crate) unstamped: u64,
 }
 
+/// What else holds of a program that is run by a dispatcher, for some queues: see `shared.rs`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Whether the dispatcher takes packets of several buffers.
+    pub(crate) frags: bool,
+}
+
+/// Name of the program in the kernel.
+pub(crate) const NAME: &str = "wirecap";
+
 /// The program of a port with its maps.
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
@@ -68,8 +78,17 @@ pub(crate) struct ProgramPlan<'a> {
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
+    /// A dispatcher runs the program, for captured queues only.
+    pub(crate) share: Option<Share>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<&'a Stamping>,
+}
+
+impl ProgramPlan<'_> {
+    /// Whether the program gets packets of several buffers.
+    pub(crate) fn frags(&self) -> bool {
+        self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+    }
 }
 
 impl CaptureProgram {
@@ -92,7 +111,7 @@ impl CaptureProgram {
     }
 
     fn load_any(plan: ProgramPlan<'_>, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
-        let ProgramPlan { queues, captured, longest_frame, stamping } = plan;
+        let ProgramPlan { queues, captured, stamping, .. } = plan;
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -109,9 +128,9 @@ impl CaptureProgram {
         })?;
         let insns = assemble(&counters, &sockets, plan, filter)?;
         let spec = ProgramSpec {
-            frags: longest_frame.is_none(),
+            frags: plan.frags(),
             bound_to: stamping.and_then(Stamping::bound_to),
-            ..ProgramSpec::new(ProgramKind::Xdp, "wirecap", &insns)
+            ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
         };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
     }
@@ -149,7 +168,7 @@ fn assemble(
 ) -> Result<Vec<Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
-    let (pass, known, keep) = (asm.label(), asm.label(), asm.label());
+    let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
 
     asm.mov(R6, R1);
     asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
@@ -164,6 +183,13 @@ fn assemble(
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
+    if plan.share.is_some() {
+        // The program stays in the dispatcher's table when its process is killed: the host gets all packets then.
+        asm.store(Size::Word, R10, -4, R7);
+        asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
+        asm.call(Helper::MapLookupElem);
+        asm.jump_if(Cond::Eq, R0, 0, to_host);
+    }
     if filter.is_some() || plan.longest_frame.is_some() {
         // What is not captured need not be wanted, nor fit.
         asm.jump_if(Cond::Ge, R7, plan.captured as i32, keep);
@@ -172,10 +198,16 @@ fn assemble(
         sift(&mut asm, filter, plan)?;
     }
     if let Some(longest) = plan.longest_frame {
-        // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
-        asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
-        asm.alu64(Alu::Add, R1, longest as i32);
-        asm.jump_if(Cond::Le, R2, R1, keep);
+        if plan.frags() {
+            // Others may want packets of several buffers, and the bounds in the context are those of the first.
+            asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
+            asm.jump_if(Cond::Le, R0, longest as i32, keep);
+        } else {
+            // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
+            asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
+            asm.alu64(Alu::Add, R1, longest as i32);
+            asm.jump_if(Cond::Le, R2, R1, keep);
+        }
         count(&mut asm, R8, TOO_LONG);
         asm.mov_imm(R0, XDP_DROP).exit();
     }
@@ -188,7 +220,9 @@ fn assemble(
     asm.call(Helper::RedirectMap);
     let done = asm.label();
     asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+    asm.bind(to_host);
     count(&mut asm, R8, PASSED);
+    asm.mov_imm(R0, XDP_PASS);
     asm.bind(done);
     asm.exit();
 
@@ -207,11 +241,11 @@ fn sift(
 ) -> Result<(), wirecap_filter::Error> {
     use Reg::{R0, R2, R3, R6, R8, R9};
     let (wanted, unwanted) = (asm.label(), asm.label());
-    let (length, beyond) = if plan.longest_frame.is_some() {
-        (Length::FirstBuffer, unwanted)
-    } else {
+    let (length, beyond) = if plan.frags() {
         asm.mov(Reg::R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
         (Length::Register(R9), wanted)
+    } else {
+        (Length::FirstBuffer, unwanted)
     };
     asm.load(Size::Word, R2, R6, MD_DATA).load(Size::Word, R3, R6, MD_DATA_END);
     // The filter's slots are where the key of the counters was.

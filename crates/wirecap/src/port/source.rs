@@ -14,10 +14,10 @@ use wirecap_sys::{
 };
 
 use super::{
-    Access, AnyQueue, PortSpec,
+    Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
     fault::{FaultQueue, Faults},
     filter::{PortFilter, Unmatched},
-    link::LinkWatch,
+    link::{LinkWatch, Watched},
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
     preflight, stamp,
@@ -51,7 +51,10 @@ pub(crate) struct Source {
 }
 
 enum Kind {
+    /// All its receive queues.
     Xdp(Box<Interface>),
+    /// Some of them, shared with others.
+    Queues(Box<Interface>),
     /// With the reason, if it was not asked for.
     Passive(Box<Interface>, Option<String>),
     Null(NullPort),
@@ -72,7 +75,9 @@ impl Source {
     /// Finds out what a port is. A passive one gets a socket for each of `workers`.
     pub(crate) fn resolve(spec: &PortSpec, workers: Option<usize>) -> Result<Self, Error> {
         match spec {
-            PortSpec::Interface { name, access } => Self::interface(name, *access, workers),
+            PortSpec::Interface { name, access, queues } => {
+                Self::interface(name, *access, queues.as_ref(), workers)
+            }
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
                 Ok(Self {
@@ -91,12 +96,23 @@ impl Source {
         }
     }
 
-    fn interface(name: &str, access: Access, workers: Option<usize>) -> Result<Self, Error> {
+    fn interface(
+        name: &str,
+        access: Access,
+        wanted: Option<&QueueSet>,
+        workers: Option<usize>,
+    ) -> Result<Self, Error> {
         let interface = Box::new(netdev::interface(name)?);
         let reason = match access {
             Access::Auto => preflight::reason_for_passive(&interface)?,
             Access::Xdp | Access::Packet => None,
         };
+        if let Some(wanted) = wanted {
+            devices::check(&interface, wanted, access, reason)?;
+            let name = device_name(&interface.name, Some(wanted));
+            let (kind, rings) = (Kind::Queues(interface), wanted.iter().collect());
+            return Ok(Self { name, kind, rings, faults: Vec::new(), filter: None });
+        }
         let (name, queues) = (interface.name.clone(), interface.queues.current.max(1) as usize);
         let (kind, rings) = if reason.is_some() || access == Access::Packet {
             (
@@ -112,7 +128,7 @@ impl Source {
     /// From now on only packets that the filter wants are captured.
     pub(crate) fn set_filter(&mut self, expression: &str, unmatched: Unmatched) -> Result<(), Error> {
         let link_type = match &self.kind {
-            Kind::Xdp(_) => Some(packet::LINK_TYPE_ETHERNET),
+            Kind::Xdp(_) | Kind::Queues(_) => Some(packet::LINK_TYPE_ETHERNET),
             // One that has none is refused when it is opened.
             Kind::Passive(interface, _) => interface.hardware_type.link_type(),
             Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
@@ -123,7 +139,25 @@ impl Source {
     }
 
     pub(crate) fn is_interface(&self) -> bool {
-        matches!(self.kind, Kind::Xdp(_) | Kind::Passive(..))
+        self.interface_index().is_some()
+    }
+
+    fn interface_index(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Xdp(interface) | Kind::Queues(interface) | Kind::Passive(interface, _) => {
+                Some(interface.ifindex)
+            }
+            Kind::Null(_) => None,
+        }
+    }
+
+    /// Whether both would capture the same packets.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let is_set = |source: &Self| matches!(source.kind, Kind::Queues(_));
+        let disjoint = || !self.rings.iter().any(|ring| other.rings.contains(ring));
+        self.is_interface()
+            && self.interface_index() == other.interface_index()
+            && !(is_set(self) && is_set(other) && disjoint())
     }
 
     pub(crate) fn is_passive(&self) -> bool {
@@ -134,7 +168,7 @@ impl Source {
     pub(crate) fn reason_for_passive(&self) -> Option<&str> {
         match &self.kind {
             Kind::Passive(_, reason) => reason.as_deref(),
-            Kind::Xdp(_) | Kind::Null(_) => None,
+            Kind::Xdp(_) | Kind::Queues(_) | Kind::Null(_) => None,
         }
     }
 
@@ -162,7 +196,7 @@ impl Source {
 
     fn numa_node(&self) -> Option<u32> {
         match &self.kind {
-            Kind::Xdp(interface) => interface.numa_node,
+            Kind::Xdp(interface) | Kind::Queues(interface) => interface.numa_node,
             Kind::Passive(..) | Kind::Null(_) => None,
         }
     }
@@ -209,13 +243,12 @@ impl Source {
                 open.fallbacks.extend(fallback);
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
-            Kind::Xdp(interface) => {
-                let sharable = sharable(others);
-                let (port, queues) = {
-                    let options = (options.xdp, self.filter.as_ref());
-                    xdp::open(interface, &mut pools, memory, options, &sharable)?
-                };
-                let open = OpenPort::active(interface, port, self.rings.len(), self.filter.as_ref());
+            Kind::Xdp(interface) | Kind::Queues(interface) => {
+                let (sharable, shared) = (sharable(others), matches!(self.kind, Kind::Queues(_)));
+                let wishes = (options.xdp, self.filter.as_ref());
+                let (port, queues) = xdp::open(interface, shared, &mut pools, memory, wishes, &sharable)?;
+                let watched = if shared { Watched::Some(&self.rings) } else { Watched::All };
+                let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
@@ -268,7 +301,7 @@ impl OpenPort {
             Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
         fallbacks.extend(port.not_in_kernel.clone());
         // Queues do not matter here, only what the NIC drops.
-        let link = LinkWatch::open(interface, u32::MAX);
+        let link = LinkWatch::open(interface, Watched::None);
         let link =
             link.inspect_err(|error| fallbacks.push(format!("what the NIC drops cannot be told: {error}")));
         Self {
@@ -289,9 +322,10 @@ impl OpenPort {
     }
 
     fn active(
+        name: &str,
         interface: &Interface,
         port: xdp::XdpPort,
-        captured: usize,
+        watched: Watched<'_>,
         filter: Option<&PortFilter>,
     ) -> Self {
         let mut fallbacks = port.fallbacks.clone();
@@ -301,12 +335,12 @@ impl OpenPort {
                     .into(),
             );
         }
-        let link = LinkWatch::open(interface, captured as u32);
+        let link = LinkWatch::open(interface, watched);
         let link = link.inspect_err(|error| {
             fallbacks.push(format!("what the NIC drops, and queues that are added, cannot be told: {error}"));
         });
         Self {
-            name: interface.name.clone(),
+            name: name.into(),
             ifindex: Some(interface.ifindex),
             driver: interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone()),
             numa_node: interface.numa_node,

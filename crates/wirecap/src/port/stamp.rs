@@ -56,11 +56,22 @@ pub(crate) struct Stamping {
 
 impl Stamping {
     /// Finds out whether packets of the interface can be stamped as wanted, and switches it on. `None` for times of
-    /// batches.
-    pub(crate) fn prepare(interface: &Interface, wanted: Option<Timestamp>) -> Result<Option<Self>, Error> {
+    /// batches. If it is `shared` with other processes, a dispatcher runs the program.
+    pub(crate) fn prepare(
+        interface: &Interface,
+        wanted: Option<Timestamp>,
+        shared: bool,
+    ) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
             None | Some(Timestamp::Batch) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
+            // The kernel takes no program that is bound to a device into a table of programs.
+            Some(Timestamp::Hardware) if shared => {
+                return Err(refusal(
+                    interface,
+                    "they can be had for the whole interface only, not for queues of it",
+                ));
+            }
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
         if let Some(date) = stamping.clock.expired_on() {

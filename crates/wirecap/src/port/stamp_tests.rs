@@ -40,11 +40,12 @@ impl Lab {
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
         let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
         let mut pools = [pool];
-        let options = XdpOptions { ring_entries: 256, promiscuous: false, modes, timestamp: None };
+        let rss = crate::Rss::Keep;
+        let options = XdpOptions { ring_entries: 256, promiscuous: false, rss, modes, timestamp: None };
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let stamping = Stamping::by_driver(&interface, Ok(ClockSource::Tai))?;
-            xdp::open_stamped(&interface, &mut pools, &memory, (options, None, Some(stamping)), &[])
+            xdp::open_stamped(&interface, false, &mut pools, &memory, (options, None, Some(stamping)), &[])
         })?;
         let [pool] = pools;
         Ok((port, queues.remove(0), pool, reader))

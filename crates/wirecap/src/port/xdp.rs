@@ -18,7 +18,7 @@ use std::{
 
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
-    bpf::{self, Link, XdpMode},
+    bpf::{self, XdpMode},
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
@@ -26,9 +26,11 @@ use wirecap_sys::{
 
 use super::{
     Intake, QueueCounts, ReceiveQueue,
-    filter::{self, FilterPlace, PortFilter, Unmatched, UserFilter},
+    filter::{self, FilterPlace, PlacedFilter, PortFilter},
     preflight,
     program::{CaptureProgram, ProgramCounts, ProgramPlan},
+    rss::{Rss, SymmetricRss},
+    shared::{Attachment, Attempts, Claim, Way},
     sieve::Sieve,
     stamp::{StampReader, Stamping},
 };
@@ -46,6 +48,7 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct XdpOptions {
     pub(crate) ring_entries: u32,
     pub(crate) promiscuous: bool,
+    pub(crate) rss: Rss,
     pub(crate) modes: Modes,
     pub(crate) timestamp: Option<Timestamp>,
 }
@@ -83,7 +86,7 @@ impl Modes {
 /// A port, open. Dropping the link gives the interface back.
 #[derive(Debug)]
 pub(crate) struct XdpPort {
-    pub(crate) link: Option<Link>,
+    pub(crate) link: Option<Attachment>,
     program: Arc<CaptureProgram>,
     pub(crate) mode: QueueMode,
     /// Why better modes were not taken, in words.
@@ -93,6 +96,8 @@ pub(crate) struct XdpPort {
     pub(crate) promiscuous: Option<Promiscuous>,
     /// Where the filter runs, if there is one.
     pub(crate) filter: Option<FilterPlace>,
+    /// Put back at the end.
+    pub(crate) rss: Option<SymmetricRss>,
     /// How packets are stamped one by one; kept as long as the port is captured.
     pub(crate) stamping: Option<Box<Stamping>>,
 }
@@ -113,6 +118,8 @@ impl XdpPort {
 /// One receive queue of a port.
 #[derive(Debug)]
 pub(crate) struct XdpQueue {
+    /// Given up before the socket is closed, see `shared.rs`.
+    claim: Option<Claim>,
     socket: Socket,
     program: Arc<CaptureProgram>,
     queue: u32,
@@ -127,30 +134,67 @@ pub(crate) struct XdpQueue {
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 
-/// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue.
+/// How a port is opened, and what is wanted of its packets.
+#[derive(Debug, Clone, Copy)]
+struct Wishes<'a> {
+    options: XdpOptions,
+    filter: Option<&'a PortFilter>,
+    stamping: Option<&'a Stamping>,
+}
+
+/// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue. These are all queues, unless
+/// it is `shared` with other processes.
 pub(crate) fn open(
     interface: &Interface,
+    shared: bool,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
     (options, filter): (XdpOptions, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
-    preflight::check_holder(interface)?;
-    let stamping = Stamping::prepare(interface, options.timestamp)?;
-    open_stamped(interface, pools, memory, (options, filter, stamping), sharable)
+    let stamping = Stamping::prepare(interface, options.timestamp, shared)?;
+    open_stamped(interface, shared, pools, memory, (options, filter, stamping), sharable)
 }
 
 /// Opens an interface that was found fit for XDP, its packets stamped as prepared.
 pub(super) fn open_stamped(
     interface: &Interface,
+    shared: bool,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    (options, filter, stamping): (XdpOptions, Option<&PortFilter>, Option<Stamping>),
+    (options, filter, mut stamping): (XdpOptions, Option<&PortFilter>, Option<Stamping>),
+    sharable: Sharable<'_>,
+) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
+    let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
+    let rss = (options.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
+    let mut attempts = Attempts::new();
+    let (mut port, queues) = loop {
+        let queues = pools.iter().map(|pool| pool.id().ring_id);
+        let way = if shared { Way::of_queues(interface, queues)? } else { Way::of_whole(interface)? };
+        let wishes = Wishes { options, filter, stamping: stamping.as_ref() };
+        match open_by(&way, interface, pools, memory, wishes, sharable) {
+            // Somebody else became the founder just before us.
+            Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
+                pools.iter_mut().for_each(Pool::detach_unfilled);
+            }
+            opened => break opened?,
+        }
+    };
+    let told = stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
+    port.fallbacks.extend(told);
+    Ok((XdpPort { promiscuous, rss, stamping: stamping.map(Box::new), ..port }, queues))
+}
+
+fn open_by(
+    way: &Way,
+    interface: &Interface,
+    pools: &mut [Pool],
+    memory: &Arc<PacketMemory>,
+    wishes: Wishes<'_>,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
-    let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
     let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
     let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
@@ -159,31 +203,26 @@ pub(super) fn open_stamped(
         if large_frames && !multi_buffer {
             failures.push(unsplit(geometry, can_split));
         }
-        for &(xdp_mode, bind_mode) in options.modes.attempts() {
-            let attempt = Attempt {
-                interface,
-                memory,
-                options,
-                filter,
-                stamping: stamping.as_ref(),
-                xdp_mode,
-                bind_mode,
-                multi_buffer,
-            };
+        for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
+            if let Some(refused) = way.refuses(xdp_mode) {
+                failures.push(refused);
+                continue;
+            }
+            let attempt = Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
-                Ok(Opened { link, queues, filter, not_in_kernel }) => {
-                    failures.extend(not_in_kernel);
-                    let mut stamping = stamping.map(Box::new);
-                    failures.extend(stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks)));
+                Ok(Opened { link, queues, filter }) => {
+                    failures.extend(filter.fallback);
+                    failures.extend(way.restriction(multi_buffer));
                     let port = XdpPort {
                         link: Some(link),
                         program: Arc::clone(&queues[0].program),
                         mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
                         fallbacks: failures,
                         multi_buffer,
-                        promiscuous,
-                        filter,
-                        stamping,
+                        promiscuous: None,
+                        filter: filter.runs,
+                        rss: None,
+                        stamping: None,
                     };
                     return Ok((port, queues));
                 }
@@ -227,11 +266,10 @@ fn cell_payload(geometry: Geometry) -> u32 {
 }
 
 struct Attempt<'a> {
+    way: &'a Way,
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
-    options: XdpOptions,
-    filter: Option<&'a PortFilter>,
-    stamping: Option<&'a Stamping>,
+    wishes: Wishes<'a>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
@@ -239,26 +277,27 @@ struct Attempt<'a> {
 
 /// What came of an attempt.
 struct Opened {
-    link: Link,
+    link: Attachment,
     queues: Vec<XdpQueue>,
-    /// Where the filter runs, and why it does not in the kernel, in words.
-    filter: Option<FilterPlace>,
-    not_in_kernel: Option<String>,
+    filter: PlacedFilter,
 }
 
 impl Attempt<'_> {
     fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<Opened, Error> {
         let geometry = pools[0].geometry();
+        let program_error = |source| self.program_error(source);
+        let queues = self.interface.queues.max.max(self.interface.queues.current);
+        let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
         let plan = ProgramPlan {
-            queues: self.interface.queues.max.max(self.interface.queues.current),
-            captured: pools.len() as u32,
+            queues,
+            captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
             longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
-            stamping: self.stamping,
+            share: hook.share(),
+            stamping: self.wishes.stamping,
         };
         let (program, not_in_kernel) = self.load(plan)?;
+        let filter = PlacedFilter::new(self.wishes.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
-        let (user_filter, filter, not_in_kernel) = self.user_filter(not_in_kernel);
-        let sieve = || Some(Sieve::new(Arc::clone(user_filter.as_ref()?)));
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
         // impose its mode otherwise. Multi-buffer is part of the registration, too.
@@ -271,20 +310,23 @@ impl Attempt<'_> {
             };
             let socket = self.open_socket(pool, umem).map_err(|source| self.socket_error(source))?;
             let queue = u32::from(pool.id().ring_id);
-            program.set_socket(queue, socket.as_fd()).map_err(|source| self.program_error(source))?;
+            program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
+            let (sieve, stamps) = (filter.sieve(), StampReader::new(self.wishes.stamping));
             let multi_buffer = self.multi_buffer;
-            let (sieve, stamps) = (sieve(), StampReader::new(self.stamping));
-            opened.push(XdpQueue { socket, program, queue, multi_buffer, sieve, stamps, last });
+            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
-        let link = Link::attach_xdp(&program.program, self.interface.ifindex, self.xdp_mode)
-            .map_err(|source| self.program_error(source))?;
-        Ok(Opened { link, queues: opened, filter, not_in_kernel })
+        for queue in &mut opened {
+            queue.claim = hook.claim(queue.queue, &program.program).map_err(program_error)?;
+        }
+        let claims = opened.iter().filter_map(|queue| queue.claim.as_ref());
+        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, claims);
+        Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter })
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
     fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<String>), Error> {
-        let with_filter = self.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let with_filter = self.wishes.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
         let not_in_kernel = match with_filter {
             Some(Ok(program)) => return Ok((program, None)),
             Some(Err(error)) => Some(filter::not_in_kernel(&error)),
@@ -295,36 +337,13 @@ impl Attempt<'_> {
         Ok((program, not_in_kernel))
     }
 
-    /// The filter in user space as far as it is needed, where the filter runs, and what to tell of it.
-    fn user_filter(
-        &self,
-        not_in_kernel: Option<String>,
-    ) -> (Option<Arc<UserFilter>>, Option<FilterPlace>, Option<String>) {
-        let Some(filter) = self.filter else { return (None, None, None) };
-        // Where packets may be split, the kernel lets through what it cannot decide from the first buffer.
-        if not_in_kernel.is_none() && !self.multi_buffer {
-            return (None, Some(FilterPlace::Kernel), None);
-        }
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        let place = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
-        let told = not_in_kernel.map(|reason| {
-            let dropped = match filter.unmatched {
-                Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
-                Unmatched::Drop => "",
-            };
-            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-            format!("{reason}{interpreted}{dropped}")
-        });
-        (Some(Arc::new(user)), Some(place), told)
-    }
-
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
         let config = SocketConfig {
             ifindex: self.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: RingSizes::receiving(self.options.ring_entries)?,
+            rings: RingSizes::receiving(self.wishes.options.ring_entries)?,
             multi_buffer: self.multi_buffer,
         };
         let mut socket = Socket::create(config, umem)?;

@@ -13,6 +13,7 @@
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
+//! | queues of one interface with different owners | `queues`, `queues_conflicts`, `queues_killed` |
 //! | times of packets | `timestamps` |
 //! | traces, sent and captured again | `traces` |
 
@@ -31,6 +32,9 @@ mod offload;
 mod opening;
 mod overload;
 mod passive;
+mod queues;
+mod queues_conflicts;
+mod queues_killed;
 mod refusals;
 mod several_ports;
 mod stop;

@@ -1,6 +1,6 @@
 //! What cannot be opened is refused, before anything is changed, in words that help.
 
-use wirecap::{Builder, Capture, Error, Mode, Modes, PortSpec, port::null::NullPort};
+use wirecap::{Builder, Capture, Error, Mode, Modes, PortSpec, Rss, port::null::NullPort};
 use wirecap_lab::{Namespace, VethOptions};
 
 use crate::support::{need_root, wait_until, wire::Wire};
@@ -139,5 +139,24 @@ fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
         let copy = |port: &str| Capture::builder().chunks_per_pool(4).modes(Modes::Copy).port(port);
         refused(copy("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
         drop(copy("xdp:in0").open().unwrap());
+    });
+}
+
+#[test]
+fn symmetric_rss_where_it_cannot_be_had() {
+    need_root!("refusals::symmetric_rss_where_it_cannot_be_had");
+    let addresses_b = vec!["192.0.2.2/24".into()];
+    let wire = Wire::new("rss", VethOptions { queues: 2, addresses_b, ..VethOptions::default() });
+    wire.inside.enter(|| {
+        let symmetric = |port: &str| Capture::builder().chunks_per_pool(4).rss(Rss::Symmetric).port(port);
+        refused(
+            symmetric("xdp:in0"),
+            &["RSS of in0 cannot be made symmetric", "not supported", "without it"],
+        );
+        refused(symmetric("xdp:in0@1"), &["RSS of in0 cannot be made symmetric"]);
+        let interface = wirecap_sys::netdev::interface("in0").unwrap();
+        assert!(interface.xdp_programs.is_empty() && !interface.is_promiscuous());
+        refused(symmetric("in0"), &["in0 is captured beside the host", "--fanout hash", "xdp:in0"]);
+        drop(Capture::builder().rss(Rss::Symmetric).chunks_per_pool(4).port(null(1)).open().unwrap());
     });
 }

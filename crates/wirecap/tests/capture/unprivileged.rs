@@ -92,3 +92,38 @@ fn open_as_nobody() {
     let error = Capture::builder().port("in0").chunks_per_pool(4).open().expect_err("nobody may not");
     eprintln!("{error}");
 }
+
+/// Set for the process with the privilege that is documented for what nobody shares.
+const NEWCOMER: &str = "WIRECAP_TEST_NEWCOMER";
+
+#[test]
+fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
+    if let Some(port) = env::var_os(NEWCOMER) {
+        match Capture::builder().port(port.to_str().unwrap()).chunks_per_pool(4).open() {
+            Ok(_) => eprintln!("opened"),
+            Err(error) => eprintln!("{error}"),
+        }
+        return;
+    }
+    need_root!("unprivileged::founding_takes_the_same_capabilities_and_joining_says_which_one_more");
+    let program = env::current_exe().unwrap();
+    let wire = Wire::with_queues("newcomer", 2);
+    let run = |port: &str, capabilities: &str| {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set=-all,+net_raw,+net_admin,+bpf,+ipc_lock{capabilities}"));
+        command.arg(&program).env(NEWCOMER, port).args([
+            "--exact",
+            "unprivileged::founding_takes_the_same_capabilities_and_joining_says_which_one_more",
+            "--nocapture",
+        ]);
+        String::from_utf8(wire.inside.enter(|| command.output().unwrap()).stderr).unwrap()
+    };
+    assert!(run("in0@0", "").contains("opened"), "the founder needs to know of nobody");
+    let _other = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
+    let refused = run("in0@0", "");
+    for word in ["in0 is shared with other processes", "CAP_SYS_ADMIN", "setcap", "cap_sys_admin"] {
+        assert!(refused.contains(word), "no {word:?} in: {refused}");
+    }
+    let joined = run("in0@0", ",+sys_admin");
+    assert!(joined.contains("opened"), "{joined}");
+}

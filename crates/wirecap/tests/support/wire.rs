@@ -47,7 +47,18 @@ impl Wire {
 
     /// Opens a capture of end b, or not.
     pub fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
-        self.inside.enter(|| builder.port(PORT).open())
+        self.try_capture_of(PORT, builder)
+    }
+
+    /// Opens a capture of a port of the namespace inside: `in0@0-2`.
+    #[track_caller]
+    pub fn capture_of(&self, port: &str, builder: Builder) -> Capture {
+        self.try_capture_of(port, builder).unwrap_or_else(|error| panic!("{port}: {error}"))
+    }
+
+    /// Opens a capture of a port of the namespace inside, or not.
+    pub fn try_capture_of(&self, port: &str, builder: Builder) -> Result<Capture, Error> {
+        self.inside.enter(|| builder.port(port).open())
     }
 
     /// Where the frames are, for a test that waits for them in vain: the account, and the kernel's counters of both ends.

@@ -1,0 +1,99 @@
+//! Objects of other processes, found by their numbers.
+//!
+//! ```text
+//!   id of an attached program ──► numbers of its maps ──► the one of the name and kind we look for ──► SharedMap
+//! ```
+//!
+//! All of it needs CAP_SYS_ADMIN: numbers are the same in all containers of a machine.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::attr::{Command, GetId, GetInfo, MapInfo, ProgInfo};
+use super::error::Error;
+use super::link::{LinkHolder, holders};
+use super::map::{Map, MapKind};
+use super::program::Program;
+use super::syscall::{address_mut, bpf, bpf_fd, text};
+
+/// Most maps of a program that are looked at.
+const MAX_MAPS: usize = 64;
+
+/// A map that somebody else has made; held by us, too.
+#[derive(Debug)]
+pub struct SharedMap {
+    /// The map.
+    pub map: Map,
+    /// Entries it has.
+    pub max_entries: u32,
+}
+
+/// The program array called `name` that the program `prog_id` uses. `None` if it uses none of that name, or if the
+/// program is gone.
+///
+/// # Errors
+/// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
+pub fn shared_map(prog_id: u32, name: &str) -> Result<Option<SharedMap>, Error> {
+    let failed = |cause| Error::call(format!("look up the maps of the BPF program with id {prog_id}"), cause);
+    let found = map_ids(prog_id).and_then(|ids| first_of(&ids, name));
+    match found {
+        Ok(found) => Ok(found),
+        // The program, or its map, has gone away since its number was learned.
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(cause) => Err(failed(cause)),
+    }
+}
+
+/// The processes that hold the program `prog_id`, as [`link_holders`](super::link_holders) does for links.
+pub fn program_holders(prog_id: u32) -> Vec<LinkHolder> {
+    // A link's fdinfo has the number of its program as well.
+    holders("prog_id:", prog_id)
+}
+
+fn first_of(ids: &[u32], name: &str) -> io::Result<Option<SharedMap>> {
+    for &id in ids {
+        let fd = open(id)?;
+        let info = info(fd.as_fd())?;
+        if info.map_type == MapKind::ProgArray as u32 && text(&info.name) == name {
+            let map = Map::from_program_array(fd, name.into());
+            return Ok(Some(SharedMap { map, max_entries: info.max_entries }));
+        }
+    }
+    Ok(None)
+}
+
+fn map_ids(prog_id: u32) -> io::Result<Vec<u32>> {
+    let program = Program::open_by_id(prog_id)?;
+    let mut ids = [0; MAX_MAPS];
+    let mut answer =
+        [ProgInfo { nr_map_ids: MAX_MAPS as u32, map_ids: address_mut(&mut ids), ..ProgInfo::default() }];
+    let mut attr = GetInfo {
+        bpf_fd: program.as_raw_fd() as u32,
+        info_len: size_of::<ProgInfo>() as u32,
+        info: address_mut(&mut answer),
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, and at most `nr_map_ids`
+    // numbers, as many as `ids` has; both are live and ours alone, and any bits are a value of theirs.
+    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
+    let [ProgInfo { nr_map_ids, .. }] = answer;
+    Ok(ids.into_iter().take(nr_map_ids as usize).collect())
+}
+
+fn open(id: u32) -> io::Result<OwnedFd> {
+    let mut attr = GetId { id, ..GetId::default() };
+    // SAFETY: there are no addresses in it, and it returns a new file descriptor.
+    unsafe { bpf_fd(Command::MapGetFdById, &mut attr) }
+}
+
+fn info(fd: BorrowedFd<'_>) -> io::Result<MapInfo> {
+    let mut answer = [MapInfo::default()];
+    let mut attr = GetInfo {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: size_of::<MapInfo>() as u32,
+        info: address_mut(&mut answer),
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, any bits of which are a value.
+    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
+    let [info] = answer;
+    Ok(info)
+}

@@ -1,0 +1,108 @@
+//! Receive queues as devices: `eth1@2` beside `eth1`.
+
+use wirecap_sys::{
+    bpf::{self, LinkHolder},
+    netdev::{self, HardwareType, Interface},
+};
+
+use super::{Access, QueueSet, device_name, preflight, shared};
+use crate::Error;
+
+/// A receive queue of an interface, as something to capture from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueDevice {
+    /// Its name: `eth1@2`.
+    pub name: String,
+    /// Its number.
+    pub queue: u16,
+    /// Whether somebody captures it now, or has XDP on the whole interface; `None` if this process may not know.
+    pub taken: Option<bool>,
+    /// Processes that do, as far as they can be seen.
+    pub pids: Vec<u32>,
+}
+
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them.
+///
+/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
+///
+/// ```no_run
+/// for device in wirecap::queue_devices("eth1")? {
+///     println!("{}: {}", device.name, if device.taken == Some(true) { "taken" } else { "free" });
+/// }
+/// # Ok::<(), wirecap::Error>(())
+/// ```
+///
+/// # Errors
+/// When there is no such interface, or the kernel cannot be asked.
+pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
+    let interface = netdev::interface(interface)?;
+    if interface.hardware_type != HardwareType::ETHERNET {
+        return Ok(Vec::new());
+    }
+    let holders = Holders::of(&interface);
+    let device = |queue: u16| {
+        let (taken, pids) = holders.of_queue(queue);
+        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
+    };
+    Ok((0..interface.queues.current.max(1)).filter_map(|queue| queue.try_into().ok()).map(device).collect())
+}
+
+/// Who has the queues of an interface.
+enum Holders {
+    Nobody,
+    /// The program is for all queues.
+    Whole(Vec<LinkHolder>),
+    /// Each queue with its own.
+    Queues(Vec<(u32, Vec<LinkHolder>)>),
+    /// There is a program, and we may not know which.
+    Unknown,
+}
+
+impl Holders {
+    fn of(interface: &Interface) -> Self {
+        let Some(&attached) = interface.xdp_programs.first() else { return Holders::Nobody };
+        if let Some(owners) = shared::owners(attached) {
+            return Holders::Queues(owners);
+        }
+        // Whoever may not ask for the name may not see the table of a shared one either.
+        match bpf::Program::name_by_id(attached.program_id) {
+            Ok(_) => Holders::Whole(bpf::program_holders(attached.program_id)),
+            Err(_) => Holders::Unknown,
+        }
+    }
+
+    fn of_queue(&self, queue: u16) -> (Option<bool>, Vec<u32>) {
+        let pids = |holders: &[LinkHolder]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
+        match self {
+            Holders::Nobody => (Some(false), Vec::new()),
+            Holders::Whole(holders) => (Some(true), pids(holders)),
+            Holders::Queues(owners) => {
+                let owner = owners.iter().find(|(number, _)| *number == u32::from(queue));
+                // An entry that nobody holds is of a process that was killed.
+                let pids = owner.map(|(_, holders)| pids(holders)).unwrap_or_default();
+                (Some(!pids.is_empty()), pids)
+            }
+            Holders::Unknown => (None, Vec::new()),
+        }
+    }
+}
+
+/// Whether these queues of an interface can be captured; `reason` is why it is left to the host, if it is.
+pub(super) fn check(
+    interface: &Interface,
+    wanted: &QueueSet,
+    access: Access,
+    reason: Option<String>,
+) -> Result<(), Error> {
+    let name = interface.name.clone();
+    if reason.is_some() || access == Access::Packet {
+        return Err(Error::QueuesBesideHost { name, queues: wanted.clone(), reason });
+    }
+    preflight::check_kind(interface)?;
+    let queues = interface.queues.current.max(1);
+    match wanted.iter().find(|&queue| u32::from(queue) >= queues) {
+        Some(queue) => Err(Error::NoSuchQueue { name, queue, queues }),
+        None => Ok(()),
+    }
+}

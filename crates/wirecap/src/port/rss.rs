@@ -1,0 +1,216 @@
+//! Symmetric RSS: both directions of a connection come in by one receive queue.
+//!
+//! ```text
+//!   how the NIC hashes now ──┬─ symmetric already ─► nothing to do
+//!                            └─ try: the driver's own transforms ─► a key that makes Toeplitz symmetric
+//!                                 └─ read back: kept? ─► at the end, what was before is put back
+//! ```
+//!
+//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
+//! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
+//! "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
+
+use wirecap_sys::netdev::{HashFunction, HashTransform, Interface, RssHash, RssReader};
+
+use crate::Error;
+
+/// The two bytes of the key that is set, again and again.
+const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
+
+/// How the NIC spreads packets over its receive queues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rss {
+    /// As it does.
+    #[default]
+    Keep,
+    /// Such that both directions of a connection come in by one queue, while the capture runs. An error where the NIC
+    /// cannot. Ports without a NIC have no RSS and are left alone.
+    Symmetric,
+}
+
+/// A device whose hash can be read and set.
+trait Hashing {
+    fn get(&mut self) -> Result<RssHash, String>;
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String>;
+}
+
+impl Hashing for RssReader {
+    fn get(&mut self) -> Result<RssHash, String> {
+        RssReader::get(self).map_err(|error| error.to_string())
+    }
+
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
+        RssReader::set(self, before, wanted).map_err(|error| error.to_string())
+    }
+}
+
+/// Symmetric RSS for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct SymmetricRss {
+    change: Change<RssReader>,
+    interface: String,
+}
+
+impl SymmetricRss {
+    /// Has the interface hash symmetrically.
+    pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
+        let name = interface.name.clone();
+        let mut device = RssReader::open(interface.ifindex)?;
+        let lopsided = device.lopsided_flows()?;
+        if let Some(flow) = lopsided.first() {
+            let reason = format!(
+                "it hashes one end only of {} (ethtool -n {name} rx-flow-hash {flow}); ethtool -N {name} rx-flow-hash \
+                 {flow} sdfn changes that",
+                lopsided.join(", "),
+            );
+            return Err(Error::Rss { name, reason });
+        }
+        match Change::symmetric(device) {
+            Ok(change) => Ok(Self { change, interface: name }),
+            Err(reason) => Err(Error::Rss { name, reason }),
+        }
+    }
+
+    /// Puts back what was before. A second call does nothing.
+    pub(crate) fn restore(&mut self) {
+        self.change.restore();
+    }
+
+    /// What is set and how it ends, in words.
+    pub(crate) fn in_words(&self) -> String {
+        self.change.in_words(&self.interface)
+    }
+}
+
+/// A device that hashes symmetrically, and what it did before.
+#[derive(Debug)]
+struct Change<D: Hashing> {
+    device: D,
+    before: RssHash,
+    set: RssHash,
+    end: End,
+}
+
+/// What became of the setting at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum End {
+    /// The capture runs.
+    Open,
+    /// It is as before.
+    Restored,
+    /// Somebody else has changed it meanwhile.
+    LeftAlone,
+    /// It could not be put back.
+    Failed(String),
+}
+
+impl<D: Hashing> Change<D> {
+    /// Makes a device symmetric, or says why that cannot be. Then it is as before.
+    fn symmetric(mut device: D) -> Result<Self, String> {
+        let before = device.get()?;
+        if is_symmetric(&before) {
+            return Ok(Self { device, set: before.clone(), before, end: End::Open });
+        }
+        let mut refusals = Vec::new();
+        for wanted in candidates(&before) {
+            let what = name(&wanted);
+            match device.set(&before, &wanted).and_then(|()| device.get()) {
+                Ok(set) if is_symmetric(&set) => return Ok(Self { device, before, set, end: End::Open }),
+                Ok(other) => {
+                    // The driver took it and did something else.
+                    device.set(&other, &before)?;
+                    refusals.push(format!("{what}: the driver does not keep it"));
+                }
+                Err(reason) => refusals.push(format!("{what}: {reason}")),
+            }
+        }
+        Err(refusals.join("; "))
+    }
+
+    fn restore(&mut self) {
+        if self.end != End::Open {
+            return;
+        }
+        self.end = match self.device.get() {
+            Ok(now) if now != self.set => End::LeftAlone,
+            Ok(now) => match self.device.set(&now, &self.before) {
+                Ok(()) => End::Restored,
+                Err(reason) => End::Failed(reason),
+            },
+            Err(reason) => End::Failed(reason),
+        };
+    }
+
+    fn in_words(&self, interface: &str) -> String {
+        let how = format!("symmetric ({})", name(&self.set));
+        match &self.end {
+            End::LeftAlone => format!("{how}, until somebody else changed it: left as it is"),
+            _ if self.set == self.before => format!("{how}, as it was before"),
+            End::Open => {
+                format!(
+                    "{how} until the end; after kill -9 put it back by: {}",
+                    undo(interface, &self.before, &self.set)
+                )
+            }
+            End::Restored => format!("{how}; put back as it was"),
+            End::Failed(reason) => format!(
+                "{how}; it could not be put back ({reason}), do it by: {}",
+                undo(interface, &self.before, &self.set)
+            ),
+        }
+    }
+}
+
+impl<D: Hashing> Drop for Change<D> {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// What makes a hash symmetric, the driver's own means first.
+fn candidates(before: &RssHash) -> Vec<RssHash> {
+    let transforms = [HashTransform::SYMMETRIC_XOR, HashTransform::SYMMETRIC_OR_XOR];
+    let mut candidates = transforms.map(|transform| RssHash { transform, ..before.clone() }).to_vec();
+    if !before.key.is_empty() {
+        let key = KEY_PERIOD.into_iter().cycle().take(before.key.len()).collect();
+        candidates.push(RssHash { key, function: HashFunction::TOEPLITZ, transform: HashTransform::NONE });
+    }
+    candidates
+}
+
+/// Whether both directions of a connection have the same hash.
+fn is_symmetric(hash: &RssHash) -> bool {
+    let repeats = hash.key.len() > 2 && hash.key.windows(3).all(|bytes| bytes[0] == bytes[2]);
+    // A key of zeros makes one number of everything.
+    let is_key = repeats && hash.key.iter().any(|&byte| byte != 0);
+    hash.transform != HashTransform::NONE || (hash.function == HashFunction::TOEPLITZ && is_key)
+}
+
+/// What makes a hash symmetric, in words.
+fn name(hash: &RssHash) -> String {
+    if hash.transform == HashTransform::NONE {
+        "Toeplitz with a symmetric key".into()
+    } else {
+        hash.transform.to_string()
+    }
+}
+
+/// The command that does what [`Change::restore`] does.
+fn undo(interface: &str, before: &RssHash, set: &RssHash) -> String {
+    let mut command = format!("ethtool -X {interface}");
+    if before.key != set.key {
+        let bytes: Vec<_> = before.key.iter().map(|byte| format!("{byte:02x}")).collect();
+        command += &format!(" hkey {}", bytes.join(":"));
+    }
+    if before.function != set.function {
+        command += &format!(" hfunc {}", before.function);
+    }
+    if before.transform != set.transform {
+        command += &format!(" xfrm {}", before.transform);
+    }
+    command
+}
+
+#[cfg(test)]
+#[path = "rss_tests.rs"]
+mod tests;

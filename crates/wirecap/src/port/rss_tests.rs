@@ -1,0 +1,175 @@
+//! The choice and its end, on drivers made up; and that the key does what it is for.
+
+use std::{cell::RefCell, rc::Rc};
+
+use super::*;
+
+/// A driver that takes some of what is set.
+#[derive(Debug, Clone)]
+struct Driver {
+    now: Rc<RefCell<RssHash>>,
+    /// Whether it takes a hash.
+    takes: fn(&RssHash) -> bool,
+    /// Whether it keeps what it takes.
+    keeps: bool,
+}
+
+impl Hashing for Driver {
+    fn get(&mut self) -> Result<RssHash, String> {
+        Ok(self.now.borrow().clone())
+    }
+
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
+        assert_eq!(*self.now.borrow(), *before, "the driver is told the truth");
+        if !(self.takes)(wanted) {
+            return Err("not supported".into());
+        }
+        if self.keeps {
+            self.now.replace(wanted.clone());
+        }
+        Ok(())
+    }
+}
+
+fn plain() -> RssHash {
+    let key = (0..40_u8).map(|byte| byte.wrapping_mul(7).wrapping_add(3)).collect();
+    RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
+}
+
+fn driver(takes: fn(&RssHash) -> bool) -> Driver {
+    Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true }
+}
+
+#[test]
+fn the_drivers_own_means_come_first_and_all_is_put_back() {
+    type Lacks = fn(&RssHash) -> bool;
+    let cases: [(Lacks, &str, &str); 3] = [
+        (|_| true, "symmetric (symmetric-xor)", "ethtool -X eth1 xfrm none"),
+        (
+            |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
+            "symmetric (symmetric-or-xor)",
+            "ethtool -X eth1 xfrm none",
+        ),
+        (
+            |hash| hash.transform == HashTransform::NONE,
+            "symmetric (Toeplitz with a symmetric key)",
+            "ethtool -X eth1 hkey 03:0a:11:18:1f:26:2d:34:3b:42:49:50:57:5e:65:6c:73:7a:81:88:8f:96:9d:a4:ab:b2:b9:c0:c7:ce:\
+             d5:dc:e3:ea:f1:f8:ff:06:0d:14 hfunc xor",
+        ),
+    ];
+    for (takes, how, undo) in cases {
+        let driver = driver(takes);
+        let mut change = Change::symmetric(driver.clone()).unwrap();
+        assert!(is_symmetric(&driver.now.borrow()), "{how}");
+        assert_eq!(
+            change.in_words("eth1"),
+            format!("{how} until the end; after kill -9 put it back by: {undo}")
+        );
+        change.restore();
+        assert_eq!(*driver.now.borrow(), plain());
+        assert_eq!(change.in_words("eth1"), format!("{how}; put back as it was"));
+
+        drop(Change::symmetric(driver.clone()).unwrap());
+        assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
+    }
+}
+
+#[test]
+fn what_was_symmetric_is_left_alone() {
+    let mut driver = driver(|_| false);
+    driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
+    let mut change = Change::symmetric(driver.clone()).unwrap();
+    change.restore();
+    assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
+    assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_left_alone() {
+    for was_symmetric in [true, false] {
+        let driver = driver(|_| true);
+        if was_symmetric {
+            driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
+        }
+        let mut change = Change::symmetric(driver.clone()).unwrap();
+        let theirs = RssHash { function: HashFunction(4), ..plain() };
+        driver.now.replace(theirs.clone());
+        change.restore();
+        assert_eq!(*driver.now.borrow(), theirs);
+        assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+    }
+}
+
+#[test]
+fn a_driver_that_cannot_is_left_as_it_was() {
+    let refuses = driver(|_| false);
+    let reason = Change::symmetric(refuses.clone()).unwrap_err();
+    assert_eq!(
+        reason,
+        "symmetric-xor: not supported; symmetric-or-xor: not supported; Toeplitz with a symmetric key: not supported"
+    );
+    let forgets = Driver { keeps: false, ..driver(|_| true) };
+    let reason = Change::symmetric(forgets.clone()).unwrap_err();
+    assert!(reason.contains("symmetric-xor: the driver does not keep it"), "{reason}");
+    assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
+}
+
+#[test]
+fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
+    let with = |key: &[u8]| RssHash {
+        function: HashFunction::TOEPLITZ,
+        transform: HashTransform::NONE,
+        key: key.into(),
+    };
+    assert!(is_symmetric(&with(&[0x6d, 0x5a, 0x6d, 0x5a])));
+    assert!(!is_symmetric(&with(&[0x6d, 0x5a, 0x6d, 0x5b])));
+    assert!(!is_symmetric(&with(&[0; 40])));
+    assert!(!is_symmetric(&with(&[])));
+    let no_toeplitz = RssHash { function: HashFunction(4), ..with(&[0x6d, 0x5a, 0x6d, 0x5a]) };
+    assert!(!is_symmetric(&no_toeplitz));
+    assert_eq!(candidates(&with(&[])).len(), 2, "without a key there is none to set");
+}
+
+/// The hash of Microsoft's specification of RSS.
+fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
+    let bit = |bytes: &[u8], index: usize| u32::from(bytes[index / 8] >> (7 - index % 8) & 1);
+    let window = |at: usize| (0..32).fold(0, |window, offset| window << 1 | bit(key, at + offset));
+    (0..input.len() * 8).filter(|&index| bit(input, index) == 1).fold(0, |hash, index| hash ^ window(index))
+}
+
+#[test]
+fn the_key_makes_toeplitz_symmetric_for_both_versions_of_ip() {
+    // From the verification suite of that specification.
+    let theirs = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+    let input = [66, 9, 149, 187, 161, 142, 100, 80, 0x0a, 0xea, 0x06, 0xe6];
+    assert_eq!(toeplitz(&theirs, &input), 0x51cc_c178, "the hash is the real one");
+
+    let ours = &candidates(&RssHash { key: vec![0; 40], ..plain() })[2].key;
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes = |count: usize| -> Vec<u8> {
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random as u8
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    let mut hashes = std::collections::HashSet::new();
+    for address_bytes in [4, 16] {
+        for _ in 0..500 {
+            let (source, destination) = (bytes(address_bytes), bytes(address_bytes));
+            let (source_port, destination_port) = (bytes(2), bytes(2));
+            let there = [&source[..], &destination, &source_port, &destination_port].concat();
+            let back = [&destination[..], &source, &destination_port, &source_port].concat();
+            assert_eq!(toeplitz(ours, &there), toeplitz(ours, &back));
+            assert_ne!(toeplitz(&theirs, &there), toeplitz(&theirs, &back), "that takes the key");
+            hashes.insert(toeplitz(ours, &there));
+        }
+    }
+    assert!(hashes.len() > 900, "connections are still told apart: {} hashes of 1,000", hashes.len());
+}

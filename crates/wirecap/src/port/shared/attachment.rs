@@ -1,0 +1,214 @@
+//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each queue.
+
+use std::sync::Arc;
+
+use wirecap_sys::{
+    bpf::{self, Link, Map, Program, XdpMode},
+    netdev::Interface,
+};
+
+use super::{
+    super::{preflight, program::Share},
+    dispatcher::{self, Dispatcher, Founder},
+    owners,
+};
+use crate::Error;
+
+/// How the program of a port gets to its packets.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// It is attached itself: the whole interface.
+    Whole,
+    /// By a dispatcher of ours, as there is none.
+    Found,
+    /// By the dispatcher of others.
+    Join(Arc<Dispatcher>),
+}
+
+impl Way {
+    /// The way to all queues of an interface.
+    ///
+    /// # Errors
+    /// When somebody else has it, or some of its queues.
+    pub(crate) fn of_whole(interface: &Interface) -> Result<Self, Error> {
+        preflight::check_holder(interface).map(|()| Self::Whole)
+    }
+
+    /// The way to some queues of an interface.
+    ///
+    /// # Errors
+    /// When somebody else has one of them, or the whole interface.
+    pub(crate) fn of_queues(
+        interface: &Interface,
+        queues: impl IntoIterator<Item = u16>,
+    ) -> Result<Self, Error> {
+        let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
+        for queue in queues {
+            if let Some(holder) = owners::owner(&dispatcher.programs, queue.into()) {
+                let holder = owners::in_words(&[holder]);
+                return Err(Error::QueueTaken { name: interface.name.clone(), queue, holder });
+            }
+        }
+        Ok(Self::Join(Arc::new(dispatcher)))
+    }
+
+    /// Why this mode cannot be had, in words, since others have chosen.
+    pub(crate) fn refuses(&self, mode: XdpMode) -> Option<String> {
+        match self {
+            Way::Join(dispatcher) if dispatcher.mode != mode => Some(format!(
+                "{mode} XDP is not available: the processes that share the interface do so in {} mode",
+                dispatcher.mode
+            )),
+            _ => None,
+        }
+    }
+
+    /// What is not as it was asked for since others have chosen, in words.
+    pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<String> {
+        match self {
+            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => Some(
+                "frames that the driver would give in several buffers do not come: who shared the interface first does \
+                 not take them"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// Where the program of a port that can have `queues` queues is hooked in.
+    ///
+    /// # Errors
+    /// When there is no dispatcher and none can be made.
+    pub(crate) fn hook(&self, queues: u32, multi_buffer: bool) -> Result<Hook<'_>, bpf::Error> {
+        Ok(match self {
+            Way::Whole => Hook::Whole,
+            Way::Found => Hook::Founder(Founder::load(queues, multi_buffer)?),
+            Way::Join(dispatcher) => Hook::Member(dispatcher),
+        })
+    }
+}
+
+/// Where a program is hooked in.
+#[derive(Debug)]
+pub(crate) enum Hook<'a> {
+    Whole,
+    Founder(Founder),
+    Member(&'a Arc<Dispatcher>),
+}
+
+impl Hook<'_> {
+    /// What the program has to know of those it shares the interface with.
+    pub(crate) fn share(&self) -> Option<Share> {
+        match self {
+            Hook::Whole => None,
+            Hook::Founder(founder) => Some(Share { frags: founder.frags }),
+            Hook::Member(dispatcher) => Some(Share { frags: dispatcher.frags }),
+        }
+    }
+
+    /// Has `program` get the packets of `queue`, whose socket is ours, as soon as there is a dispatcher.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub(crate) fn claim(&self, queue: u32, program: &Program) -> Result<Option<Claim>, bpf::Error> {
+        match self {
+            Hook::Whole => Ok(None),
+            Hook::Founder(founder) => Claim::new(&founder.programs, queue, program).map(Some),
+            Hook::Member(dispatcher) => Claim::new(&dispatcher.programs, queue, program).map(Some),
+        }
+    }
+
+    /// From now on packets come.
+    ///
+    /// # Errors
+    /// [`bpf::Error::Busy`] if somebody else was first.
+    pub(crate) fn attach<'a>(
+        &self,
+        program: &Program,
+        ifindex: u32,
+        mode: XdpMode,
+        claims: impl IntoIterator<Item = &'a Claim>,
+    ) -> Result<Attachment, bpf::Error> {
+        let dispatcher = match self {
+            Hook::Whole => return Link::attach_xdp(program, ifindex, mode).map(Attachment::Whole),
+            Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
+            Hook::Member(dispatcher) => Arc::clone(dispatcher),
+        };
+        let entries = claims.into_iter().map(|claim| (claim.queue, claim.program_id)).collect();
+        Ok(Attachment::Shared(Membership { dispatcher, entries }))
+    }
+}
+
+/// The entry of one queue. Dropping it takes our program out of the table.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    programs: Arc<Map>,
+    queue: u32,
+    program_id: u32,
+}
+
+impl Claim {
+    /// Has `program` get the packets of `queue`, whose socket is ours.
+    pub(crate) fn new(programs: &Arc<Map>, queue: u32, program: &Program) -> Result<Self, bpf::Error> {
+        let claim = Self { programs: Arc::clone(programs), queue, program_id: program.id()? };
+        programs.set_program(queue, program)?;
+        Ok(claim)
+    }
+
+    /// Takes the entry back, if it is ours still. Nobody else can write it between the look and the deletion: the
+    /// queue's socket is ours.
+    fn release(&self) {
+        if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
+            // What stays behind if it fails leaves all packets to the host once our sockets are gone.
+            let _ = self.programs.delete(&self.queue.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What keeps the program of a port at work.
+#[derive(Debug)]
+pub(crate) enum Attachment {
+    /// The program itself is attached: all queues.
+    Whole(Link),
+    /// It is run by a dispatcher, for some queues.
+    Shared(Membership),
+}
+
+impl Attachment {
+    /// From now on no packet reaches the program. Packets on their way through it still do.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub(crate) fn detach(self) -> Result<(), bpf::Error> {
+        match self {
+            Attachment::Whole(link) => link.detach(),
+            Attachment::Shared(membership) => {
+                membership.leave();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A port's part in a dispatcher, which is there as long as anybody has one.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    dispatcher: Arc<Dispatcher>,
+    /// Entries of ours: (queue, number of the program).
+    entries: Vec<(u32, u32)>,
+}
+
+impl Membership {
+    /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.
+    fn leave(self) {
+        for (queue, program_id) in self.entries {
+            drop(Claim { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The program that hands packets to the programs of others: looked for, joined, founded.
+
+use std::sync::Arc;
+
+use wirecap_sys::{
+    bpf::{
+        self, Assembler, Helper, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
+        SharedMap, Size, XDP_PASS, XdpMode,
+    },
+    netdev::{self, AttachedMode, AttachedProgram, Interface},
+};
+
+use super::{
+    super::{preflight, program},
+    Attempts, TABLE,
+};
+use crate::Error;
+
+/// Name of the dispatcher in the kernel.
+const DISPATCHER: &str = "wirecap_share";
+/// Offset in `struct xdp_md` of <linux/bpf.h>.
+const MD_RX_QUEUE_INDEX: i16 = 16;
+
+/// A dispatcher that runs on an interface.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    // Closed before the table, see the rules above.
+    _link: Link,
+    pub(crate) programs: Arc<Map>,
+    /// How it is attached.
+    pub(crate) mode: XdpMode,
+    /// Whether it takes packets of several buffers. All programs in the table have to be of the same mind.
+    pub(crate) frags: bool,
+}
+
+/// The dispatcher on an interface; `None` if nothing is attached to it.
+///
+/// # Errors
+/// When something else is attached, or the process may not look into what belongs to others.
+pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
+    let mut attempts = Attempts::new();
+    loop {
+        let Some(attached) = netdev::interface(&interface.name)?.xdp_programs.first().copied() else {
+            return Ok(None);
+        };
+        let found = Dispatcher::join(attached, interface.ifindex);
+        match found.map_err(|source| not_joined(interface, source))? {
+            Joined::Yes(dispatcher) => return Ok(Some(dispatcher)),
+            Joined::Gone if attempts.again() => {}
+            // It is no dispatcher; a program whose process has just ended may be there for a moment.
+            Joined::Gone | Joined::Other => match preflight::check_holder(interface) {
+                Err(Error::Shared { .. }) if attempts.again() => {}
+                Err(Error::Held { name, program, holders }) if program == program::NAME => {
+                    return Err(Error::TakenWhole { name, holders });
+                }
+                checked => checked?,
+            },
+        }
+    }
+}
+
+/// What came of joining.
+enum Joined {
+    Yes(Dispatcher),
+    /// It went away meanwhile.
+    Gone,
+    /// The program is none of ours, or captures the whole interface.
+    Other,
+}
+
+impl Dispatcher {
+    fn join(attached: AttachedProgram, ifindex: u32) -> Result<Joined, bpf::Error> {
+        let mode = match attached.mode {
+            AttachedMode::Native => XdpMode::Native,
+            AttachedMode::Generic => XdpMode::Generic,
+            AttachedMode::Offload => return Ok(Joined::Other),
+        };
+        let Some(SharedMap { map, max_entries }) = bpf::shared_map(attached.program_id, TABLE)? else {
+            let gone = Program::name_by_id(attached.program_id).is_err();
+            return Ok(if gone { Joined::Gone } else { Joined::Other });
+        };
+        let Some(link) = Link::of_program(attached.program_id)? else { return Ok(Joined::Gone) };
+        let link = link.closed_before(&map)?;
+        // The interface may be gone, or the link detached by force.
+        if link.ifindex()? != Some(ifindex) {
+            return Ok(Joined::Gone);
+        }
+        let frags = takes_frags(&map, max_entries - 1)?;
+        Ok(Joined::Yes(Self { _link: link, programs: Arc::new(map), mode, frags }))
+    }
+}
+
+/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses a program
+/// of the other mind. It is tried with the entry behind those of all queues.
+fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, XDP_PASS).exit();
+    let insns = asm.finish()?;
+    let trial = Program::load(&ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns))?;
+    programs.accepts(&trial, spare).map(|accepted| !accepted)
+}
+
+/// A dispatcher that is not attached yet.
+#[derive(Debug)]
+pub(crate) struct Founder {
+    program: Program,
+    pub(crate) programs: Arc<Map>,
+    pub(crate) frags: bool,
+}
+
+impl Founder {
+    /// Loads a dispatcher for an interface that can have `queues` receive queues.
+    pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
+        let programs = Map::create(&MapSpec {
+            kind: MapKind::ProgArray,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues + 1,
+            name: TABLE,
+        })?;
+        let mut asm = Assembler::new();
+        asm.load(Size::Word, Reg::R3, Reg::R1, MD_RX_QUEUE_INDEX);
+        asm.load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
+        asm.mov_imm(Reg::R0, XDP_PASS).exit();
+        let insns = asm.finish()?;
+        let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
+        Ok(Self { program: Program::load(&spec)?, programs: Arc::new(programs), frags })
+    }
+
+    /// Attaches it.
+    pub(crate) fn attach(&self, ifindex: u32, mode: XdpMode) -> Result<Dispatcher, bpf::Error> {
+        let link = Link::attach_xdp(&self.program, ifindex, mode)?.closed_before(&self.programs)?;
+        Ok(Dispatcher { _link: link, programs: Arc::clone(&self.programs), mode, frags: self.frags })
+    }
+}
+
+/// What the failure to join others means to the user.
+fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
+    match source {
+        bpf::Error::NotPermitted { .. } => Error::JoinNotPermitted {
+            name: interface.name.clone(),
+            reason: source.to_string(),
+            program: crate::error::this_program(),
+        },
+        source => Error::Program { name: interface.name.clone(), source },
+    }
+}

@@ -1,0 +1,61 @@
+//! Receive queues of one interface, captured by several processes.
+//!
+//! ```text
+//!   packet ──► dispatcher: tail call of programs[rx_queue] ──┬─► program of process A ──► its sockets of queues 0 and 1
+//!                  │ attached by a link,                      ├─► program of process B ──► its socket of queue 2
+//!                  │ held by A and by B                       └── no entry: to the host's stack
+//!                  └─ programs: a table that is found by its name
+//! ```
+//!
+//! The first process (the founder) makes the table and attaches the dispatcher; others find both by the number of
+//! the program that is on the interface, and hold them as well. So the dispatcher is there as long as any of them
+//! lives, and is gone with the last, however it went; nothing is pinned.
+//!
+//! Rules:
+//! - **A socket comes before the entry and goes after it.** The kernel gives a queue to one AF_XDP socket at a time,
+//!   so whoever has the socket is the only one to write the queue's entry: what a process finds there is its own, or of
+//!   a process that was killed.
+//! - **The table is held before the link is, and longer.** The kernel empties a table that no process holds. As long as
+//!   the link is there, somebody holds both, so a newcomer's entries are not swept away with a predecessor's.
+//! - **An entry of a dead process does no harm**: its program finds no socket and leaves the packets to the host.
+
+mod attachment;
+mod dispatcher;
+mod owners;
+
+use std::{thread, time::Duration};
+
+pub(crate) use self::attachment::{Attachment, Claim, Way};
+pub(crate) use self::owners::{in_words, members, owners};
+
+/// Name of the table, by which a dispatcher is known.
+const TABLE: &str = "wirecap_queues";
+
+/// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew, and the
+/// first and the longest pause in between.
+const ATTEMPTS: u32 = 20;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Attempts with pauses between, each twice as long as the one before.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    left: u32,
+    pause: Duration,
+}
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        Self { left: ATTEMPTS, pause: FIRST_PAUSE }
+    }
+
+    /// Waits a little; `false` if it has been tried often enough.
+    pub(crate) fn again(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            thread::sleep(self.pause);
+            self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        }
+        self.left > 0
+    }
+}

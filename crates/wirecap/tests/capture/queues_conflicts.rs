@@ -1,0 +1,111 @@
+//! What cannot be captured at the same time, and what is no queue: refused in words that help.
+
+use wirecap::{Access, Capture, Error, PortSpec, QueueDevice, queue_devices};
+use wirecap_lab::VethOptions;
+
+use crate::support::{need_root, wait_until, wire::Wire};
+
+/// Asserts that opening fails, with all of `words` in the message.
+#[track_caller]
+fn refused(wire: &Wire, port: &str, words: &[&str]) -> Error {
+    let opened = wire.try_capture_of(port, Capture::builder().chunks_per_pool(4));
+    let error = opened.map(drop).expect_err("it cannot be opened");
+    for word in words {
+        assert!(error.to_string().contains(word), "no {word:?} in: {error}");
+    }
+    error
+}
+
+fn own_pid() -> String {
+    format!("(pid {})", std::process::id())
+}
+
+#[test]
+fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
+    need_root!("queues_conflicts::the_whole_interface_and_some_of_its_queues_exclude_each_other");
+    let wire = Wire::with_queues("exclude", 2);
+    let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
+    let some = open("in0@1");
+    let error = refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "in0@0"]);
+    assert!(matches!(error, Error::Shared { .. }), "{error:?}");
+    drop(some);
+    let whole = open("in0");
+    let error = refused(&wire, "in0@1", &["in0 is captured as a whole by", &own_pid()]);
+    assert!(matches!(error, Error::TakenWhole { .. }), "{error:?}");
+    refused(&wire, "in0", &["in0 is held by the XDP program wirecap"]);
+    drop(whole);
+    drop(open("in0@1"));
+    let error =
+        wire.inside.enter(|| Capture::builder().port("in0@0").port("in0").open()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("named twice"), "{error}");
+    let error =
+        wire.inside.enter(|| Capture::builder().port("in0@0-1").port("in0@1").open()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("in0@1 is named twice"), "{error}");
+    assert!(!wire.is_captured());
+}
+
+#[test]
+fn a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back() {
+    need_root!("queues_conflicts::a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back");
+    let wire = Wire::with_queues("taken", 4);
+    let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
+    let (first, second) = (open("in0@0"), open("in0@2-3"));
+    let error = refused(&wire, "in0@1-2", &["in0@2 is captured by", &own_pid()]);
+    assert!(matches!(error, Error::QueueTaken { queue: 2, .. }), "{error:?}");
+    // The refusal has given queue 1 back.
+    drop(open("in0@1"));
+    drop(second);
+    drop(open("in0@1-3"));
+    drop(first);
+    assert!(!wire.is_captured());
+}
+
+#[test]
+fn a_program_of_somebody_else_is_named() {
+    need_root!("queues_conflicts::a_program_of_somebody_else_is_named");
+    use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode};
+    let wire = Wire::with_queues("foreign", 2);
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, XDP_PASS).exit();
+    let insns = asm.finish().unwrap();
+    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &insns)).unwrap();
+    let ifindex = wire.veth.b().ifindex().unwrap();
+    let _link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
+    refused(&wire, "in0@1", &["in0 is held by the XDP program somebody", &own_pid()]);
+}
+
+#[test]
+fn queues_that_are_none() {
+    need_root!("queues_conflicts::queues_that_are_none");
+    let addresses_b = vec!["192.0.2.2/24".into()];
+    let wire = Wire::new("none", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
+    refused(&wire, "xdp:in0@7", &["in0 has 4 receive queues, numbers 0 to 3", "no in0@7"]);
+    refused(&wire, "xdp:in0@2-4", &["no in0@4"]);
+    refused(&wire, "packet:in0@1", &["packet: captures beside the host", "packet:in0,", "xdp:in0@1"]);
+    refused(&wire, "in0@1-2", &["address 192.0.2.2/24", "say xdp:in0@1-2"]);
+    refused(&wire, "in0@if7", &["\"if7\" is no set of receive queues", "ip link"]);
+    refused(&wire, "in1@0", &["no interface named \"in1\"", "did you mean \"in0\"?"]);
+    let spec = PortSpec::Interface { name: "in0@1".into(), access: Access::Xdp, queues: None };
+    let error = wire.inside.enter(|| Capture::builder().port(spec).open()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("no interface named \"in0@1\""), "{error}");
+}
+
+#[test]
+fn queues_are_listed_as_devices_with_their_owners() {
+    need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_owners");
+    let wire = Wire::with_queues("devices", 3);
+    let list = || -> Vec<QueueDevice> { wire.inside.enter(|| queue_devices("in0")).unwrap() };
+    let taken = || list().iter().map(|device| device.taken.unwrap()).collect::<Vec<_>>();
+    let names: Vec<_> = list().iter().map(|device| device.name.clone()).collect();
+    assert_eq!(names, ["in0@0", "in0@1", "in0@2"]);
+    assert_eq!(taken(), [false; 3]);
+    let capture = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
+    assert_eq!(taken(), [false, true, false]);
+    // A child of another test, just forked, has our descriptors until it runs its program.
+    assert!(list()[1].pids.contains(&std::process::id()), "{:?}", list()[1].pids);
+    drop(capture);
+    wait_until("all are free", || taken() == [false; 3]);
+    let _whole = wire.capture_of("in0", Capture::builder().chunks_per_pool(4));
+    assert_eq!(taken(), [true; 3]);
+    assert_eq!(wire.inside.enter(|| queue_devices("lo")).unwrap(), []);
+}
