@@ -312,6 +312,7 @@ impl Builder {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
+            self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
             if source.is_passive() && self.rss == Rss::Symmetric {
                 return Err(Error::RssBesideHost(source.name));
             }

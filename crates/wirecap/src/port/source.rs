@@ -20,7 +20,7 @@ use super::{
     link::{LinkWatch, Watched},
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
-    preflight,
+    preflight, stamp,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -172,6 +172,23 @@ impl Source {
         }
     }
 
+    /// Whether its packets can be stamped as wanted.
+    pub(crate) fn check_timestamp(&self, wanted: Timestamp) -> Result<(), Error> {
+        let name = || self.name.clone();
+        match (&self.kind, wanted) {
+            (Kind::Null(_), Timestamp::Hardware | Timestamp::Kernel) => {
+                Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
+            }
+            (Kind::Passive(..), Timestamp::Hardware) => {
+                let reason =
+                    format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
+                Err(Error::NoHardwareTimestamps { name: name(), reason })
+            }
+            (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Queues whose pools are parts of the packet memory. Those of a passive port are rings of their own.
     pub(crate) fn queues_in_memory(&self) -> usize {
         if self.is_passive() { 0 } else { self.rings.len() }
@@ -217,7 +234,7 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
-                let (timestamp, fallback) = passive_timestamp(&self.name, options.xdp.timestamp)?;
+                let (timestamp, fallback) = passive_timestamp(options.xdp.timestamp);
                 let nic_id = others.len() as u16;
                 let (port, queues) =
                     packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
@@ -235,10 +252,6 @@ impl Source {
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
-                if let Some(source @ (Timestamp::Hardware | Timestamp::Kernel)) = options.xdp.timestamp {
-                    let (name, source_name) = (self.name.clone(), source.as_str());
-                    return Err(Error::OnlyBatchTimestamps { name, source_name });
-                }
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
@@ -260,18 +273,11 @@ impl Source {
 }
 
 /// The timestamps of a passive port, and what is to be said if others were asked for.
-fn passive_timestamp(
-    name: &str,
-    wanted: Option<Timestamp>,
-) -> Result<(TimestampReport, Option<String>), Error> {
-    if wanted == Some(Timestamp::Hardware) {
-        let reason = format!("it is captured beside the host, by AF_PACKET; say xdp:{name} to take it");
-        return Err(Error::NoHardwareTimestamps { name: name.into(), reason });
-    }
+fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<String>) {
     let fallback = (wanted == Some(Timestamp::Batch))
         .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
     let clock = "the system clock (UTC)".into();
-    Ok((TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback))
+    (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.
