@@ -9,6 +9,7 @@
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | cores and timers | [`cpu`] |
 //! | a file that nobody else writes | [`file_lock`] |
+//! | a file or pipe that is read without waiting | [`input`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | generated machine code, and calling it | [`machine_code`] |
 
@@ -18,6 +19,7 @@ compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at 
 pub mod bpf;
 pub mod cpu;
 pub mod file_lock;
+pub mod input;
 pub mod machine_code;
 pub mod memory;
 pub mod netdev;
