@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 
 use wirecap_core::{ChunkRange, Descriptor, Direction, Handover};
 use wirecap_sys::{
-    memory::{CellReader, Cells},
+    memory::{CellReader, Cells, Note},
     packet::{BlockPacket, BlockPackets, BlockReader},
 };
 
@@ -20,6 +20,8 @@ use crate::engine::Shared;
 pub(crate) enum Reader {
     /// Packets are in cells.
     Cells(CellReader),
+    /// Packets are in cells, each with a note in front of it.
+    Noted(CellReader),
     /// A chunk is a block that the kernel has packed with packets.
     Blocks(BlockReader),
 }
@@ -28,7 +30,7 @@ impl Reader {
     /// The reader of cells, if it is one.
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
-            Reader::Cells(reader) => Some(reader),
+            Reader::Cells(reader) | Reader::Noted(reader) => Some(reader),
             Reader::Blocks(_) => None,
         }
     }
@@ -92,6 +94,7 @@ impl Batch {
         let handover = self.handover();
         let source = match &self.shared.queues[self.queue].reader {
             Reader::Cells(reader) => Source::Cells(Cursor::new(reader, handover)),
+            Reader::Noted(reader) => Source::Noted(Cursor::new(reader, handover)),
             Reader::Blocks(reader) => Source::Block(reader.packets(&handover.range)),
         };
         Packets { source, number: handover.first_number, left: handover.packets }
@@ -147,12 +150,22 @@ impl<'b> Cursor<'b> {
         self.cells = self.reader.cells(self.rest.take()?);
         self.cells.next()
     }
+
+    /// The next part of a packet, with the note in front of it.
+    fn next_noted_part(&mut self) -> Option<(Descriptor, &'b [u8], Note)> {
+        if let Some(part) = self.cells.next_with_note() {
+            return Some(part);
+        }
+        self.cells = self.reader.cells(self.rest.take()?);
+        self.cells.next_with_note()
+    }
 }
 
 /// Where the packets of a batch are.
 #[derive(Clone)]
 enum Source<'b> {
     Cells(Cursor<'b>),
+    Noted(Cursor<'b>),
     Block(BlockPackets<'b>),
 }
 
@@ -172,6 +185,7 @@ impl<'b> Iterator for Packets<'b> {
         let number = self.number;
         let packet = match &mut self.source {
             Source::Cells(cursor) => Packet::of_cells(cursor, number)?,
+            Source::Noted(cursor) => Packet::of_noted_cells(cursor, number)?,
             Source::Block(packets) => Packet::of_block(packets.next()?, number),
         };
         self.number += 1;
@@ -196,13 +210,25 @@ pub struct Packet<'b> {
     original_len: u32,
     timestamp_ns: u64,
     number: u64,
-    direction: Direction,
+    direction: Option<Direction>,
 }
 
 impl<'b> Packet<'b> {
     #[inline]
     fn of_cells(cursor: &mut Cursor<'b>, number: u64) -> Option<Self> {
         let (descriptor, first) = cursor.next_part()?;
+        Some(Self::from_first(cursor, descriptor, first, number))
+    }
+
+    fn of_noted_cells(cursor: &mut Cursor<'b>, number: u64) -> Option<Self> {
+        let (descriptor, first, note) = cursor.next_noted_part()?;
+        let packet = Self::from_first(cursor, descriptor, first, number);
+        Some(Packet { original_len: note.original_len, direction: note.direction, ..packet })
+    }
+
+    /// The packet that begins with this part; the rest of it follows.
+    #[inline]
+    fn from_first(cursor: &mut Cursor<'b>, descriptor: Descriptor, first: &'b [u8], number: u64) -> Self {
         let rest = descriptor.more.then(|| cursor.clone());
         let mut len = first.len();
         let mut more = descriptor.more;
@@ -212,17 +238,18 @@ impl<'b> Packet<'b> {
             more = descriptor.more;
         }
         let timestamp_ns = descriptor.timestamp_ns;
-        Some(Packet { first, rest, len, original_len: 0, timestamp_ns, number, direction: Direction::In })
+        Packet { first, rest, len, original_len: 0, timestamp_ns, number, direction: None }
     }
 
     #[inline]
     fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
         let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
+        let direction = Some(direction);
         Packet { first: data, rest: None, len: data.len(), original_len, timestamp_ns, number, direction }
     }
 
     /// Length in bytes, all parts together.
-    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header")]
+    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, but in odd trace files")]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -233,8 +260,13 @@ impl<'b> Packet<'b> {
         if self.original_len == 0 { self.len } else { self.original_len as usize }
     }
 
-    /// Which way it went: always in, but on a passive port.
+    /// Which way it went: always in, but on a passive port and in a trace file.
     pub fn direction(&self) -> Direction {
+        self.direction.unwrap_or(Direction::In)
+    }
+
+    /// Which way it went, if the port tells: a passive one does, and a trace file if it has it.
+    pub fn told_direction(&self) -> Option<Direction> {
         self.direction
     }
 
@@ -250,7 +282,8 @@ impl<'b> Packet<'b> {
 
     /// On a passive port, when the kernel had it. Else when it was taken from the ring, in nanoseconds since 1970 (UTC): the clock is read once per
     /// batch, and packets of a batch are 1 ns apart. A packet that waited in the ring, behind a slow
-    /// worker for instance, bears the time at which the wait ended. Strictly increasing within a queue.
+    /// worker for instance, bears the time at which the wait ended. Strictly increasing within a queue. Of a trace file
+    /// it is the file's, whatever that is; 0 if it has none.
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }

@@ -8,7 +8,7 @@ use wirecap_sys::memory::PacketMemory;
 use crate::{
     capture::OpenPort,
     engine::Shared,
-    port::{link::LinkWatch, program::ProgramCounts, xdp::XdpPort},
+    port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
 };
 
@@ -104,7 +104,10 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
-    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter().collect();
+    let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
+    let replay = port.replay();
+    let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
+    warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -113,6 +116,8 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
         link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,
+        read_percent: replay.and_then(ReplayPort::read_percent),
+        error: replay.and_then(ReplayPort::error).map(String::from),
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,

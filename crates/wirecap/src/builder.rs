@@ -95,7 +95,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"replay:trace.pcapng"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -258,7 +258,7 @@ impl Builder {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
-            if source.is_interface() && !names.insert(source.name.clone()) {
+            if source.is_unique() && !names.insert(source.name.clone()) {
                 return Err(Error::PortTwice(source.name));
             }
             limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;

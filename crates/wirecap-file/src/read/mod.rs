@@ -172,9 +172,14 @@ impl<R: Read> Reader<R> {
         self.source.taken_at()
     }
 
-    /// What is read from. Whoever reads from it takes those bytes away from the file.
-    pub fn get_mut(&mut self) -> &mut R {
+    /// What is read from.
+    pub fn get_ref(&self) -> &R {
         self.source.reader()
+    }
+
+    /// What is read from, to be changed. Whoever reads from it takes those bytes away from the file.
+    pub fn get_mut(&mut self) -> &mut R {
+        self.source.reader_mut()
     }
 }
 

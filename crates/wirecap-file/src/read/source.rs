@@ -43,7 +43,11 @@ impl<R: Read> Source<R> {
         self.taken_at
     }
 
-    pub(super) fn reader(&mut self) -> &mut R {
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
+    }
+
+    pub(super) fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 

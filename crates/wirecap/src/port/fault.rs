@@ -79,4 +79,8 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
     fn waker(&self) -> Option<OwnedFd> {
         self.inner.waker()
     }
+
+    fn is_at_end(&self) -> bool {
+        self.inner.is_at_end()
+    }
 }

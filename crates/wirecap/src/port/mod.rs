@@ -6,12 +6,14 @@
 //!                      ── backlog()               filled cells that wait
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
+//!                      ── is_at_end()             nothing will come any more
 //! ```
 //!
 //! | port | packets come from | open |
 //! |---|---|---|
 //! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
 //! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet.rs` |
+//! | `replay` | a trace file, or a pipe | [`replay`] |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
@@ -24,10 +26,11 @@ pub mod null;
 pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
+pub mod replay;
 pub(crate) mod source;
 pub(crate) mod xdp;
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
 use wirecap_sys::netdev;
@@ -35,7 +38,7 @@ use wirecap_sys::netdev;
 pub(crate) use self::intake::Intake;
 use crate::Error;
 
-use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, xdp::XdpQueue};
+use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,6 +69,11 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// A descriptor that becomes readable when packets wait, if there is one.
     fn waker(&self) -> Option<OwnedFd>;
+
+    /// Whether nothing will come any more, and all there was has been received. Never of an interface.
+    fn is_at_end(&self) -> bool {
+        false
+    }
 }
 
 /// A queue of any port.
@@ -74,6 +82,7 @@ pub(crate) trait ReceiveQueue: Send {
 pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
     Packet(PacketQueue),
+    Replay(ReplayQueue),
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
     /// The capture has ended; the socket is free for others.
@@ -85,6 +94,7 @@ macro_rules! each_port {
         match $self {
             AnyQueue::Xdp($queue) => $call,
             AnyQueue::Packet($queue) => $call,
+            AnyQueue::Replay($queue) => $call,
             AnyQueue::Null($queue) => $call,
             AnyQueue::Fault($queue) => $call,
             AnyQueue::Closed($counts) => $closed,
@@ -112,6 +122,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         each_port!(self, queue => queue.waker(), _counts => None)
+    }
+
+    fn is_at_end(&self) -> bool {
+        each_port!(self, queue => queue.is_at_end(), _counts => true)
     }
 }
 
@@ -158,6 +172,11 @@ pub enum PortSpec {
         /// How to get at its packets.
         access: Access,
     },
+    /// A trace file, see [`replay`].
+    Replay {
+        /// Its name; `-` is standard input.
+        path: PathBuf,
+    },
     /// Memory only.
     Null(null::NullPort),
     /// Another port with trouble injected.
@@ -174,6 +193,7 @@ impl PortSpec {
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, .. } => name.clone(),
+            PortSpec::Replay { path } => format!("replay:{}", path.display()),
             PortSpec::Null(_) => "null".into(),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
         }
@@ -181,12 +201,13 @@ impl PortSpec {
 }
 
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case, `packet:eth1` one that the host keeps.
+/// case, `packet:eth1` one that the host keeps. `replay:trace.pcapng` is a trace file, `replay:-` standard input.
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
+            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
             _ => (Access::Auto, text),
         };
         PortSpec::Interface { name: name.into(), access }

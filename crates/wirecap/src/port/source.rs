@@ -2,7 +2,7 @@
 //!
 //! Rule: looking up changes nothing on the machine; all ports are looked up before one is opened.
 
-use std::{sync::Arc, thread};
+use std::{cell::Cell, sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
@@ -20,6 +20,7 @@ use super::{
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
     preflight,
+    replay::{self, Trace},
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -51,6 +52,8 @@ enum Kind {
     Xdp(Box<Interface>),
     /// With the reason, if it was not asked for.
     Passive(Box<Interface>, Option<String>),
+    /// Taken when the port is opened.
+    Replay(Cell<Option<Box<Trace>>>),
     Null(NullPort),
 }
 
@@ -70,6 +73,10 @@ impl Source {
     pub(crate) fn resolve(spec: &PortSpec, workers: Option<usize>) -> Result<Self, Error> {
         match spec {
             PortSpec::Interface { name, access } => Self::interface(name, *access, workers),
+            PortSpec::Replay { path } => {
+                let kind = Kind::Replay(Cell::new(Some(Box::new(Trace::open(path)?))));
+                Ok(Self { name: spec.name(), kind, rings: vec![0], faults: Vec::new() })
+            }
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
                 Ok(Self { name: spec.name(), kind: Kind::Null(port.clone()), rings, faults: Vec::new() })
@@ -104,6 +111,11 @@ impl Source {
         matches!(self.kind, Kind::Xdp(_) | Kind::Passive(..))
     }
 
+    /// Whether it can be opened once only.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.is_interface() || matches!(self.kind, Kind::Replay(_))
+    }
+
     pub(crate) fn is_passive(&self) -> bool {
         matches!(self.kind, Kind::Passive(..))
     }
@@ -112,7 +124,7 @@ impl Source {
     pub(crate) fn reason_for_passive(&self) -> Option<&str> {
         match &self.kind {
             Kind::Passive(_, reason) => reason.as_deref(),
-            Kind::Xdp(_) | Kind::Null(_) => None,
+            Kind::Xdp(_) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
@@ -124,7 +136,7 @@ impl Source {
     fn numa_node(&self) -> Option<u32> {
         match &self.kind {
             Kind::Xdp(interface) => interface.numa_node,
-            Kind::Passive(..) | Kind::Null(_) => None,
+            Kind::Passive(..) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
@@ -172,13 +184,19 @@ impl Source {
                 let open = OpenPort::active(interface, port, self.rings.len());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
+            Kind::Replay(trace) => {
+                let trace = trace.take().expect("a port is opened once");
+                let (open, queue) = replay::open(*trace, &pools[0], memory);
+                (open, vec![queue])
+            }
             Kind::Null(null) => {
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
         };
         port.fallbacks.extend(far);
-        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(Reader::Cells));
+        let reader = if port.mode == QueueMode::Replay { Reader::Noted } else { Reader::Cells };
+        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(reader));
         let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader)));
         Ok((port, opened.collect()))
     }
