@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, Wait};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
@@ -30,7 +30,7 @@ const THRESHOLD_PERCENT: u32 = 60;
 pub(crate) struct Plan {
     /// What is opened; [`Plan::builder`] adds the number of workers.
     builder: Builder,
-    /// Names of the interfaces, without `xdp:` or `packet:`.
+    /// Names of the interfaces, without `xdp:` or `packet:`, and of trace files, with `replay:`.
     pub(crate) interfaces: Vec<String>,
     pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
@@ -146,17 +146,16 @@ fn dispatch(flags: &CaptureFlags) -> Result<Dispatch> {
     }
 }
 
-/// The interfaces' names, each once.
+/// The names of the interfaces and trace files, each once.
 fn names(interfaces: &[String]) -> Result<Vec<String>> {
     let mut known = HashSet::new();
     let mut names = Vec::new();
     for interface in interfaces {
-        let prefixes = ["xdp:", "packet:"];
-        let name = prefixes.iter().find_map(|prefix| interface.strip_prefix(prefix)).unwrap_or(interface);
-        if !known.insert(name) {
-            return Err(wirecap::Error::PortTwice(name.into()).into());
+        let name = PortSpec::from(interface.as_str()).name();
+        if !known.insert(name.clone()) {
+            return Err(wirecap::Error::PortTwice(name).into());
         }
-        names.push(name.into());
+        names.push(name);
     }
     Ok(names)
 }

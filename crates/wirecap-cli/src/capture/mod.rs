@@ -18,6 +18,7 @@
 //! | putting blocks in order | [`sequencer`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
+//! | interfaces and trace files, before they are opened | [`place`] |
 //! | what the process may have | [`limits`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
@@ -29,6 +30,7 @@ mod end;
 mod limits;
 mod open;
 mod output;
+mod place;
 mod progress;
 mod records;
 mod sequencer;
@@ -48,11 +50,11 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use wirecap::{Capture, Modes, Worker, report::PortReport};
-use wirecap_sys::netdev::{self, Interface};
 
 use self::{
     block::{Encoding, Lanes},
     output::Output,
+    place::Place,
     watch::{Notice, Watch},
     worker::{Count, Encode},
     writer::Writer,
@@ -69,16 +71,18 @@ const WAITING_BLOCKS: usize = 64;
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
-    let interfaces = look_up(&plan)?;
-    let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize).sum();
+    let places = place::look_up(&plan)?;
+    let queues = places.iter().map(Place::queues).sum();
     limits::check(&plan, queues)?;
     let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
+    let pipes = place::wait_for_writers(&places, &signals)?;
     let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
+    drop(pipes);
     let started = SystemTime::now();
     if let Some(output) = &mut output {
-        output.begin(&describe::header(&plan, &interfaces))?;
+        output.begin(&describe::header(&plan, &places, &capture.report()))?;
     }
     if !plan.quiet {
         announce::start(&plan, &capture.report());
@@ -88,12 +92,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
     Ok(end::close(&plan, capture, threads, end, started))
-}
-
-/// What the machine says about the interfaces; a misspelt name ends here.
-fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
-    let look_up = |name: &String| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
-    plan.interfaces.iter().map(look_up).collect()
 }
 
 /// An error of the library with what our flags can do about it.
