@@ -103,7 +103,9 @@ impl Read for Input {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, process::Command, thread};
+    use std::{io::Write, thread};
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
 
@@ -121,7 +123,7 @@ mod tests {
     fn a_named_pipe_has_nothing_then_something_then_its_end() {
         let directory = directory("fifo");
         let path = directory.join("pipe");
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
         let mut input = Input::open(&path).unwrap();
         assert!(input.len().is_none() && input.waker().is_some());
         input.set_patient(false);

@@ -12,5 +12,6 @@ mod limits;
 mod manual;
 mod outputs;
 mod passive;
+mod replay;
 mod terminal;
 mod tools;

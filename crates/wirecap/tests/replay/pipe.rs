@@ -1,7 +1,8 @@
 //! Pipes: what is written is captured while the writer still writes.
 
-use std::{fs::OpenOptions, io::Write, path::PathBuf, process::Command, thread};
+use std::{fs::OpenOptions, io::Write, path::PathBuf, thread};
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use wirecap::{Capture, Wait};
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 
 fn fifo(directory: &tempfile::TempDir) -> PathBuf {
     let path = directory.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
     path
 }
 
