@@ -12,6 +12,7 @@ Examples:
   wirecap capture eth1 -c 1000 -w - | tshark -r -  a thousand packets into another program
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
+  wirecap capture replay:old.pcap -w new.pcapng    a trace file in the place of an interface
   wirecap interfaces                               what there is, and what XDP can do on it
 
 Exit codes:
@@ -22,13 +23,14 @@ Exit codes:
 /// What the figures of the account mean, under the long help.
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
-  seen           packets that reached the XDP program
+  seen           packets that reached the XDP program, or were read from a trace file
   filtered       packets a filter did not want (0: this version has no filters)
   passed         packets left to the host
   delivered      packets given to workers
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
-  too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096
+  too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
+                 than M cells)
   left_at_stop   captured, but taken by no worker before the end
   unexplained    what no other column explains: 0, or a defect of wirecap
 
@@ -50,11 +52,11 @@ pub(crate) struct Flags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Capture every packet of one or more interfaces, into a file or just counted.
+    /// Capture every packet of one or more interfaces or trace files, into a file or just counted.
     ///
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
-    /// packet:NAME leaves it to the host in any case.
+    /// packet:NAME leaves it to the host in any case. replay:FILE is a trace file in the place of an interface.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"), allow_negative_numbers = true)]
     Capture(Box<CaptureFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
@@ -64,7 +66,8 @@ pub(crate) enum Command {
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it,
+    /// replay:FILE is a trace file (replay:- standard input).
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) interfaces: Vec<String>,
 

@@ -55,7 +55,7 @@ impl Input {
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
-        let len = metadata.is_file().then(|| metadata.len());
+        let len = metadata.is_file().then_some(metadata.len());
         let ready = match len {
             Some(_) => None,
             None => Some(PollSet::new(vec![file.as_fd().try_clone_to_owned()?])),

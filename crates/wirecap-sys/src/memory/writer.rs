@@ -41,7 +41,7 @@ impl Note {
             Some(Direction::In) => 1,
             Some(Direction::Out) => 2,
         };
-        (u64::from(direction) << 32 | u64::from(self.original_len)).to_ne_bytes()
+        ((u64::from(direction) << 32) | u64::from(self.original_len)).to_ne_bytes()
     }
 
     fn from_bytes(bytes: [u8; NOTE_BYTES]) -> Self {

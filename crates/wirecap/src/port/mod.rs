@@ -82,7 +82,7 @@ pub(crate) trait ReceiveQueue: Send {
 pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
     Packet(PacketQueue),
-    Replay(ReplayQueue),
+    Replay(Box<ReplayQueue>),
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
     /// The capture has ended; the socket is free for others.

@@ -110,7 +110,7 @@ pub(crate) fn open(trace: Trace, pool: &Pool, memory: &Arc<PacketMemory>) -> (Op
         counts,
         status,
     };
-    (port, AnyQueue::Replay(queue))
+    (port, AnyQueue::Replay(Box::new(queue)))
 }
 
 /// A packet must lie in two chunks at most, and the second can only be had while the first is not home.

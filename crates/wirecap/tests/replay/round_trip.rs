@@ -86,7 +86,7 @@ fn pcapng() -> (Vec<u8>, Vec<Got>) {
             ([order.option(9, &[3]), order.option(2, b"lo")].concat(), 1_000_000),
         ];
         for (options, _) in &interfaces {
-            file.extend(order.interface(113, 0, &[options.clone()]));
+            file.extend(order.interface(113, 0, std::slice::from_ref(options)));
         }
         file.extend(order.block(0xbad, &[vec![1; 40]]));
         for (index, len) in LENGTHS.into_iter().enumerate() {
