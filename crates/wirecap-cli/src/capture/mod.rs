@@ -18,7 +18,7 @@
 //! | putting blocks in order | [`sequencer`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
-//! | interfaces and trace files, before they are opened | [`place`] |
+//! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have | [`limits`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
@@ -49,7 +49,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, Worker, report::PortReport};
+use wirecap::{Capture, Worker, report::PortReport};
 
 use self::{
     block::{Encoding, Lanes},
@@ -72,14 +72,11 @@ const WAITING_BLOCKS: usize = 64;
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
-    let queues = places.iter().map(Place::queues).sum();
-    limits::check(&plan, queues)?;
+    limits::check(&plan, places.iter().map(Place::queues).sum())?;
     let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
-    let pipes = place::wait_for_writers(&places, &signals)?;
-    let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
-    drop(pipes);
+    let mut capture = place::open(&plan, &places, &signals)?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
         output.begin(&describe::header(&plan, &places, &capture.report()))?;
@@ -92,16 +89,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
     Ok(end::close(&plan, capture, threads, end, started))
-}
-
-/// An error of the library with what our flags can do about it.
-fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
-    match error {
-        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
-            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
-        }
-        error => error.into(),
-    }
 }
 
 /// The threads of a capture.

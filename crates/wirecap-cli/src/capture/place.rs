@@ -1,4 +1,4 @@
-//! Where packets come from, looked at before anything is opened: interfaces and trace files.
+//! Where packets come from: interfaces and trace files, looked at before anything is opened, then opened.
 //!
 //! Rule: the kernel is asked about interfaces only, and a trace file is never the file that is written.
 
@@ -10,16 +10,13 @@ use std::{
         unix::fs::{FileTypeExt, MetadataExt},
     },
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{PortSpec, port::replay};
-use wirecap_sys::{
-    input::Input,
-    netdev::{self, Interface},
-    xsk::PollSet,
-};
+use wirecap::{Capture, Modes, PortSpec, port::replay};
+use wirecap_sys::netdev::{self, Interface};
 
 use super::watch::Signals;
 use crate::{
@@ -27,6 +24,8 @@ use crate::{
     plan::{Destination, Plan},
 };
 
+/// How long a pipe takes to open when its writer is there already.
+const MOMENT: Duration = Duration::from_millis(20);
 /// How often signals are looked at while a pipe is waited for.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -45,6 +44,15 @@ impl Place {
         match self {
             Place::Interface(interface) => interface.queues.current.max(1) as usize,
             Place::Trace(_) => 1,
+        }
+    }
+
+    /// Its name in messages, if somebody has to write it before it can be opened.
+    fn pipe(&self) -> Option<String> {
+        match self {
+            Place::Trace(path) if path == Path::new("-") => Some("standard input".into()),
+            Place::Trace(path) if !path.is_file() => Some(path.display().to_string()),
+            Place::Trace(_) | Place::Interface(_) => None,
         }
     }
 }
@@ -67,33 +75,43 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
     plan.interfaces.iter().map(look_up).collect()
 }
 
-/// Waits until somebody has begun to write each pipe that is replayed. As long as what is returned is kept, the pipes are
-/// open, so that their writers stay.
+/// Opens the ports. Pipes are opened, too, and waited for until somebody has begun to write them: a signal ends that.
 ///
 /// # Errors
-/// A signal asks for the end, or a pipe cannot be opened.
-pub(super) fn wait_for_writers(places: &[Place], signals: &Signals) -> Result<Vec<Input>> {
-    let wait = |path: &PathBuf| {
-        let input = if path == Path::new("-") { Input::stdin() } else { Input::open(path) };
-        let input = input.map_err(|cause| anyhow!("cannot read {}: {cause}", path.display()))?;
-        let mut ready = PollSet::new(Vec::from_iter(input.waker()));
-        let mut waiting = false;
-        while !ready.is_empty() && !ready.wait(TICK) {
-            if !waiting {
-                tell(format_args!("wirecap: waiting for a program that writes {}", path.display()));
-                waiting = true;
-            }
-            if signals.end() {
-                return Err(anyhow!("nobody writes {}, so nothing was captured", path.display()));
-            }
+/// Why they cannot be opened. A signal asks for the end.
+pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
+    let builder = plan.builder(places.iter().map(Place::queues).sum());
+    let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
+    let pipes = pipes.join(", ");
+    if pipes.is_empty() {
+        return builder.open().map_err(|error| with_hint(error, plan));
+    }
+    // By a thread of its own, since opening waits where nothing but the end of the process can reach it. Whatever it has
+    // opened by then, the kernel takes back.
+    let opening = thread::spawn(|| builder.open());
+    let mut waiting = false;
+    thread::sleep(MOMENT);
+    while !opening.is_finished() {
+        if !waiting {
+            tell(format_args!("wirecap: waiting for a program that writes {pipes}"));
+            waiting = true;
         }
-        Ok(input)
-    };
-    let paths = places.iter().filter_map(|place| match place {
-        Place::Interface(_) => None,
-        Place::Trace(path) => Some(path),
-    });
-    paths.map(wait).collect()
+        if signals.end() {
+            return Err(anyhow!("nobody writes {pipes}, so nothing was captured"));
+        }
+        thread::sleep(TICK);
+    }
+    opening.join().expect("no panic").map_err(|error| with_hint(error, plan))
+}
+
+/// An error of the library with what our flags can do about it.
+fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
+    match error {
+        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
+            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
+        }
+        error => error.into(),
+    }
 }
 
 fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {

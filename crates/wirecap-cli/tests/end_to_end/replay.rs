@@ -261,10 +261,10 @@ fn a_named_pipe_is_waited_for_and_followed() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().assert_lossless(20);
 
-    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json"]);
+    let running = start(directory.path(), &["replay:pipe", "-w", "more.pcapng", "--json"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     writer.write_all(first).unwrap();
-    running.wait_for_bytes(&directory.path().join("out.pcapng"), 10 * 132);
+    running.wait_for_bytes(&directory.path().join("more.pcapng"), 10 * 132);
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "a signal ends it although the pipe is open: {ended:#?}");
     ended.account().assert_lossless(10);
@@ -289,4 +289,33 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
     let of = |interface| written.packets.iter().filter(|packet| packet.interface == interface).count();
     assert_eq!((of(0), of(1)), (40, 1_000));
     assert_eq!(written.interfaces[1].name.as_deref(), Some("r0"));
+}
+
+#[test]
+fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
+    let directory = directory();
+    let path = directory.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    // It is gone before anybody has looked at what it wrote.
+    for _ in 0..20 {
+        let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+        fs::write(&path, trace(20)).unwrap();
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.account().assert_lossless(20);
+    }
+    let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+    drop(OpenOptions::new().write(true).open(&path).unwrap());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("the capture file is empty"), "{}", ended.stderr);
+
+    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json", "-q"]);
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all(&trace(0)[..10]).unwrap();
+    running.wait_for("waiting for a program that writes pipe");
+    running.signal(Signal::SIGTERM);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "also within the header of the file: {ended:#?}");
+    assert!(!directory.path().join("out.pcapng").exists());
 }
