@@ -175,6 +175,10 @@ fn a_capture_that_is_stopped_has_read_no_further_than_was_delivered() {
         assert!(!got.is_empty() && got.len() < 100_000, "{setup}: {}", got.len());
         assert_same(&setup, &got, &expected(got.len() as u32));
         assert!(report.ports[0].read_percent.unwrap() < 100.0, "{setup}");
+        // The one worker stops it with the first chunk in its hands, and nothing is read ahead of it.
+        if setup.ends_with("Pull, Basic") {
+            assert_eq!(got.len(), 64, "{setup}");
+        }
     }
 }
 
