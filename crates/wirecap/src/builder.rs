@@ -106,7 +106,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"replay:trace.pcapng"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self

@@ -32,6 +32,8 @@ pub enum Timestamp {
     /// One reading for all packets that are taken from a ring together, which are 1 ns apart. A packet that waited in
     /// the ring bears the time at which the wait ended.
     Batch,
+    /// A trace file has them: those of its ports, whatever is asked for. Interfaces have no such times.
+    File,
 }
 
 impl Timestamp {
@@ -41,6 +43,7 @@ impl Timestamp {
             Timestamp::Hardware => "hardware",
             Timestamp::Kernel => "kernel",
             Timestamp::Batch => "batch",
+            Timestamp::File => "file",
         }
     }
 }
@@ -84,6 +87,7 @@ impl TimestampReport {
             Timestamp::Hardware => "of each packet by the NIC",
             Timestamp::Kernel => "of each packet in the kernel",
             Timestamp::Batch => "once per batch, whose packets are 1 ns apart",
+            Timestamp::File => "of each packet as the file has it",
         };
         let bound =
             self.error_bound_ns.map_or_else(String::new, |bound_ns| format!(", within {bound_ns} ns"));

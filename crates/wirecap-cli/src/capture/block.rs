@@ -109,8 +109,7 @@ impl Encoding {
                 interface,
                 queue,
                 packet_id: None,
-                // All packets that AF_XDP takes come in.
-                outbound: passive.then(|| packet.direction() == Direction::Out),
+                outbound: packet.told_direction().map(|direction| direction == Direction::Out),
             };
             match self.format {
                 Format::Pcapng => pcapng::packet(&mut buffer, &header, self.snaplen, packet.parts()),

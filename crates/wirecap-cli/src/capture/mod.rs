@@ -21,6 +21,7 @@
 //! | buffers that are used again | [`buffers`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
+//! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have | [`limits`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
@@ -37,6 +38,7 @@ mod open;
 mod order;
 mod output;
 mod pace;
+mod place;
 mod progress;
 mod records;
 mod sequencer;
@@ -56,24 +58,21 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use wirecap::{
-    Capture, Modes, Worker,
+    Capture, Worker,
     report::{PortReport, QueueMode},
 };
-use wirecap_sys::netdev::{self, Interface};
 
 use self::{
     block::{Encoding, Queues},
     buffers::Buffers,
     lookout::Lookout,
     output::Output,
+    place::Place,
     watch::{Notice, Watch},
     worker::{Count, Encode},
     writer::Writer,
 };
-use crate::{
-    exit::{Exit, Usage},
-    plan::Plan,
-};
+use crate::{exit::Exit, plan::Plan};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -85,19 +84,15 @@ const WAITING_BLOCKS: usize = 64;
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
-    let interfaces = look_up(&plan)?;
-    let queues = plan.interfaces.iter().zip(&interfaces).map(|((_, queues), interface)| {
-        queues.as_ref().map_or(interface.queues.current.max(1) as usize, |queues| queues.iter().len())
-    });
-    let queues = queues.sum();
-    limits::check(&plan, queues)?;
+    let places = place::look_up(&plan)?;
+    limits::check(&plan, places.iter().map(Place::queues).sum())?;
     let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
-    let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
+    let mut capture = place::open(&plan, &places, &signals)?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
-        output.begin(&describe::header(&plan, &interfaces, &capture.report().ports))?;
+        output.begin(&describe::header(&plan, &places, &capture.report()))?;
     }
     if !plan.quiet {
         announce::start(&plan, &capture.report());
@@ -107,32 +102,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
     Ok(end::close(&plan, capture, threads, end, started))
-}
-
-/// What the machine says about the interfaces; a misspelt name ends here.
-fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
-    let look_up =
-        |(name, _): &(String, _)| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
-    plan.interfaces.iter().map(look_up).collect()
-}
-
-/// An error of the library with what our flags can do about it.
-fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
-    match error {
-        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
-            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
-        }
-        // One word may have been meant as a name.
-        wirecap::Error::Filter(wirecap_filter::Error::Expression { expression, message, hint })
-            if !expression.contains(char::is_whitespace) =>
-        {
-            let error = format!(
-                "there is no interface {expression}, and as a filter it makes no sense: {message}; {hint}"
-            );
-            Usage(error).into()
-        }
-        error => error.into(),
-    }
 }
 
 /// The threads of a capture.

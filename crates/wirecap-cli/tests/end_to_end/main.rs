@@ -16,6 +16,7 @@ mod order;
 mod outputs;
 mod passive;
 mod queues;
+mod replay;
 mod terminal;
 mod timestamps;
 mod tools;

@@ -10,7 +10,10 @@
 
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{
+        Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
@@ -34,6 +37,9 @@ pub(crate) struct Queue {
     pub(crate) home: usize,
     pub(crate) reader: Reader,
     pub(crate) recycle: RecycleQueue,
+    /// Written by whoever receives, when nothing will come any more. Pairs with the load in `is_at_end`: who sees it
+    /// finds all there was filled in the pool, or handed over.
+    at_end: AtomicBool,
     owner: Mutex<QueueOwner>,
 }
 
@@ -52,6 +58,7 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
+            at_end: AtomicBool::new(false),
             owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0 }),
         }
     }
@@ -78,13 +85,27 @@ impl Queue {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
-            let received = owner.receive(self.reader.cells());
+            let received = self.receive(&mut owner, self.reader.cells());
             let handover = owner.pool.hand_over();
             // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
             if handover.is_some() || received == 0 {
                 return handover;
             }
         }
+    }
+
+    /// Fills the rest of the current chunk, see [`QueueOwner::receive`], and notices the end.
+    pub(crate) fn receive(&self, owner: &mut QueueOwner, near: Option<&CellReader>) -> u32 {
+        let received = owner.receive(near);
+        if owner.source.is_at_end() {
+            self.at_end.store(true, Ordering::Release);
+        }
+        received
+    }
+
+    /// Whether nothing will be received any more.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end.load(Ordering::Acquire)
     }
 
     /// Sends cells home.
@@ -150,7 +171,7 @@ impl QueueOwner {
 
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
     /// cells were filled. `near` is given if this thread reads the packets, too.
-    pub(crate) fn receive(&mut self, near: Option<&CellReader>) -> u32 {
+    fn receive(&mut self, near: Option<&CellReader>) -> u32 {
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {

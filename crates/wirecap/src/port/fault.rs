@@ -83,4 +83,8 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
     fn outlook(&self, now_ns: u64) -> Outlook {
         self.inner.outlook(now_ns)
     }
+
+    fn is_at_end(&self) -> bool {
+        self.inner.is_at_end()
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Rule: looking up changes nothing on the machine; all ports are looked up before one is opened.
 
-use std::{sync::Arc, thread};
+use std::{cell::Cell, sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
@@ -20,7 +20,9 @@ use super::{
     link::{LinkWatch, Watched},
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
-    preflight, stamp,
+    preflight,
+    replay::{self, Trace},
+    stamp,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -57,6 +59,8 @@ enum Kind {
     Queues(Box<Interface>),
     /// With the reason, if it was not asked for.
     Passive(Box<Interface>, Option<String>),
+    /// Taken when the port is opened.
+    Replay(Cell<Option<Box<Trace>>>),
     Null(NullPort),
 }
 
@@ -77,6 +81,10 @@ impl Source {
         match spec {
             PortSpec::Interface { name, access, queues } => {
                 Self::interface(name, *access, queues.as_ref(), workers)
+            }
+            PortSpec::Replay { path } => {
+                let kind = Kind::Replay(Cell::new(Some(Box::new(Trace::open(path)?))));
+                Ok(Self { name: spec.name(), kind, rings: vec![0], faults: Vec::new(), filter: None })
             }
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
@@ -131,6 +139,12 @@ impl Source {
             Kind::Xdp(_) | Kind::Queues(_) => Some(packet::LINK_TYPE_ETHERNET),
             // One that has none is refused when it is opened.
             Kind::Passive(interface, _) => interface.hardware_type.link_type(),
+            Kind::Replay(trace) => {
+                let looked_at = trace.take();
+                let link_type = looked_at.as_ref().map(|trace| trace.link_type);
+                trace.set(looked_at);
+                link_type
+            }
             Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
         };
         self.filter =
@@ -147,12 +161,15 @@ impl Source {
             Kind::Xdp(interface) | Kind::Queues(interface) | Kind::Passive(interface, _) => {
                 Some(interface.ifindex)
             }
-            Kind::Null(_) => None,
+            Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
     /// Whether both would capture the same packets.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        if let (Kind::Replay(_), Kind::Replay(_)) = (&self.kind, &other.kind) {
+            return self.name == other.name;
+        }
         let is_set = |source: &Self| matches!(source.kind, Kind::Queues(_));
         let disjoint = || !self.rings.iter().any(|ring| other.rings.contains(ring));
         self.is_interface()
@@ -168,7 +185,7 @@ impl Source {
     pub(crate) fn reason_for_passive(&self) -> Option<&str> {
         match &self.kind {
             Kind::Passive(_, reason) => reason.as_deref(),
-            Kind::Xdp(_) | Kind::Queues(_) | Kind::Null(_) => None,
+            Kind::Xdp(_) | Kind::Queues(_) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
@@ -176,6 +193,9 @@ impl Source {
     pub(crate) fn check_timestamp(&self, wanted: Timestamp) -> Result<(), Error> {
         let name = || self.name.clone();
         match (&self.kind, wanted) {
+            // They have the file's times, and that is said.
+            (Kind::Replay(_), _) => Ok(()),
+            (_, Timestamp::File) => Err(Error::NoFile { name: name() }),
             (Kind::Null(_), Timestamp::Hardware | Timestamp::Kernel) => {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
             }
@@ -197,7 +217,7 @@ impl Source {
     fn numa_node(&self) -> Option<u32> {
         match &self.kind {
             Kind::Xdp(interface) | Kind::Queues(interface) => interface.numa_node,
-            Kind::Passive(..) | Kind::Null(_) => None,
+            Kind::Passive(..) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
@@ -251,13 +271,20 @@ impl Source {
                 let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
+            Kind::Replay(trace) => {
+                let trace = trace.take().expect("a port is opened once");
+                let wishes = (self.filter.as_ref(), options.xdp.timestamp);
+                let (open, queue) = replay::open(*trace, &pools[0], memory, wishes);
+                (open, vec![queue])
+            }
             Kind::Null(null) => {
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
         };
         port.fallbacks.extend(far);
-        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(Reader::Cells));
+        let reader = if port.mode == QueueMode::Replay { Reader::Noted } else { Reader::Cells };
+        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(reader));
         let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader)));
         Ok((port, opened.collect()))
     }

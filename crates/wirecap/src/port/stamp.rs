@@ -63,7 +63,7 @@ impl Stamping {
         shared: bool,
     ) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
-            None | Some(Timestamp::Batch) => return Ok(None),
+            None | Some(Timestamp::Batch | Timestamp::File) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             // The kernel takes no program that is bound to a device into a table of programs.
             Some(Timestamp::Hardware) if shared => {
