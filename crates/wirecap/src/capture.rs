@@ -28,6 +28,7 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
+    horizon::Horizons,
     port::{
         filter::FilterReport, link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue,
         xdp::XdpPort,
@@ -283,6 +284,11 @@ impl Capture {
     /// A handle that ends the capture.
     pub fn stopper(&self) -> Stopper {
         Stopper { shared: Arc::downgrade(&self.shared), ports: Arc::downgrade(&self.ports) }
+    }
+
+    /// A handle that tells what is certain of packets that have not come yet.
+    pub fn horizons(&self) -> Horizons {
+        Horizons::new(&self.shared)
     }
 
     /// What happened to the ports since the last call.

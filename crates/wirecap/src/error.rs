@@ -164,7 +164,7 @@ pub enum Error {
     },
     /// Somebody else captures a receive queue.
     #[error(
-        "{name}@{queue} is captured by {holder}; end that capture, or take other queues: wirecap interfaces"
+        "{name}@{queue} is captured by {holder}; end that capture, or take other queues: wirecap interfaces lists them"
     )]
     QueueTaken {
         /// The interface.
@@ -176,8 +176,8 @@ pub enum Error {
     },
     /// The whole interface is asked for, and others capture some of its queues.
     #[error(
-        "receive queues of {name} are captured by {holders}; end that, or take queues that are free, like {name}@0: wirecap \
-         interfaces"
+        "receive queues of {name} are captured by {holders}; end that, or name queues that are free, as in {name}@2: wirecap \
+         interfaces lists them"
     )]
     Shared {
         /// The interface.
@@ -197,7 +197,9 @@ pub enum Error {
         holders: String,
     },
     /// The NIC cannot have both directions of a connection come in by one queue.
-    #[error("RSS of {name} cannot be made symmetric: {reason}; without it, capture without --rss symmetric")]
+    #[error(
+        "RSS of {name} cannot be made symmetric: {reason}; leave --rss symmetric out to capture as it is"
+    )]
     Rss {
         /// The interface.
         name: String,

@@ -1,11 +1,11 @@
 //! `wirecap capture`: from interfaces to a file.
 //!
 //! ```text
-//!   worker 0 ─ batch ─► block ─┐ bounded channel            per queue, in order
-//!   worker 1 ─ batch ─► block ─┼───────────────► sequencer ────────────────────► output
-//!   worker 2 ─ batch ─► block ─┘                 (writer thread)                    │
-//!        ▲                                            └── emptied buffers ──┐      file
-//!        └──────────────────────────────────────────────────────────────────┘
+//!   worker 0 ─ batch ─► block ─┐ bounded channel       per queue, in order          by time
+//!   worker 1 ─ batch ─► block ─┼───────────────► sequencer ──────────────► merger ─────────► output
+//!   worker 2 ─ batch ─► block ─┘                            (writer thread)                    │
+//!        ▲                                                    └── emptied buffers ──┐         file
+//!        └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Rule: a batch is dropped as soon as it is encoded. When the disk is slow, the channel fills up, the
@@ -15,7 +15,10 @@
 //! |---|---|
 //! | encoded packets on their way | [`block`] |
 //! | what a worker thread does | [`worker`] |
-//! | putting blocks in order | [`sequencer`] |
+//! | putting the blocks of a queue in order | [`sequencer`] |
+//! | merging queues by time | [`merge`], [`order`] |
+//! | queues in which nothing comes | [`lookout`], [`pace`] |
+//! | buffers that are used again | [`buffers`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
 //! | what the process may have | [`limits`] |
@@ -24,11 +27,16 @@
 
 mod announce;
 mod block;
+mod buffers;
 mod describe;
 mod end;
 mod limits;
+mod lookout;
+mod merge;
 mod open;
+mod order;
 mod output;
+mod pace;
 mod progress;
 mod records;
 mod sequencer;
@@ -47,11 +55,16 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, Worker, report::PortReport};
+use wirecap::{
+    Capture, Modes, Worker,
+    report::{PortReport, QueueMode},
+};
 use wirecap_sys::netdev::{self, Interface};
 
 use self::{
-    block::{Encoding, Lanes},
+    block::{Encoding, Queues},
+    buffers::Buffers,
+    lookout::Lookout,
     output::Output,
     watch::{Notice, Watch},
     worker::{Count, Encode},
@@ -154,13 +167,14 @@ impl Threads {
 
     fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
         let ports = capture.report().ports;
-        let lanes = Lanes::new(
-            ports.iter().map(|port| port.queues.iter().map(|queue| queue.queue).collect()).collect(),
-        );
-        let lane_count = lanes.count();
+        let queues = Queues::new(ports.iter().map(|port| {
+            let captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+            captured.map(|queue| queue.queue)
+        }));
         let passive = ports.iter().map(PortReport::is_passive).collect();
-        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, lanes, passive };
+        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, queues, passive };
         let encoding = Arc::new(encoding);
+        let lookout = Lookout::new(capture.horizons(), &encoding);
         let (sender, blocks) = sync_channel(WAITING_BLOCKS);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
         for worker in capture.take_workers() {
@@ -169,7 +183,7 @@ impl Threads {
             let encode = Encode::new(&encoding, &sender, given_back);
             workers.push(spawn(worker, move |worker| encode.run(worker))?);
         }
-        let writer = Writer::new(output, plan.count, lane_count, returns, notices);
+        let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
         let writer = thread::Builder::new()
             .name("wirecap-writer".into())
             .spawn(move || writer.run(&blocks))

@@ -12,6 +12,7 @@ mod interfaces;
 mod lab;
 mod limits;
 mod manual;
+mod order;
 mod outputs;
 mod passive;
 mod queues;

@@ -17,7 +17,8 @@ use wirecap_core::{Handover, Pool, RecycleQueue};
 use wirecap_sys::{clock::BatchClock, memory::CellReader};
 
 use crate::batch::Reader;
-use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
+use crate::horizon::Horizon;
+use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
 
 /// How often a ring that holds something is asked for it at the end.
 const LAST_ATTEMPTS: u32 = 1000;
@@ -165,6 +166,27 @@ impl QueueOwner {
     /// Cells that wait to be handed over: in the ring, and filled in the pool.
     pub(crate) fn backlog(&self) -> u64 {
         u64::from(self.source.backlog()) + u64::from(self.pool.filled_cells())
+    }
+
+    /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is
+    /// on its way into the ring.
+    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
+        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
+            return None;
+        }
+        let now_ns = self.clock.now_ns();
+        let time_ns = match self.source.outlook(now_ns) {
+            Outlook::Open => return None,
+            Outlook::Ended => u64::MAX,
+            _ if stopped => u64::MAX,
+            Outlook::After(time_ns) => time_ns,
+            Outlook::OnReceipt => {
+                // The next batch keeps to it, also when the clock is set back.
+                self.last_timestamp_ns = now_ns.max(self.last_timestamp_ns);
+                self.last_timestamp_ns
+            }
+        };
+        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 
     /// The port's counters.

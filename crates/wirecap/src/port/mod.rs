@@ -6,6 +6,7 @@
 //!                      ── backlog()               filled cells that wait
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
+//!                      ── outlook(now)            which times are still to come
 //! ```
 //!
 //! | port | packets come from | open |
@@ -62,6 +63,19 @@ pub(crate) struct QueueCounts {
     pub(crate) unstamped: u64,
 }
 
+/// What a port can say of the times of packets that it has not given yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// Nothing: packets wait, or their times have nothing to do with the clock.
+    Open,
+    /// They get their time when they are received.
+    OnReceipt,
+    /// They are later than this, in nanoseconds since 1970 (UTC).
+    After(u64),
+    /// None will come.
+    Ended,
+}
+
 /// One receive queue of a port, as the engine drives it. One thread at a time.
 pub(crate) trait ReceiveQueue: Send {
     /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
@@ -78,6 +92,9 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// A descriptor that becomes readable when packets wait, if there is one.
     fn waker(&self) -> Option<OwnedFd>;
+
+    /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
+    fn outlook(&self, now_ns: u64) -> Outlook;
 }
 
 /// A queue of any port.
@@ -124,6 +141,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         each_port!(self, queue => queue.waker(), _counts => None)
+    }
+
+    fn outlook(&self, now_ns: u64) -> Outlook {
+        each_port!(self, queue => queue.outlook(now_ns), _counts => Outlook::Ended)
     }
 }
 

@@ -4,12 +4,14 @@ use std::{cell::RefCell, rc::Rc};
 
 use super::*;
 
+type Takes = fn(&RssHash) -> bool;
+
 /// A driver that takes some of what is set.
 #[derive(Debug, Clone)]
 struct Driver {
     now: Rc<RefCell<RssHash>>,
     /// Whether it takes a hash.
-    takes: fn(&RssHash) -> bool,
+    takes: Takes,
     /// Whether it keeps what it takes.
     keeps: bool,
 }
@@ -36,14 +38,13 @@ fn plain() -> RssHash {
     RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
 }
 
-fn driver(takes: fn(&RssHash) -> bool) -> Driver {
+fn driver(takes: Takes) -> Driver {
     Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true }
 }
 
 #[test]
 fn the_drivers_own_means_come_first_and_all_is_put_back() {
-    type Lacks = fn(&RssHash) -> bool;
-    let cases: [(Lacks, &str, &str); 3] = [
+    let cases: [(Takes, &str, &str); 3] = [
         (|_| true, "symmetric (symmetric-xor)", "ethtool -X eth1 xfrm none"),
         (
             |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
@@ -132,8 +133,8 @@ fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
 
 /// The hash of Microsoft's specification of RSS.
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
-    let bit = |bytes: &[u8], index: usize| u32::from(bytes[index / 8] >> (7 - index % 8) & 1);
-    let window = |at: usize| (0..32).fold(0, |window, offset| window << 1 | bit(key, at + offset));
+    let bit = |bytes: &[u8], index: usize| u32::from((bytes[index / 8] >> (7 - index % 8)) & 1);
+    let window = |at: usize| (0..32).fold(0, |window, offset| (window << 1) | bit(key, at + offset));
     (0..input.len() * 8).filter(|&index| bit(input, index) == 1).fold(0, |hash, index| hash ^ window(index))
 }
 

@@ -174,6 +174,11 @@ impl StampReader {
         Self { clock: stamping.map(|stamping| stamping.clock.clone()), in_packet: false }
     }
 
+    /// Whether packets have times of their own.
+    pub(crate) fn is_used(&self) -> bool {
+        self.clock.is_some()
+    }
+
     /// Puts cells into `intake`, with the times of their packets.
     #[inline]
     pub(crate) fn take(

@@ -26,7 +26,8 @@ fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
     let wire = Wire::with_queues("exclude", 2);
     let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
     let some = open("in0@1");
-    let error = refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "in0@0"]);
+    let error =
+        refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "wirecap interfaces"]);
     assert!(matches!(error, Error::Shared { .. }), "{error:?}");
     drop(some);
     let whole = open("in0");

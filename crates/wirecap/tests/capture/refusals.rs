@@ -151,7 +151,7 @@ fn symmetric_rss_where_it_cannot_be_had() {
         let symmetric = |port: &str| Capture::builder().chunks_per_pool(4).rss(Rss::Symmetric).port(port);
         refused(
             symmetric("xdp:in0"),
-            &["RSS of in0 cannot be made symmetric", "not supported", "without it"],
+            &["RSS of in0 cannot be made symmetric", "not supported", "leave --rss symmetric out"],
         );
         refused(symmetric("xdp:in0@1"), &["RSS of in0 cannot be made symmetric"]);
         let interface = wirecap_sys::netdev::interface("in0").unwrap();
