@@ -10,7 +10,9 @@
 //! later than the one before it is 1 ns later.
 
 use serde::Serialize;
-use wirecap_sys::clock::BatchClock;
+use wirecap_sys::{clock::BatchClock, netdev};
+
+use crate::{Error, port::stamp};
 
 /// Where the times of packets come from.
 ///
@@ -44,6 +46,25 @@ impl Timestamp {
             Timestamp::Kernel => "kernel",
             Timestamp::Batch => "batch",
             Timestamp::File => "file",
+        }
+    }
+
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`], in words; `None` if they
+    /// can.
+    ///
+    /// ```
+    /// let reason = wirecap::Timestamp::no_hardware("lo")?;
+    /// assert!(reason.is_some_and(|reason| reason.contains("software only")));
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel cannot be asked.
+    pub fn no_hardware(name: &str) -> Result<Option<String>, Error> {
+        match stamp::hardware_clock(&netdev::interface(name)?) {
+            Ok(_) => Ok(None),
+            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
+            Err(error) => Err(error),
         }
     }
 }
