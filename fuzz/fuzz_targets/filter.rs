@@ -9,8 +9,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirecap_filter::ebpf::trial_program;
+use wirecap_filter::ebpf::{SocketSplice, translate_for_socket, trial_program};
 use wirecap_filter::{Error, Insn, NativeFilter, Program};
+use wirecap_sys::bpf::Assembler;
 use wirecap_sys::pcap;
 
 /// Slots that are used; all are written first, since libpcap before 1.11 leaves them as they are.
@@ -39,6 +40,11 @@ fuzz_target!(|input: &[u8]| {
         let ebpf = trial_program(&program, frags);
         assert!(matches!(ebpf, Ok(_) | Err(Error::OffsetTooFar { .. })), "{ebpf:?}");
     }
+    let mut asm = Assembler::new();
+    let (matches, rejects) = (asm.label(), asm.label());
+    translate_for_socket(&mut asm, &program, &SocketSplice { matches, rejects, stack_end: 0 });
+    asm.bind(matches).bind(rejects).exit();
+    assert!(asm.finish().is_ok());
 });
 
 fn insns(code: &[u8]) -> Vec<Insn> {

@@ -1,12 +1,18 @@
 //! Any bytes at all, read as a capture file: no panic, an end, an error inside the file, and what was read can be
 //! written and is read back the same.
+//!
+//! The first byte says what the others stand behind: nothing, a file header of one of the kinds, or the start of a pcapng
+//! section, so that a fuzzer need not find those by itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_file::pcapng::{self, InterfaceInfo, SectionInfo};
 use wirecap_file::{Capture, Error, PacketHeader};
 
-fuzz_target!(|file: &[u8]| {
+fuzz_target!(|input: &[u8]| {
+    let Some((kind, rest)) = input.split_first() else { return };
+    let file = [beginning(*kind), rest.to_vec()].concat();
+    let file = file.as_slice();
     let Ok(capture) = Capture::read(file) else { return };
     if let Some(error) = &capture.damage {
         let (Error::Damaged { offset, .. }
@@ -36,6 +42,7 @@ fuzz_target!(|file: &[u8]| {
             interface: packet.interface,
             queue: packet.queue,
             packet_id: packet.packet_id,
+            outbound: packet.outbound,
         };
         pcapng::packet(&mut written, &header, 0, [packet.data.as_slice()]);
     }
@@ -43,3 +50,30 @@ fuzz_target!(|file: &[u8]| {
     assert!(again.damage.is_none(), "{:?}", again.damage);
     assert!(again.packets.iter().map(|p| &p.data).eq(capture.packets.iter().map(|p| &p.data)));
 });
+
+/// What a file begins with.
+fn beginning(kind: u8) -> Vec<u8> {
+    let pcap = |magic: u32| {
+        let fields = [magic, 4 << 16 | 2, 0, 0, 0x4_0000, 1];
+        fields.iter().flat_map(|field| field.to_le_bytes()).collect::<Vec<_>>()
+    };
+    let swapped = |file: Vec<u8>| {
+        let mut file: Vec<u8> = file.chunks(4).flat_map(|word| word.iter().rev().copied()).collect();
+        // The version is two fields of 16 bits.
+        file[4..8].copy_from_slice(&[0, 2, 0, 4]);
+        file
+    };
+    match kind % 8 {
+        0 => pcap(0xa1b2_c3d4),
+        1 => pcap(0xa1b2_3c4d),
+        2 => swapped(pcap(0xa1b2_c3d4)),
+        3 => swapped(pcap(0xa1b2_3c4d)),
+        4..=6 => {
+            let mut file = Vec::new();
+            pcapng::section_header(&mut file, &SectionInfo::default());
+            pcapng::interface(&mut file, &InterfaceInfo::default());
+            file
+        }
+        _ => Vec::new(),
+    }
+}

@@ -79,3 +79,28 @@ run_miri() {
     # Without isolation for the clock, which tests read.
     MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" cargo +nightly miri test --locked "$@"
 }
+
+# fuzz_steps SECONDS: every fuzz target for that long.
+fuzz_steps() {
+    local target
+    if ! need_nightly; then
+        step_cannot fuzz "$nightly_missing"
+    elif ! need_cargo_fuzz; then
+        step_cannot fuzz "cargo-fuzz could not be installed"
+    else
+        for target in $(cargo +nightly fuzz list); do
+            step "fuzz: $target" check_fuzz "$target" "$1"
+        done
+    fi
+}
+
+need_cargo_fuzz() {
+    cargo fuzz --version >/dev/null 2>&1 && return
+    say "cargo install cargo-fuzz: it drives the fuzz targets"
+    cargo install cargo-fuzz --locked
+}
+
+# check_fuzz TARGET SECONDS
+check_fuzz() {
+    cargo +nightly fuzz run "$1" -- -max_total_time="$2" -verbosity=1 -print_final_stats=1
+}

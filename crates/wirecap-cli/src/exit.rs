@@ -36,10 +36,18 @@ pub(crate) struct Usage(pub(crate) String);
 /// The exit code an error calls for: values that no machine could take, or cores that this one does
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
-    use wirecap::Error::{Geometry, IdleWorkers, NoPort, NoWorker, PortTwice};
+    use wirecap::Error::{Filter, Geometry, IdleWorkers, NoPort, NoWorker, PortTwice};
+    use wirecap_filter::Error::{Expression, Invalid, SocketOnly};
     let wrong_values = matches!(
         error.downcast_ref(),
-        Some(Geometry(_) | IdleWorkers { .. } | NoPort | NoWorker | PortTwice(_))
+        Some(
+            Geometry(_)
+                | IdleWorkers { .. }
+                | NoPort
+                | NoWorker
+                | PortTwice(_)
+                | Filter(Expression { .. } | Invalid { .. } | SocketOnly { .. })
+        )
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {
         Exit::Usage

@@ -10,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   wirecap capture eth1 -w trace.pcapng             until Ctrl-C
   wirecap capture eth1 -c 1000 -w - | tshark -r -  a thousand packets into another program
+  wirecap capture eth1 'tcp port 443' -w x.pcapng  only what a filter of tcpdump's language wants
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
@@ -24,7 +25,7 @@ Exit codes:
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
   seen           packets that reached the XDP program
-  filtered       packets a filter did not want (0: this version has no filters)
+  filtered       packets that the filter did not want
   passed         packets left to the host
   delivered      packets given to workers
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
@@ -57,7 +58,15 @@ pub(crate) enum Command {
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
     /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
     /// the others at the same time.
-    #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"), allow_negative_numbers = true)]
+    ///
+    /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
+    /// kernel where that can be had. Quote it, so that the shell leaves it alone.
+    #[command(
+        after_help = EXAMPLES,
+        after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),
+        allow_negative_numbers = true,
+        override_usage = "wirecap capture [OPTIONS] <IFACE>... [FILTER]"
+    )]
     Capture(Box<CaptureFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
@@ -67,9 +76,16 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
-    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one.
+    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. Then, if not everything is wanted, a filter: 'tcp port 443
+    /// and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required = true)]
-    pub(crate) interfaces: Vec<String>,
+    pub(crate) words: Vec<String>,
+    /// The filter, for one that could be taken for an interface.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+    /// What becomes of packets that the filter does not want, on interfaces taken from the host.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) unmatched: UnmatchedFlag,
 
     /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it
     /// they are only counted.
@@ -132,6 +148,9 @@ pub(crate) struct CaptureFlags {
     /// How packets of an interface that is captured beside the host are spread over the workers.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fanout: FanoutFlag,
+    /// Where the times of packets come from [default: batch over AF_XDP, kernel beside the host].
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(crate) timestamp: Option<TimestampFlag>,
     /// Leave out packets that are for other stations.
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
@@ -182,6 +201,15 @@ pub(crate) enum WaitFlag {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnmatchedFlag {
+    /// The host gets them.
+    #[default]
+    Pass,
+    /// Nobody gets them.
+    Drop,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FanoutFlag {
     /// By flow: both directions of a connection go to one worker.
     #[default]
@@ -190,6 +218,16 @@ pub(crate) enum FanoutFlag {
     Queue,
     /// By core on which they came in.
     Cpu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimestampFlag {
+    /// The NIC stamps each packet, where its driver offers that to XDP; else an error.
+    Hardware,
+    /// The XDP program stamps each packet.
+    Kernel,
+    /// The clock is read once for all packets that are taken from a ring together; cheapest.
+    Batch,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -25,6 +25,7 @@ mod values;
 use std::process::ExitCode;
 
 use clap::Parser;
+use wirecap_sys::netdev;
 
 use self::{
     exit::{Exit, tell},
@@ -38,7 +39,9 @@ fn main() -> ExitCode {
         Err(refused) => return exit::refuse(&refused).into(),
     };
     let outcome = match flags.command {
-        Command::Capture(flags) => Plan::new(*flags).and_then(capture::run),
+        Command::Capture(flags) => {
+            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(capture::run)
+        }
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };
     let exit = outcome.unwrap_or_else(|error| {

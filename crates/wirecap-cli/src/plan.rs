@@ -1,5 +1,5 @@
 //! From flags to a plan: everything the command line alone can get wrong is found here, before the
-//! machine is asked anything.
+//! machine is asked anything but which of the words are interfaces.
 
 use std::{
     io::{IsTerminal, stdout},
@@ -9,13 +9,18 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Wait};
+use wirecap::{
+    Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Timestamp, Unmatched, Wait,
+};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
 use crate::{
     exit::Usage,
-    flags::{CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, WaitFlag, XdpModeFlag},
+    flags::{
+        CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, TimestampFlag, UnmatchedFlag, WaitFlag,
+        XdpModeFlag,
+    },
 };
 
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
@@ -31,6 +36,8 @@ pub(crate) struct Plan {
     builder: Builder,
     /// Names of the interfaces, without `xdp:` or `packet:`, and their queues if not all are asked for.
     pub(crate) interfaces: Vec<(String, Option<QueueSet>)>,
+    /// What is wanted, if not everything.
+    pub(crate) filter: Option<String>,
     pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
     pub(crate) dispatch: Dispatch,
@@ -71,11 +78,11 @@ impl Destination {
 }
 
 impl Plan {
-    /// Checks the flags against each other.
+    /// Checks the flags against each other. `is_interface` says whether there is an interface of that name.
     ///
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
-    pub(crate) fn new(flags: CaptureFlags) -> Result<Self> {
+    pub(crate) fn new(flags: CaptureFlags, is_interface: impl Fn(&str) -> bool) -> Result<Self> {
         let geometry = Geometry::new(flags.cells_per_chunk, flags.chunks_per_pool, flags.cell_bytes)?;
         flags.ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
         let mode = mode(flags.mode, flags.threshold_percent)?;
@@ -83,11 +90,12 @@ impl Plan {
         if flags.workers == Some(0) {
             return Err(wirecap::Error::NoWorker.into());
         }
-        let interfaces = names(&flags.interfaces)?;
+        let (ports, filter) = ports_and_filter(&flags, is_interface)?;
+        let interfaces = names(ports)?;
         let destination =
             flags.write.as_deref().map(|path| destination(path, interfaces.len())).transpose()?;
         Ok(Self {
-            builder: builder(&flags, mode, dispatch),
+            builder: builder(&flags, (ports, filter.as_deref()), mode, dispatch),
             cores: [&flags.cores, &flags.capture_cores]
                 .into_iter()
                 .flatten()
@@ -97,6 +105,7 @@ impl Plan {
             modes: modes(flags.xdp_mode),
             wait: wait(flags.wait),
             interfaces,
+            filter,
             geometry,
             mode,
             dispatch,
@@ -143,6 +152,37 @@ fn dispatch(flags: &CaptureFlags) -> Result<Dispatch> {
         }
         DispatchFlag::Pull => Ok(Dispatch::Pull),
     }
+}
+
+/// What stands before the name of a port.
+const PREFIXES: [&str; 2] = ["xdp:", "packet:"];
+
+/// The interfaces, and the filter: from the first word on that is no interface, as tcpdump has it. The first word always
+/// is one, so that a misspelt name is called that.
+fn ports_and_filter(
+    flags: &CaptureFlags,
+    is_interface: impl Fn(&str) -> bool,
+) -> Result<(&[String], Option<String>)> {
+    let is_port = |word: &String| {
+        // Its queues need not be right: it is a port, and what is wrong with it is said when it is opened.
+        let name = word.rsplit_once('@').map_or(word.as_str(), |(name, _)| name);
+        PREFIXES.iter().any(|prefix| word.starts_with(prefix)) || is_interface(word) || is_interface(name)
+    };
+    let others = &flags.words[1..];
+    let count = 1 + others.iter().position(|word| !is_port(word)).unwrap_or(others.len());
+    let (ports, words) = flags.words.split_at(count);
+    if let (Some(filter), [word, ..]) = (&flags.filter, words) {
+        let message =
+            format!("there is no interface {word}, and the filter is {filter:?} already: write it once");
+        return Err(Usage(message).into());
+    }
+    let filter = flags.filter.clone().or_else(|| (!words.is_empty()).then(|| words.join(" ")));
+    let filter = filter.filter(|filter| !filter.trim().is_empty());
+    if filter.is_none() && flags.unmatched != UnmatchedFlag::default() {
+        let message = "--unmatched is for what a filter does not want: add a filter, or leave it out";
+        return Err(Usage(message.into()).into());
+    }
+    Ok((ports, filter))
 }
 
 /// The interfaces' names, each once but for different queues.
@@ -195,7 +235,12 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
     Ok(Destination::File(path.into(), format))
 }
 
-fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
+fn builder(
+    flags: &CaptureFlags,
+    (ports, filter): (&[String], Option<&str>),
+    mode: Mode,
+    dispatch: Dispatch,
+) -> Builder {
     let mut builder = Capture::builder()
         .cells_per_chunk(flags.cells_per_chunk)
         .chunks_per_pool(flags.chunks_per_pool)
@@ -206,7 +251,12 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
         .wait(wait(flags.wait))
         .modes(modes(flags.xdp_mode))
         .rss(rss(flags.rss))
-        .fanout(fanout(flags.fanout));
+        .fanout(fanout(flags.fanout))
+        .filter(filter.unwrap_or_default())
+        .unmatched(unmatched(flags.unmatched));
+    if let Some(source) = flags.timestamp {
+        builder = builder.timestamp(timestamp(source));
+    }
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
@@ -219,7 +269,7 @@ fn builder(flags: &CaptureFlags, mode: Mode, dispatch: Dispatch) -> Builder {
     if let Some(cores) = &flags.capture_cores {
         builder = builder.capture_cores(cores.0.clone());
     }
-    flags.interfaces.iter().fold(builder, |builder, interface| builder.port(interface.as_str()))
+    ports.iter().fold(builder, |builder, port| builder.port(port.as_str()))
 }
 
 fn wait(flag: WaitFlag) -> Wait {
@@ -227,6 +277,21 @@ fn wait(flag: WaitFlag) -> Wait {
         WaitFlag::Busy => Wait::Busy,
         WaitFlag::Sleep => Wait::Sleep,
         WaitFlag::Block => Wait::Block,
+    }
+}
+
+fn timestamp(flag: TimestampFlag) -> Timestamp {
+    match flag {
+        TimestampFlag::Hardware => Timestamp::Hardware,
+        TimestampFlag::Kernel => Timestamp::Kernel,
+        TimestampFlag::Batch => Timestamp::Batch,
+    }
+}
+
+fn unmatched(flag: UnmatchedFlag) -> Unmatched {
+    match flag {
+        UnmatchedFlag::Pass => Unmatched::Pass,
+        UnmatchedFlag::Drop => Unmatched::Drop,
     }
 }
 
@@ -269,7 +334,22 @@ mod tests {
         let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
             unreachable!()
         };
-        Plan::new(*flags)
+        Plan::new(*flags, |word| word.starts_with("eth"))
+    }
+
+    #[test]
+    fn the_filter_begins_where_the_interfaces_end() {
+        for (arguments, ports, filter) in [
+            ("eth0 tcp port 80", 1, Some("tcp port 80")),
+            ("eth0 eth1 xdp:veth9 ip", 3, Some("ip")),
+            ("misspelt", 1, None),
+            ("eth0 eth1", 2, None),
+            ("eth0 --filter eth1", 1, Some("eth1")),
+            ("eth0 -c 3 ip -w /dev/null host eth1", 1, Some("ip host eth1")),
+        ] {
+            let plan = plan(arguments).unwrap();
+            assert_eq!((plan.interfaces.len(), plan.filter.as_deref()), (ports, filter), "{arguments}");
+        }
     }
 
     #[test]
@@ -297,6 +377,8 @@ mod tests {
             ("eth0 --capture-cores 1", "--dispatch push"),
             ("eth0 --workers 0", "at least 1"),
             ("eth0 xdp:eth0", "each interface once"),
+            ("eth0 ip --filter tcp", "write it once"),
+            ("eth0 --unmatched drop", "add a filter"),
             ("eth0@1 xdp:eth0@0-3", "different queues of it"),
             ("eth0@1 eth0", "different queues of it"),
             ("eth0 -w trace.txt", ".pcapng"),

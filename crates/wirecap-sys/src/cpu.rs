@@ -65,3 +65,18 @@ pub fn timestamp_counter() -> Option<u64> {
     #[cfg(not(target_arch = "x86_64"))]
     None
 }
+
+/// Whether the counter of [`timestamp_counter`] goes on at one pace, whatever the CPU does: invariant TSC, bit 8 of EDX of
+/// CPUID 0x8000_0007.
+pub fn counter_is_invariant() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::__cpuid;
+        #[allow(unused_unsafe, reason = "newer toolchains take it for safe")]
+        // SAFETY: every x86-64 has the instruction.
+        let leaf = |number| unsafe { __cpuid(number) };
+        leaf(0x8000_0000).eax >= 0x8000_0007 && leaf(0x8000_0007).edx & (1 << 8) != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}

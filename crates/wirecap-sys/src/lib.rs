@@ -8,6 +8,7 @@
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | cores and timers | [`cpu`] |
+//! | what time it is, and what time another clock meant | [`clock`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | generated machine code, and calling it | [`machine_code`] |
@@ -16,6 +17,7 @@
 compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at offsets of 4 GiB and more");
 
 pub mod bpf;
+pub mod clock;
 pub mod cpu;
 pub mod file_lock;
 pub mod machine_code;

@@ -248,9 +248,7 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
-    /// On a passive port, when the kernel had it. Else when it was taken from the ring, in nanoseconds since 1970 (UTC): the clock is read once per
-    /// batch, and packets of a batch are 1 ns apart. A packet that waited in the ring, behind a slow
-    /// worker for instance, bears the time at which the wait ended. Strictly increasing within a queue.
+    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says. Strictly increasing within a queue.
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }

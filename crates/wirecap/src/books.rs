@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use wirecap_core::Lost;
-use wirecap_sys::memory::PacketMemory;
+use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 
 use crate::{
     capture::OpenPort,
     engine::Shared,
     port::{link::LinkWatch, program::ProgramCounts, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    timestamp::TimestampReport,
 };
 
 /// Where the counters are.
@@ -28,9 +29,10 @@ impl Books<'_> {
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
         for (port, range) in open_ports.iter_mut().zip(&self.shared.ports) {
+            let timestamp = self.timestamp(port, range.clone());
             let queues =
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
-            ports.push(port_report(port, queues, self.closed));
+            ports.push(port_report(port, queues, timestamp, self.closed));
         }
         let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
@@ -62,6 +64,21 @@ impl Books<'_> {
             away += if worker == home { 0 } else { packets };
         }
         (all, away)
+    }
+
+    /// How the packets of a port are stamped. Clocks are each queue's own: the worst of them counts.
+    fn timestamp(&self, port: &OpenPort, queues: std::ops::Range<usize>) -> TimestampReport {
+        let mut report = port.timestamp.clone();
+        for queue in &self.shared.queues[queues] {
+            let mut owner = queue.lock();
+            let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
+            let bound_ns = owner.clock.error_bound_ns();
+            report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+            if port.timestamp.is_some() {
+                report.unstamped += owner.counts().unstamped;
+            }
+        }
+        report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()))
     }
 
     fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
@@ -98,7 +115,12 @@ impl Books<'_> {
     }
 }
 
-fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) -> PortReport {
+fn port_report(
+    port: &mut OpenPort,
+    mut queues: Vec<QueueReport>,
+    timestamp: TimestampReport,
+    closed: bool,
+) -> PortReport {
     let captured = queues.len() as u32;
     queues.extend(
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
@@ -106,11 +128,14 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
     let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter();
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
-    let warnings = warnings.chain(missing.map(|now| missing_in_words(&port.name, now))).collect();
+    let warnings = warnings.chain(missing.map(|now| missing_in_words(&port.name, now)));
+    let warnings = warnings.chain(unstamped_in_words(&port.name, &timestamp)).collect();
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
+        timestamp,
+        filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
         rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
         link_type: port.link_type,
@@ -124,7 +149,7 @@ fn port_report(port: &mut OpenPort, mut queues: Vec<QueueReport>, closed: bool) 
 
 /// A queue without a socket: the program leaves all its packets to the host.
 fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
-    let ProgramCounts { seen, filtered, passed, too_long } = counts;
+    let ProgramCounts { seen, filtered, passed, too_long, .. } = counts;
     let mut report = QueueReport {
         queue: queue.try_into().unwrap_or(u16::MAX),
         mode: QueueMode::Host,
@@ -147,6 +172,14 @@ fn missing_in_words(port: &str, now: u32) -> String {
     format!(
         "{port}: the interface has {now} receive queues by now, and nothing comes from those that were taken away"
     )
+}
+
+fn unstamped_in_words(port: &str, timestamp: &TimestampReport) -> Option<String> {
+    let TimestampReport { source, unstamped, .. } = timestamp;
+    (*unstamped > 0).then(|| {
+        let source = source.as_str();
+        format!("{port}: {unstamped} packets had no {source} time: they bear the time at which their batch was taken")
+    })
 }
 
 fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {

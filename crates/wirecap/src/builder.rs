@@ -9,6 +9,7 @@ use wirecap_core::{
     chunk::{MAX_NICS, MAX_RINGS},
 };
 use wirecap_sys::{
+    clock::BatchClock,
     cpu,
     memory::{self, MemoryError, PacketMemory},
     netdev,
@@ -16,11 +17,12 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Capture, Error,
+    Capture, Error, Timestamp,
     capture::Parts,
     engine::wait::Wait,
     port::{
         PortSpec,
+        filter::Unmatched,
         rss::Rss,
         source::{OpenOptions, Source},
         xdp::{Modes, XdpOptions},
@@ -71,6 +73,9 @@ pub struct Builder {
     modes: Modes,
     rss: Rss,
     fanout: Fanout,
+    filter: Option<String>,
+    unmatched: Unmatched,
+    timestamp: Option<Timestamp>,
 }
 
 impl Default for Builder {
@@ -93,6 +98,9 @@ impl Default for Builder {
             modes: Modes::Best,
             rss: Rss::Keep,
             fanout: Fanout::Hash,
+            filter: None,
+            unmatched: Unmatched::Pass,
+            timestamp: None,
         }
     }
 }
@@ -184,6 +192,28 @@ impl Builder {
         self
     }
 
+    /// Captures only what an expression of pcap-filter(7) matches, on all ports. Default: everything.
+    ///
+    /// It is compiled by libpcap and runs in the kernel where that can be had, else in user space; which it is, and why,
+    /// is in the report. An empty expression is none.
+    ///
+    /// ```no_run
+    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
+    /// assert!(capture.report().ports[0].filter.is_some());
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = Some(expression.into()).filter(|expression| !expression.trim().is_empty());
+        self
+    }
+
+    /// What becomes of packets that the filter does not want, on ports that take packets from the host. Default: the
+    /// host gets them.
+    pub fn unmatched(mut self, unmatched: Unmatched) -> Self {
+        self.unmatched = unmatched;
+        self
+    }
+
     /// Whether the NIC shall accept packets for other stations. Default: yes.
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
@@ -199,6 +229,13 @@ impl Builder {
     /// How the NICs spread packets over their receive queues while they are captured. Default: as they do.
     pub fn rss(mut self, rss: Rss) -> Self {
         self.rss = rss;
+        self
+    }
+
+    /// Where the times of packets come from. Default: batch over AF_XDP, kernel beside the host. Which it is, by which
+    /// clock, is in the report ([`crate::TimestampReport`]).
+    pub fn timestamp(mut self, source: Timestamp) -> Self {
+        self.timestamp = Some(source);
         self
     }
 
@@ -222,8 +259,10 @@ impl Builder {
         let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
         memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
 
-        let xdp =
-            XdpOptions { ring_entries, promiscuous: self.promiscuous, rss: self.rss, modes: self.modes };
+        // Only batches need it; beside the host the kernel has stamped the packets.
+        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
+        let (promiscuous, modes, rss, timestamp) = (self.promiscuous, self.modes, self.rss, self.timestamp);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
         let options = OpenOptions { xdp, geometry, fanout: self.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -234,7 +273,10 @@ impl Builder {
             opened.push(queues);
         }
         let queues = opened;
-        Capture::start(self, Parts { ring_entries, changes, geometry, memory, ports: open_ports, queues })
+        Capture::start(
+            self,
+            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
+        )
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -262,7 +304,10 @@ impl Builder {
         limit("ports", self.ports.len(), usize::from(MAX_NICS))?;
         let mut sources: Vec<Source> = Vec::new();
         for spec in &self.ports {
-            let source = Source::resolve(spec, self.workers)?;
+            let mut source = Source::resolve(spec, self.workers)?;
+            if let Some(expression) = &self.filter {
+                source.set_filter(expression, self.unmatched)?;
+            }
             if source.is_passive() && self.modes != Modes::Best {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });

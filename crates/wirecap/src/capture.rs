@@ -18,6 +18,7 @@ use std::{
 
 use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue};
 use wirecap_sys::{
+    clock::BatchClock,
     cpu,
     memory::PacketMemory,
     netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
@@ -27,8 +28,12 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
-    port::{link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue, xdp::XdpPort},
+    port::{
+        filter::FilterReport, link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue,
+        xdp::XdpPort,
+    },
     report::{QueueMode, Report},
+    timestamp::TimestampReport,
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
@@ -45,7 +50,10 @@ pub(crate) struct OpenPort {
     /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
     pub(crate) link: Option<LinkWatch>,
     pub(crate) mode: QueueMode,
+    pub(crate) filter: Option<FilterReport>,
     pub(crate) fallbacks: Vec<String>,
+    /// How its packets are stamped one by one; `None` when they have the times of their batches.
+    pub(crate) timestamp: Option<TimestampReport>,
     pub(crate) multi_buffer: bool,
     /// What its packets begin with: a number of the pcap registry.
     pub(crate) link_type: u16,
@@ -80,6 +88,7 @@ pub(crate) struct Parts {
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
     pub(crate) memory: Arc<PacketMemory>,
+    pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
     /// The queues of each port.
     pub(crate) queues: Vec<Vec<OpenQueue>>,
@@ -143,6 +152,7 @@ impl Stopper {
             match &mut port.taken {
                 Taken::Xdp(xdp) => {
                     xdp.promiscuous = None;
+                    xdp.stamping = None;
                     if let Some(link) = xdp.link.take() {
                         // It fails when the interface is gone; closing the link is all there is to do then.
                         let _ = link.detach();
@@ -212,7 +222,7 @@ impl Capture {
             }
         }
 
-        let (queues, ranges) = assemble(parts.queues, workers);
+        let (queues, ranges) = assemble(parts.queues, workers, &parts.clock);
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
@@ -370,13 +380,17 @@ fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers in turn.
-fn assemble(ports: Vec<Vec<OpenQueue>>, workers: usize) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
+fn assemble(
+    ports: Vec<Vec<OpenQueue>>,
+    workers: usize,
+    clock: &BatchClock,
+) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
     for (port, opened) in ports.into_iter().enumerate() {
         let begin = queues.len();
         for (source, pool, reader) in opened {
             let home = queues.len() % workers;
-            queues.push(Queue::new(port, home, reader, source, pool));
+            queues.push(Queue::new(port, home, reader, source, pool, clock.clone()));
         }
         ranges.push(begin..queues.len());
     }

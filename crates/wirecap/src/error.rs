@@ -5,7 +5,7 @@ use std::io;
 use crate::{QueueSet, port::QueueSetError};
 use thiserror::Error;
 use wirecap_core::GeometryError;
-use wirecap_sys::{bpf, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
+use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
 #[derive(Debug, Error)]
@@ -93,6 +93,15 @@ pub enum Error {
         name: String,
         /// Its type.
         kind: String,
+    },
+    /// The filter cannot be used.
+    #[error(transparent)]
+    Filter(#[from] wirecap_filter::Error),
+    /// There is nothing to filter.
+    #[error("{name} makes packets without contents, so there is nothing to filter; leave the filter out")]
+    NoFilter {
+        /// The port.
+        name: String,
     },
     /// It cannot be captured beside the host.
     #[error("{name}: {source}")]
@@ -229,8 +238,9 @@ pub enum Error {
     },
     /// The process lacks a privilege.
     #[error(
-        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK ({reason}); run as root, or \
-         once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep {program}"
+        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
+         filters in the kernel ({reason}); run as root, or once: \
+         sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {
         /// Which step was refused.
@@ -253,6 +263,35 @@ pub enum Error {
         name: String,
         /// Why.
         source: bpf::Error,
+    },
+    /// The NIC's own times of packets are asked for, and cannot be had.
+    #[error(
+        "{name} has no hardware timestamps: {reason}; use kernel timestamps (each packet in the XDP program, or beside the \
+         host by AF_PACKET) or batch timestamps (--timestamp kernel, --timestamp batch)"
+    )]
+    NoHardwareTimestamps {
+        /// The port.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing in the kernel sees the packets of this port.
+    #[error(
+        "{name} has no {source_name} timestamps, as its packets come from memory; use batch timestamps (--timestamp batch)"
+    )]
+    OnlyBatchTimestamps {
+        /// The port.
+        name: String,
+        /// What was asked for.
+        source_name: &'static str,
+    },
+    /// A clock that packets are stamped by cannot be read.
+    #[error("{name}: {source}")]
+    Clock {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: ClockError,
     },
     /// A thread could not be started.
     #[error("a capture thread could not be started: {0}")]

@@ -47,6 +47,7 @@
 //! | a running capture and its end | [`Capture`] |
 //! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
 //! | the account | [`Report`] |
+//! | the times of packets | [`Timestamp`] |
 //! | threads and locks | `engine` |
 //! | where packets come from | [`port`] |
 //!
@@ -66,6 +67,7 @@ mod engine;
 mod error;
 pub mod port;
 pub mod report;
+mod timestamp;
 
 pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::{Builder, Dispatch, Grouping};
@@ -78,9 +80,11 @@ pub use error::Error;
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},
+    filter::Unmatched,
     rss::Rss,
     xdp::Modes,
 };
 pub use report::Report;
+pub use timestamp::{Timestamp, TimestampReport};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_sys::packet::Fanout;

@@ -4,6 +4,9 @@ use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
+pub use crate::port::filter::{FilterPlace, FilterReport};
+use crate::timestamp::TimestampReport;
+
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +101,10 @@ pub struct PortReport {
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,
+    /// Where the times of its packets come from.
+    pub timestamp: TimestampReport,
+    /// What is wanted of its packets, if not all are.
+    pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// What was done so that both directions of a connection come in by one queue, and how it is undone, in words;

@@ -11,8 +11,13 @@ use crate::{exit::tell, plan::Plan};
 pub(crate) fn start(plan: &Plan, report: &Report) {
     for port in &report.ports {
         tell(port_line(port));
+        tell(timestamp_line(port));
     }
     tell(sizes_line(plan, report));
+}
+
+fn timestamp_line(port: &PortReport) -> String {
+    format!("wirecap: {}, timestamps: {}", port.name, port.timestamp.in_words())
 }
 
 fn port_line(port: &PortReport) -> String {
@@ -24,6 +29,9 @@ fn port_line(port: &PortReport) -> String {
         })
         .collect();
     let mut line = format!("wirecap: {} ({}), {}", port.name, port.driver, modes.join(", "));
+    if let Some(filter) = &port.filter {
+        line.push_str(&format!("; the filter runs {}", filter.runs.in_words()));
+    }
     if port.multi_buffer {
         line.push_str("; packets larger than a cell come in several");
     }

@@ -15,7 +15,7 @@ use wirecap_sys::netdev::Interface;
 use crate::plan::Plan;
 
 /// What stands in front of the packets.
-pub(crate) fn header(plan: &Plan, interfaces: &[Interface]) -> Vec<u8> {
+pub(crate) fn header(plan: &Plan, interfaces: &[Interface], ports: &[PortReport]) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
         Some(Format::Pcap) => pcap::file_header(&mut out, link_type(&interfaces[0]), plan.snaplen),
@@ -25,8 +25,8 @@ pub(crate) fn header(plan: &Plan, interfaces: &[Interface]) -> Vec<u8> {
             let info =
                 SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
             pcapng::section_header(&mut out, &info);
-            for interface in interfaces {
-                describe(&mut out, interface, plan.snaplen, os.as_deref());
+            for (interface, port) in interfaces.iter().zip(ports) {
+                describe(&mut out, interface, port, plan, os.as_deref());
             }
         }
         None => {}
@@ -34,7 +34,8 @@ pub(crate) fn header(plan: &Plan, interfaces: &[Interface]) -> Vec<u8> {
     out
 }
 
-fn describe(out: &mut Vec<u8>, interface: &Interface, snaplen: u32, os: Option<&str>) {
+fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &Plan, os: Option<&str>) {
+    let timestamps = format!("timestamps: {}", port.timestamp.in_words());
     let hardware = interface.driver.as_ref().map(|driver| match &driver.bus {
         Some(bus) => format!("{} at {bus}", driver.name),
         None => driver.name.clone(),
@@ -43,11 +44,13 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, snaplen: u32, os: Option<&
         name: Some(&interface.name),
         link_type: link_type(interface),
         // What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
-        snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
+        snaplen: if plan.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.snaplen },
+        filter: plan.filter.as_deref(),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),
         os,
+        comments: &[&timestamps],
         ..InterfaceInfo::default()
     };
     pcapng::interface(out, &info);
@@ -93,6 +96,15 @@ fn statistics(
         account.lost.total()
     )];
     comments.extend(account.lost.causes().iter().map(|(cause, packets)| format!("lost, {cause}: {packets}")));
+    if let Some(bound_ns) = port.timestamp.error_bound_ns {
+        comments.push(format!("timestamps: within {bound_ns} ns of the system clock throughout"));
+    }
+    if port.timestamp.unstamped > 0 {
+        let (unstamped, source) = (port.timestamp.unstamped, port.timestamp.source.as_str());
+        comments.push(format!(
+            "packets without {source} timestamp, which bear the time of their batch: {unstamped}"
+        ));
+    }
     if unwritten > 0 {
         comments.push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
     }

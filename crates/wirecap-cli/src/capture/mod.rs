@@ -57,7 +57,10 @@ use self::{
     worker::{Count, Encode},
     writer::Writer,
 };
-use crate::{exit::Exit, plan::Plan};
+use crate::{
+    exit::{Exit, Usage},
+    plan::Plan,
+};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -81,7 +84,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
-        output.begin(&describe::header(&plan, &interfaces))?;
+        output.begin(&describe::header(&plan, &interfaces, &capture.report().ports))?;
     }
     if !plan.quiet {
         announce::start(&plan, &capture.report());
@@ -105,6 +108,15 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
         wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
             anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
+        }
+        // One word may have been meant as a name.
+        wirecap::Error::Filter(wirecap_filter::Error::Expression { expression, message, hint })
+            if !expression.contains(char::is_whitespace) =>
+        {
+            let error = format!(
+                "there is no interface {expression}, and as a filter it makes no sense: {message}; {hint}"
+            );
+            Usage(error).into()
         }
         error => error.into(),
     }

@@ -249,7 +249,7 @@ fn people_get_words_and_a_table_and_quiet_people_the_table() {
     }
     assert_eq!(
         ended.stderr.lines().count(),
-        2,
+        3,
         "no progress line where there is no terminal: {}",
         ended.stderr
     );

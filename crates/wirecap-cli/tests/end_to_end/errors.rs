@@ -36,8 +36,8 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture r0 --duration 5d", "ms, s, m or h"),
         ("capture r0 --cores 3-1", "1-3"),
         ("capture r0 -w trace.txt", ".pcapng"),
-        ("capture r0 r1 -w trace.pcap", "trace.pcapng"),
-        ("capture r0 r0", "twice"),
+        ("capture r0 xdp:r1 -w trace.pcap", "trace.pcapng"),
+        ("capture r0 xdp:r0", "twice"),
         ("catpure r0", "capture"),
     ] {
         let mut command = Command::new(WIRECAP);

@@ -6,6 +6,8 @@
 mod captures;
 mod errors;
 mod faults;
+mod filters;
+mod frames;
 mod interfaces;
 mod lab;
 mod limits;
@@ -14,4 +16,5 @@ mod outputs;
 mod passive;
 mod queues;
 mod terminal;
+mod timestamps;
 mod tools;

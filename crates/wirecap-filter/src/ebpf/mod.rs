@@ -31,7 +31,9 @@
 //! added to a pointer, and the sum with `data_end` before it is read. Nothing newer than the 32-bit comparisons
 //! of Linux 5.1 is used; `frags` and `bpf_xdp_get_buff_len` are of 5.18 and the caller's choice.
 
+mod body;
 mod emit;
+mod socket;
 mod trial;
 
 use wirecap_sys::bpf::{Assembler, Label, Reg};
@@ -39,7 +41,8 @@ use wirecap_sys::bpf::{Assembler, Label, Reg};
 use crate::error::Error;
 use crate::program::Program;
 
-pub use trial::{Verdict, trial, trial_program};
+pub use socket::{SocketSplice, translate_for_socket};
+pub use trial::{Verdict, trial, trial_for_socket, trial_program};
 
 /// The greatest end of a load from the packet's start or from X that is translated, in bytes: eBPF names
 /// offsets with 15 bits.

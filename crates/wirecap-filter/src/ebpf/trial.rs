@@ -8,7 +8,7 @@ use wirecap_sys::bpf::{
     Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size,
 };
 
-use super::{Length, Splice, translate};
+use super::{Length, SocketSplice, Splice, translate, translate_for_socket};
 use crate::error::Error;
 use crate::program::Program;
 
@@ -70,4 +70,21 @@ pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error>
         asm.bind(beyond).mov_imm(R0, Verdict::Beyond as i32).exit();
     }
     Ok(asm.finish()?)
+}
+
+/// Loads a socket filter of nothing but the filter: its test run returns 1 for packets that match. The kernel takes
+/// the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
+///
+/// # Errors
+/// [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user space.
+pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
+    let mut asm = Assembler::new();
+    let (matches, rejects) = (asm.label(), asm.label());
+    asm.mov(Reg::R6, Reg::R1);
+    translate_for_socket(&mut asm, program, &SocketSplice { matches, rejects, stack_end: 0 });
+    for (label, result) in [(matches, 1), (rejects, 0)] {
+        asm.bind(label).mov_imm(Reg::R0, result).exit();
+    }
+    let insns = asm.finish()?;
+    Ok(EbpfProgram::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap_filter", &insns))?)
 }

@@ -2,10 +2,12 @@
 //!
 //! The packets have 14 bytes at least, which the kernel's test run asks for.
 
-use wirecap_filter::ebpf::{Verdict, trial};
+use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{Error, Insn, NativeFilter, Program};
 use wirecap_lab::require_root;
 use wirecap_sys::pcap;
+
+use crate::sockets;
 
 const LD_W: u16 = 0x20;
 const LD_H: u16 = 0x28;
@@ -170,6 +172,7 @@ fn each_rule_holds_in_the_kernel() {
     for Case { rule, insns, expected } in all() {
         // The kernel only tells zero from other results, so the result is compared before it is returned.
         let program = Program::new(exactly(insns, expected)).unwrap();
+        assert_eq!(sockets::verdict(&trial_for_socket(&program).unwrap(), &packet), expected != 0, "{rule}");
         for frags in [false, true] {
             let kernel = match trial(&program, frags) {
                 Ok(kernel) => kernel,

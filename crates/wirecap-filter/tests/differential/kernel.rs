@@ -15,9 +15,9 @@ use crate::{corpus, traces};
 
 const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 14..=3_400;
 /// Packets for each expression: a test run takes some ten microseconds.
-const SAMPLE: usize = if cfg!(debug_assertions) { 100 } else { 400 };
+pub const SAMPLE: usize = if cfg!(debug_assertions) { 100 } else { 400 };
 
-fn sample(draw: &mut Draw, packets: &[Packet], count: usize) -> Vec<Packet> {
+pub fn sample(draw: &mut Draw, packets: &[Packet], count: usize) -> Vec<Packet> {
     if packets.is_empty() {
         Vec::new()
     } else {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | every expression of `corpus.txt`, interpreter and native | all generated ones, all traces | `user_space.rs` |
 //! | the same in the kernel | a sample of both, and jumbo frames | `kernel.rs` |
+//! | the same as socket filters | a sample of both | `sockets.rs` |
 //! | programs for one rule each, everywhere | the border cases of the rule | `cases.rs` |
 //! | random programs, everywhere | random packets | `random.rs` |
 //! | expressions that are refused | | `refusals.rs` |
@@ -14,5 +15,6 @@ mod kernel;
 mod packets;
 mod random;
 mod refusals;
+mod sockets;
 mod traces;
 mod user_space;

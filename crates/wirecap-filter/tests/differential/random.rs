@@ -2,9 +2,11 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wirecap_filter::ebpf::{Verdict, trial};
+use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{Insn, NativeFilter, Program};
 use wirecap_sys::pcap;
+
+use crate::sockets;
 
 /// Slots that are used. They are written first: before libpcap 1.11 an unwritten slot holds anything.
 const SLOTS: u32 = 3;
@@ -73,6 +75,11 @@ fn same_everywhere(insns: Vec<Insn>, packets: &[(Vec<u8>, u32)]) {
 
 fn same_in_the_kernel(insns: Vec<Insn>, packets: &[Vec<u8>]) {
     let program = Program::new(insns).unwrap();
+    let socket = trial_for_socket(&program).unwrap();
+    for packet in packets.iter().filter(|packet| !packet.is_empty()) {
+        let expected = program.run(packet, packet.len() as u32) != 0;
+        assert_eq!(sockets::verdict(&socket, packet), expected, "socket filter, {packet:02x?}");
+    }
     let kernel = match trial(&program, false) {
         Ok(kernel) => kernel,
         Err(wirecap_filter::Error::OffsetTooFar { .. }) => return,

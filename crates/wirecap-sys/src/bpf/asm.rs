@@ -16,6 +16,7 @@
 //! # Ok::<(), wirecap_sys::bpf::Error>(())
 //! ```
 
+use super::btf::KernelFunction;
 use super::error::Error;
 use super::insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 use super::map::Map;
@@ -31,6 +32,8 @@ const CLASS_JMP32: u8 = 0x06;
 const CLASS_ALU64: u8 = 0x07;
 
 const MODE_IMM: u8 = 0x00;
+const MODE_ABS: u8 = 0x20;
+const MODE_IND: u8 = 0x40;
 const MODE_MEM: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
 
@@ -46,6 +49,8 @@ const JUMP_EXIT: u8 = 0x90;
 /// Source-field values of a 16-byte load that make the kernel put a map's address in place of the constant.
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
+/// Source-field value of a call: the constant is the number of a kernel function's type.
+const PSEUDO_KFUNC_CALL: u8 = 2;
 
 /// A place in the program that jumps can name before it is known. Good only for the [`Assembler`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +128,17 @@ impl Assembler {
         self.push(Insn::new(CLASS_LDX | MODE_MEM | size as u8, dst, src as u8, off, 0))
     }
 
+    /// `r0 = packet[offset]`, in network byte order made native: in socket filters, with the context in R6. R1 to R5 are
+    /// lost, and outside of the packet the program ends with 0. Not for [`Size::Double`].
+    pub fn load_packet(&mut self, size: Size, offset: i32) -> &mut Self {
+        self.push(Insn::new(CLASS_LD | MODE_ABS | size as u8, Reg::R0, 0, 0, offset))
+    }
+
+    /// `r0 = packet[src + offset]`, as [`Assembler::load_packet`].
+    pub fn load_packet_from(&mut self, size: Size, src: Reg, offset: i32) -> &mut Self {
+        self.push(Insn::new(CLASS_LD | MODE_IND | size as u8, Reg::R0, src as u8, 0, offset))
+    }
+
     /// `*(size *)(dst + off) = src`; `off` in bytes.
     pub fn store(&mut self, size: Size, dst: Reg, off: i16, src: Reg) -> &mut Self {
         self.push(Insn::new(CLASS_STX | MODE_MEM | size as u8, dst, src as u8, off, 0))
@@ -176,6 +192,11 @@ impl Assembler {
     /// Calls a helper: arguments in R1 to R5 (lost), result in R0.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
         self.push(Insn::new(CLASS_JMP | JUMP_CALL, Reg::R0, 0, 0, helper as i32))
+    }
+
+    /// Calls a function of the kernel that is no helper: arguments in R1 to R5 (lost), result in R0.
+    pub fn call_kernel(&mut self, function: KernelFunction) -> &mut Self {
+        self.push(Insn::new(CLASS_JMP | JUMP_CALL, Reg::R0, PSEUDO_KFUNC_CALL, 0, function.id))
     }
 
     /// Ends the program; R0 is the action.

@@ -31,6 +31,8 @@ fn encodings() {
     assert_eq!(bytes(|a| _ = a.atomic_add(Size::Double, R0, 8, R1)), [0xdb, 0x10, 8, 0, 0, 0, 0, 0]);
     assert_eq!(bytes(|a| _ = a.call(Helper::MapLookupElem)), [0x85, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes(|a| _ = a.call(Helper::RedirectMap)), [0x85, 0, 0, 0, 51, 0, 0, 0]);
+    let function = KernelFunction { id: 0x0201 };
+    assert_eq!(bytes(|a| _ = a.call_kernel(function)), [0x85, 0x20, 0, 0, 1, 2, 0, 0]);
     assert_eq!(bytes(|a| _ = a.exit()), [0x95, 0, 0, 0, 0, 0, 0, 0]);
 }
 

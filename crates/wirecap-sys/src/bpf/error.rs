@@ -67,6 +67,17 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
+    /// What a kernel function is called by cannot be found out.
+    #[error(
+        "{path} cannot be used ({cause}): calling functions of the kernel takes one that is built with \
+         CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoTypeInformation {
+        /// Where the kernel shows it.
+        path: &'static str,
+        /// Why not.
+        cause: String,
+    },
     /// The process lacks the capabilities.
     #[error(
         "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \

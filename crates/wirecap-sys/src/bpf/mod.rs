@@ -13,7 +13,8 @@
 //!
 //! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like our own.
 //!
-//! No compiler, no ELF file and no BTF is needed: programs are put together at run time by [`Assembler`].
+//! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The kernel's type
+//! information (BTF) is read only for programs that call a [`KernelFunction`].
 //!
 //! ```no_run
 //! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};
@@ -29,6 +30,7 @@
 
 mod asm;
 mod attr;
+mod btf;
 mod by_id;
 mod error;
 mod insn;
@@ -38,6 +40,7 @@ mod program;
 mod syscall;
 
 pub use asm::{Assembler, Label};
+pub use btf::KernelFunction;
 pub use by_id::{SharedMap, program_holders, shared_map};
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};

@@ -15,6 +15,8 @@ pub const LICENSE: &str = "Dual MIT/GPL";
 
 /// `BPF_F_XDP_HAS_FRAGS`: the program can handle packets of several buffers.
 const XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_F_XDP_DEV_BOUND_ONLY`: the program runs on one device only, and may ask its driver for metadata.
+const XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 /// `enum bpf_attach_type`: `BPF_XDP`, which kernels use to tell XDP programs of devices from those of maps.
@@ -29,8 +31,20 @@ const LOAD_ATTEMPTS: usize = 5;
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramKind {
+    /// Decides which packets a socket gets.
+    SocketFilter = 1,
     /// Runs on each packet in the driver, before the host's stack.
     Xdp = 6,
+}
+
+impl ProgramKind {
+    /// What the program says it will be attached to.
+    fn attach_type(self) -> u32 {
+        match self {
+            Self::SocketFilter => 0,
+            Self::Xdp => ATTACH_TYPE_XDP,
+        }
+    }
 }
 
 /// What to load.
@@ -47,12 +61,15 @@ pub struct ProgramSpec<'a> {
     /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the first
     /// buffer is reached by helpers only.
     pub frags: bool,
+    /// The interface, by its index, that the program is for, if it asks the driver about packets (Linux 6.3). It can be
+    /// attached to that one only, in native mode.
+    pub bound_to: Option<u32>,
 }
 
 impl<'a> ProgramSpec<'a> {
     /// A program under our [`LICENSE`] without multi-buffer support.
     pub fn new(kind: ProgramKind, name: &'a str, insns: &'a [Insn]) -> Self {
-        Self { kind, name, license: LICENSE, insns, frags: false }
+        Self { kind, name, license: LICENSE, insns, frags: false, bound_to: None }
     }
 }
 
@@ -207,14 +224,17 @@ fn load_once(
     license: &CString,
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
+    let flags = if spec.frags { XDP_HAS_FRAGS } else { 0 }
+        | if spec.bound_to.is_some() { XDP_DEV_BOUND_ONLY } else { 0 };
     let mut attr = ProgLoad {
         prog_type: spec.kind as u32,
         insn_cnt: spec.insns.len() as u32,
         insns: address(spec.insns),
         license: address(license.as_bytes_with_nul()),
-        prog_flags: if spec.frags { XDP_HAS_FRAGS } else { 0 },
+        prog_flags: flags,
+        prog_ifindex: spec.bound_to.unwrap_or(0),
         prog_name,
-        expected_attach_type: ATTACH_TYPE_XDP,
+        expected_attach_type: spec.kind.attach_type(),
         ..ProgLoad::default()
     };
     if !log.is_empty() {

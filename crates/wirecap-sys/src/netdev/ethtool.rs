@@ -88,7 +88,7 @@ const _: () = assert!(mem::offset_of!(LinkSettings, link_modes) == 48);
 ///
 /// # Safety
 /// The type is `repr(C)`, consists of integers only, begins with the `u32` command, and has at least as many
-/// bytes as the kernel writes for the commands that are sent with it.
+/// bytes as the kernel reads and writes for the calls that it is passed to.
 pub(super) unsafe trait Request: Sized {
     /// A request of zeros but for the command.
     fn new(command: u32) -> Self {
@@ -171,12 +171,22 @@ impl Ethtool {
     }
 
     /// Has the driver fill in `request`; `None` if it refuses.
-    fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
+    pub(super) fn ask<R: Request>(&self, interface: &str, request: &mut R) -> Option<()> {
         self.request(interface, request).ok()
     }
 
     /// Has the driver do what `request` says, and fill it in.
-    pub fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
+    pub(super) fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
+        self.call(SIOCETHTOOL, interface, request)
+    }
+
+    /// Makes a request of the driver by another ioctl that takes an `ifreq` with a pointer.
+    pub(super) fn call<R: Request>(
+        &self,
+        number: libc::c_ulong,
+        interface: &str,
+        request: &mut R,
+    ) -> io::Result<()> {
         if interface.len() > MAX_NAME_BYTES {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
@@ -188,8 +198,8 @@ impl Ethtool {
         ifreq.ifr_ifru.ifru_data = (&raw mut *request).cast();
         // SAFETY: the name is zero-terminated, having at most IFNAMSIZ - 1 bytes; the data pointer is valid
         // for writes of as much as the kernel writes (trait Request), and outlives the call.
-        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &raw mut ifreq) };
+        if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

@@ -10,6 +10,7 @@
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
+//!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  changes()         rtnetlink     down, up, removed: as it happens
@@ -17,7 +18,7 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`] and [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -30,6 +31,7 @@ mod numa;
 mod promiscuous;
 mod reader;
 mod rss;
+mod stamping;
 mod statistics;
 mod uppers;
 mod xdp_features;
@@ -45,6 +47,7 @@ use link::{Link, Selector};
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
+pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
 pub use uppers::{Upper, uppers};
 use xdp_features::NetdevFamily;

@@ -31,6 +31,8 @@ const VLAN_TAG_BYTES: usize = 4;
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const NS_PER_S: u64 = 1_000_000_000;
+/// Our own mark in `tp_status`, a bit that the kernel does not use: nobody wants the packet.
+const LEFT_OUT: u32 = 1 << 24;
 
 /// The mapped ring of a socket.
 #[derive(Debug)]
@@ -118,26 +120,51 @@ impl BlockRing {
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, sees to it that time goes on, and counts what there is. `last_ns` is the time of
-    /// the packet before.
+    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and counts what
+    /// there is. `last_ns` is the time of the packet before.
     ///
     /// # Safety
     /// The kernel has handed the block over, and nobody reads it yet.
-    pub(super) unsafe fn receive(&self, block: u32, last_ns: &mut u64) -> BlockVolume {
+    pub(super) unsafe fn receive(
+        &self,
+        block: u32,
+        last_ns: &mut u64,
+        mut keep: impl FnMut(&Heard<'_>) -> bool,
+    ) -> BlockVolume {
         let mut volume = BlockVolume::default();
-        let mut headers = Headers::new(self, block);
-        while let Some((mut header, at)) = headers.next() {
-            // SAFETY: `at` is where `headers` has read this header from, and checked it; the block is ours
+        for (mut header, at) in Headers::new(self, block) {
+            // SAFETY: `at` is where `Headers` has read this header from, and checked it; the block is ours
             // alone, as the caller promises.
-            let restored = unsafe { restore_vlan_tag(self.block(block), at, &mut header) };
-            if make_later(&mut header, last_ns) || restored {
+            let tag_restored = unsafe { restore_vlan_tag(self.block(block), at, &mut header) };
+            // SAFETY: as above; the packet lies in the block before the tag is restored (checked by `Headers`) and after.
+            let data = unsafe { packet_bytes(self.block(block), at, &header) };
+            let kept = keep(&Heard { data, original_len: header.tp_len, tag_restored });
+            let changed = if kept {
+                volume.packets += 1;
+                volume.bytes += header.tp_snaplen;
+                make_later(&mut header, last_ns)
+            } else {
+                header.tp_status |= LEFT_OUT;
+                true
+            };
+            if changed || tag_restored {
                 // SAFETY: as above.
                 unsafe { self.block(block).add(at).cast::<libc::tpacket3_hdr>().write_unaligned(header) };
             }
-            volume.packets += 1;
-            volume.bytes += header.tp_snaplen;
         }
         volume
+    }
+}
+
+/// The bytes of a packet.
+///
+/// # Safety
+/// `header` was read at offset `at` of the block and checked by [`Headers`], and nobody writes the block during `'a`.
+unsafe fn packet_bytes<'a>(block: NonNull<u8>, at: usize, header: &libc::tpacket3_hdr) -> &'a [u8] {
+    // SAFETY: the bytes lie in the block, and nobody writes them, as the caller promises.
+    unsafe {
+        let start = block.add(at + usize::from(header.tp_mac));
+        std::slice::from_raw_parts(start.as_ptr(), header.tp_snaplen as usize)
     }
 }
 
@@ -223,8 +250,12 @@ impl Headers {
     fn none() -> Self {
         Self { block: NonNull::dangling(), block_bytes: 0, next: 0, left: 0 }
     }
+}
 
-    fn next(&mut self) -> Option<(libc::tpacket3_hdr, usize)> {
+impl Iterator for Headers {
+    type Item = (libc::tpacket3_hdr, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let at = self.next;
         if at + size_of::<libc::tpacket3_hdr>() > self.block_bytes {
@@ -236,6 +267,17 @@ impl Headers {
         self.next = at + header.tp_next_offset as usize;
         (end <= self.block_bytes).then_some((header, at))
     }
+}
+
+/// A packet of a block that is being received.
+#[derive(Debug)]
+pub struct Heard<'a> {
+    /// Its captured bytes, VLAN tag included.
+    pub data: &'a [u8],
+    /// How long it was before the snap length.
+    pub original_len: u32,
+    /// Whether its VLAN tag was elsewhere when the kernel's filter saw it.
+    pub tag_restored: bool,
 }
 
 /// A packet of a block.
@@ -295,13 +337,10 @@ impl<'a> Iterator for BlockPackets<'a> {
     type Item = BlockPacket<'a>;
 
     fn next(&mut self) -> Option<BlockPacket<'a>> {
-        let (header, at) = self.headers.next()?;
-        // SAFETY: the bytes lie in the block (checked by `Headers`), which nobody writes during `'a`, by the
+        let (header, at) = self.headers.find(|(header, _)| header.tp_status & LEFT_OUT == 0)?;
+        // SAFETY: the header was just read there and checked; nobody writes the block during `'a`, by the
         // invariant on `headers`.
-        let data = unsafe {
-            let start = self.headers.block.add(at + usize::from(header.tp_mac));
-            std::slice::from_raw_parts(start.as_ptr(), header.tp_snaplen as usize)
-        };
+        let data = unsafe { packet_bytes(self.headers.block, at, &header) };
         Some(BlockPacket {
             data,
             original_len: header.tp_len,

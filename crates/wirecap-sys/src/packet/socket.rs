@@ -20,7 +20,7 @@ use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
 
 use super::{
     PacketError,
-    ring::{BlockReader, BlockRing, BlockVolume},
+    ring::{BlockReader, BlockRing, BlockVolume, Heard},
 };
 use crate::socket_option;
 
@@ -275,14 +275,15 @@ impl PacketSocket {
         self.given - before
     }
 
-    /// Takes the next block, if the kernel has handed it over, and says what is in it.
-    pub fn receive(&mut self) -> Option<BlockVolume> {
+    /// Takes the next block, if the kernel has handed it over, and says what is in it. Packets that `keep` does not
+    /// want are as if they had not been there.
+    pub fn receive(&mut self, keep: impl FnMut(&Heard<'_>) -> bool) -> Option<BlockVolume> {
         if !self.is_ready() {
             return None;
         }
         let block = self.next_filled;
         // SAFETY: the kernel has handed the block over, and the pool has not made a token for it yet.
-        let volume = unsafe { self.ring.receive(block, &mut self.last_ns) };
+        let volume = unsafe { self.ring.receive(block, &mut self.last_ns, keep) };
         self.next_filled = (block + 1) % self.ring.blocks();
         self.given -= 1;
         Some(volume)

@@ -216,13 +216,13 @@ impl Socket {
         Some(Contents::new(&self.memory, self.pool.as_ref()?.place()))
     }
 
-    /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled.
-    pub fn give_back(&mut self, cells: impl Iterator<Item = Received>) {
+    /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled. Those for which the
+    /// fill ring has no room yet stay; the kernel makes room a little after it has handed over what it filled.
+    pub fn give_back(&mut self, cells: &mut Vec<Received>) {
         let Some(claim) = &self.pool else { return };
         let mut batch = self.fill.batch();
-        for received in cells {
-            // A cell that is not of this pool is not this socket's to give, whatever the driver has said. There is room
-            // for the others: the ring has held them before.
+        for received in cells.drain(cells.len().saturating_sub(batch.room() as usize)..) {
+            // A cell that is not of this pool is not this socket's to give, whatever the driver has said.
             if let Some(cell) = claim.place().cell(received.address()) {
                 batch.push(cell);
             }

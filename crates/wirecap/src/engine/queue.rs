@@ -11,11 +11,10 @@
 use std::{
     os::fd::OwnedFd,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
-use wirecap_sys::memory::CellReader;
+use wirecap_sys::{clock::BatchClock, memory::CellReader};
 
 use crate::batch::Reader;
 use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
@@ -38,14 +37,21 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(port: usize, home: usize, reader: Reader, source: AnyQueue, pool: Pool) -> Self {
+    pub(crate) fn new(
+        port: usize,
+        home: usize,
+        reader: Reader,
+        source: AnyQueue,
+        pool: Pool,
+        clock: BatchClock,
+    ) -> Self {
         Self {
             port,
             ring_id: pool.id().ring_id,
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
-            owner: Mutex::new(QueueOwner { source, pool, last_timestamp_ns: 0 }),
+            owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0 }),
         }
     }
 
@@ -117,6 +123,7 @@ impl Queue {
 pub(crate) struct QueueOwner {
     source: AnyQueue,
     pub(crate) pool: Pool,
+    pub(crate) clock: BatchClock,
     /// Timestamps of a queue increase strictly, also when the clock is set back.
     last_timestamp_ns: u64,
 }
@@ -148,9 +155,7 @@ impl QueueOwner {
         if space == 0 || self.source.backlog() == 0 {
             return 0;
         }
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-        let timestamp_ns = now_ns.max(self.last_timestamp_ns + 1);
-        let mut intake = Intake::new(filler, timestamp_ns, near);
+        let mut intake = Intake::new(filler, self.clock.now_ns(), self.last_timestamp_ns + 1, near);
         self.source.receive(space, &mut intake);
         let received = space - intake.space();
         self.last_timestamp_ns = intake.finish();

@@ -20,6 +20,7 @@
 
 pub(crate) mod devices;
 pub mod fault;
+pub(crate) mod filter;
 mod intake;
 pub(crate) mod link;
 pub mod null;
@@ -29,7 +30,10 @@ pub(crate) mod program;
 mod queue_set;
 pub(crate) mod rss;
 mod shared;
+mod sieve;
+mod socket_filter;
 pub(crate) mod source;
+pub(crate) mod stamp;
 pub(crate) mod xdp;
 
 use std::os::fd::OwnedFd;
@@ -37,7 +41,7 @@ use std::os::fd::OwnedFd;
 use wirecap_core::Pool;
 use wirecap_sys::netdev;
 
-pub(crate) use self::intake::Intake;
+pub(crate) use self::intake::{Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
 use crate::Error;
 
@@ -54,6 +58,8 @@ pub(crate) struct QueueCounts {
     pub(crate) too_long: u64,
     /// How often the kernel found no cell in the fill ring.
     pub(crate) fill_ring_empty: u64,
+    /// Packets for the socket that could not be stamped one by one, where that was asked for.
+    pub(crate) unstamped: u64,
 }
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.

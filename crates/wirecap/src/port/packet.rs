@@ -6,21 +6,27 @@
 //!                                                  └──► ring of blocks of socket 1
 //! ```
 //!
-//! The kernel copies each packet into a block, densely; nothing is copied after that.
+//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
+//! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
     time::Duration,
 };
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
+    bpf,
     netdev::{HardwareType, Interface, Promiscuous},
-    packet::{Closer, PacketConfig, PacketError, PacketSocket},
+    packet::{BlockVolume, Closer, PacketConfig, PacketError, PacketSocket},
 };
 
 use super::{
-    AnyQueue, Intake, QueueCounts, ReceiveQueue, preflight,
+    AnyQueue, Intake, QueueCounts, ReceiveQueue,
+    filter::{self, FilterPlace, PortFilter, UserFilter},
+    preflight,
+    socket_filter::SocketFilter,
     source::{OpenOptions, OpenQueue},
 };
 use crate::{Error, batch::Reader};
@@ -37,15 +43,36 @@ const LAST_BLOCK: Duration = Duration::from_secs(1);
 pub(crate) struct PacketQueue {
     socket: PacketSocket,
     cells_per_block: u32,
+    filter: Option<QueueFilter>,
     last: QueueCounts,
     /// Blocks until the counters are read again.
     until_counted: u32,
+}
+
+/// The filter of one socket.
+#[derive(Debug)]
+struct QueueFilter {
+    /// `None` where the kernel does not take it.
+    in_kernel: Option<SocketFilter>,
+    user: Arc<UserFilter>,
+    /// Packets that user space has refused.
+    refused: u64,
+}
+
+impl QueueFilter {
+    /// Packets that the kernel has refused.
+    fn refused_in_kernel(&self) -> Result<u64, bpf::Error> {
+        self.in_kernel.as_ref().map_or(Ok(0), SocketFilter::refused)
+    }
 }
 
 /// A passive port that is open.
 #[derive(Debug)]
 pub(crate) struct PacketPort {
     pub(crate) link_type: u16,
+    /// Where the filter runs, if there is one, and why not in the kernel, in words.
+    pub(crate) filter: Option<FilterPlace>,
+    pub(crate) not_in_kernel: Option<String>,
     closers: Vec<Closer>,
     /// Kept for as long as the port listens.
     promiscuous: Option<Promiscuous>,
@@ -76,60 +103,117 @@ pub(crate) fn open(
     nic_id: u16,
     rings: &[u16],
     options: &OpenOptions,
+    filter: Option<&PortFilter>,
 ) -> Result<(PacketPort, Vec<OpenQueue>), Error> {
     preflight::check_up(interface)?;
     let name = || interface.name.clone();
     let Some(link_type) = interface.hardware_type.link_type() else {
         return Err(Error::LinkType { name: name(), kind: interface.hardware_type.to_string() });
     };
-    let (closers, queues) = open_sockets(interface, nic_id, rings, options)
+    let (sockets, closers) = open_sockets(interface, rings.len(), options)
         .map_err(|source| Error::Passive { name: name(), source })?;
+    let outgoing = hears_outgoing(interface);
+    let (filters, not_in_kernel) = queue_filters(filter, rings.len(), outgoing);
+    let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
+        Some(_) => FilterPlace::Kernel,
+        None => filter.user.place(),
+    });
+    let mut queues: Vec<OpenQueue> = Vec::new();
+    for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(rings) {
+        let queue = listen(socket, filter, PoolId { nic_id, ring_id }, options.geometry)
+            .map_err(|source| Error::Passive { name: name(), source })?;
+        queues.push(queue);
+    }
     let promiscuous = options.xdp.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-    Ok((PacketPort { link_type, closers, promiscuous }, queues))
+    Ok((PacketPort { link_type, filter: place, not_in_kernel, closers, promiscuous }, queues))
+}
+
+/// What comes in by the loopback interface has gone out by it just before.
+fn hears_outgoing(interface: &Interface) -> bool {
+    interface.hardware_type != HardwareType::LOOPBACK
+}
+
+/// The filter of each socket, in the kernel if it takes it; else with the reason, in words.
+fn queue_filters(
+    filter: Option<&PortFilter>,
+    sockets: usize,
+    outgoing: bool,
+) -> (Vec<Option<QueueFilter>>, Option<String>) {
+    let Some(PortFilter { filter, .. }) = filter else {
+        return ((0..sockets).map(|_| None).collect(), None);
+    };
+    let (user, no_native) = UserFilter::new(filter);
+    let user = Arc::new(user);
+    let loaded: Result<Vec<_>, _> = (0..sockets).map(|_| SocketFilter::load(filter, outgoing)).collect();
+    let (in_kernel, not_in_kernel) = match loaded {
+        Ok(programs) => (programs.into_iter().map(Some).collect(), None),
+        Err(error) => {
+            let reason = filter::not_in_kernel(&wirecap_filter::Error::from(error));
+            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
+            (Vec::from_iter((0..sockets).map(|_| None)), Some(format!("{reason}{interpreted}")))
+        }
+    };
+    let with_user = |in_kernel| Some(QueueFilter { in_kernel, user: Arc::clone(&user), refused: 0 });
+    (in_kernel.into_iter().map(with_user).collect(), not_in_kernel)
 }
 
 fn open_sockets(
     interface: &Interface,
-    nic_id: u16,
-    rings: &[u16],
+    count: usize,
     options: &OpenOptions,
-) -> Result<(Vec<Closer>, Vec<OpenQueue>), PacketError> {
+) -> Result<(Vec<PacketSocket>, Vec<Closer>), PacketError> {
     let config = PacketConfig {
         ifindex: interface.ifindex,
         geometry: options.geometry,
         retire_ms: RETIRE_MS,
-        // What comes in by the loopback interface has gone out by it just before.
-        outgoing: interface.hardware_type != HardwareType::LOOPBACK,
+        outgoing: hears_outgoing(interface),
     };
     let mut sockets = Vec::new();
     let mut group = None;
-    for _ in rings {
+    for _ in 0..count {
         let socket = PacketSocket::open(&config)?;
         match group {
-            None if rings.len() == 1 => {}
+            None if count == 1 => {}
             None => group = Some(socket.found_group(options.fanout)?),
             Some(group) => socket.join(group, options.fanout)?,
         }
         sockets.push(socket);
     }
     let closers = sockets.iter().map(PacketSocket::closer).collect::<Result<_, _>>()?;
-    let mut queues: Vec<OpenQueue> = Vec::new();
-    for (mut socket, &ring_id) in sockets.into_iter().zip(rings) {
-        let (mut pool, reader) = socket.carve(PoolId { nic_id, ring_id }).expect("a new socket");
-        socket.attach(&mut pool);
-        // One after the other: what comes meanwhile to those that do not listen yet is not seen by them, and was
-        // not there before the capture began.
-        socket.listen(None)?;
-        let queue = AnyQueue::Packet(PacketQueue::new(socket, options.geometry));
-        queues.push((queue, pool, Reader::Blocks(reader)));
-    }
-    Ok((closers, queues))
+    Ok((sockets, closers))
+}
+
+/// One socket after the other: what comes meanwhile to those that do not listen yet is not seen by them, and was not
+/// there before the capture began.
+fn listen(
+    mut socket: PacketSocket,
+    filter: Option<QueueFilter>,
+    id: PoolId,
+    geometry: Geometry,
+) -> Result<OpenQueue, PacketError> {
+    let (mut pool, reader) = socket.carve(id).expect("a new socket");
+    socket.attach(&mut pool);
+    let in_kernel = filter.as_ref().and_then(|filter| filter.in_kernel.as_ref());
+    socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
+    Ok((AnyQueue::Packet(PacketQueue::new(socket, filter, geometry)), pool, Reader::Blocks(reader)))
 }
 
 impl PacketQueue {
-    fn new(socket: PacketSocket, geometry: Geometry) -> Self {
+    fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
         let (cells_per_block, last) = (geometry.cells_per_chunk(), QueueCounts::default());
-        Self { socket, cells_per_block, last, until_counted: BLOCKS_BETWEEN_COUNTS }
+        Self { socket, cells_per_block, filter, last, until_counted: BLOCKS_BETWEEN_COUNTS }
+    }
+
+    /// Takes the next block, without what the filter does not want.
+    fn receive_block(&mut self) -> Option<BlockVolume> {
+        let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };
+        let in_kernel = filter.in_kernel.is_some();
+        self.socket.receive(|packet| {
+            let decided = in_kernel && !packet.tag_restored;
+            let wanted = decided || filter.user.wants(packet.data, packet.original_len);
+            filter.refused += u64::from(!wanted);
+            wanted
+        })
     }
 }
 
@@ -139,7 +223,7 @@ impl ReceiveQueue for PacketQueue {
         if max < self.cells_per_block {
             return;
         }
-        if let Some(volume) = self.socket.receive() {
+        if let Some(volume) = self.receive_block() {
             intake.take_block(volume.packets, volume.bytes);
             self.until_counted = self.until_counted.checked_sub(1).unwrap_or_else(|| {
                 self.counts();
@@ -157,8 +241,12 @@ impl ReceiveQueue for PacketQueue {
     }
 
     fn counts(&mut self) -> QueueCounts {
-        if let Ok(counted) = self.socket.statistics() {
-            self.last.seen = counted.packets;
+        // The socket counts what the kernel's filter has let through, dropped ones included.
+        let in_kernel = self.filter.as_ref().map_or(Ok(0), QueueFilter::refused_in_kernel);
+        let refused = self.filter.as_ref().map_or(0, |filter| filter.refused);
+        if let (Ok(counted), Ok(in_kernel)) = (self.socket.statistics(), in_kernel) {
+            self.last.seen = counted.packets + in_kernel;
+            self.last.filtered = in_kernel + refused;
             self.last.no_free_cell = counted.dropped;
         }
         self.last

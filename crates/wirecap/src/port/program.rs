@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
+//!              captured queue, and the filter does not want it? ──► filtered += 1, to the host's stack or drop
 //!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
+//!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
 //! ```
 //!
@@ -11,9 +13,15 @@
 
 use std::os::fd::BorrowedFd;
 
+use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::bpf::{
-    Alu, Assembler, Cond, Error, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
+    self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
     Size, XDP_DROP, XDP_PASS, XDP_REDIRECT,
+};
+
+use super::{
+    filter::{PortFilter, Unmatched},
+    stamp::Stamping,
 };
 
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
@@ -26,7 +34,8 @@ const SEEN: i16 = 0;
 const FILTERED: i16 = 8;
 const PASSED: i16 = 16;
 const TOO_LONG: i16 = 24;
-const COUNTERS_BYTES: u32 = 32;
+const UNSTAMPED: i16 = 32;
+const COUNTERS_BYTES: u32 = 40;
 
 /// Counters of one queue, summed over the CPUs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +44,7 @@ pub(crate) struct ProgramCounts {
     pub(crate) filtered: u64,
     pub(crate) passed: u64,
     pub(crate) too_long: u64,
+    pub(crate) unstamped: u64,
 }
 
 /// What else holds of a program that is run by a dispatcher, for some queues: see `shared.rs`.
@@ -59,16 +69,49 @@ pub(crate) struct CaptureProgram {
     queues: u32,
 }
 
+/// What the program of a port has to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramPlan<'a> {
+    /// Receive queues the port can have.
+    pub(crate) queues: u32,
+    /// Of these, so many from the first one on get sockets.
+    pub(crate) captured: u32,
+    /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
+    pub(crate) longest_frame: Option<u32>,
+    /// A dispatcher runs the program, for captured queues only.
+    pub(crate) share: Option<Share>,
+    /// How packets of the captured queues are stamped, if they are.
+    pub(crate) stamping: Option<&'a Stamping>,
+}
+
+impl ProgramPlan<'_> {
+    /// Whether the program gets packets of several buffers.
+    pub(crate) fn frags(&self) -> bool {
+        self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+    }
+}
+
 impl CaptureProgram {
-    /// Loads the program for a port that can have `queues` receive queues, of which the first `captured` get
-    /// sockets. With `longest_frame` in bytes, longer frames are counted and dropped; without, frames may come
-    /// in several buffers. With `share` it is not called for any other than captured queues.
-    pub(crate) fn load(
-        queues: u32,
-        captured: u32,
-        longest_frame: Option<u32>,
-        share: Option<Share>,
-    ) -> Result<Self, Error> {
+    /// Loads the program without a filter.
+    pub(crate) fn load(plan: ProgramPlan<'_>) -> Result<Self, bpf::Error> {
+        Self::load_any(plan, None).map_err(|error| match error {
+            wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
+                cause
+            }
+            error => unreachable!("no filter was translated: {error}"),
+        })
+    }
+
+    /// Loads the program with a filter in it.
+    pub(crate) fn load_with_filter(
+        plan: ProgramPlan<'_>,
+        filter: &PortFilter,
+    ) -> Result<Self, wirecap_filter::Error> {
+        Self::load_any(plan, Some(filter))
+    }
+
+    fn load_any(plan: ProgramPlan<'_>, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
+        let ProgramPlan { queues, captured, stamping, .. } = plan;
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -83,16 +126,17 @@ impl CaptureProgram {
             max_entries: queues,
             name: "wirecap_socks",
         })?;
-        let insns = assemble(&counters, &sockets, Limits { queues, captured, longest_frame, share })?;
+        let insns = assemble(&counters, &sockets, plan, filter)?;
         let spec = ProgramSpec {
-            frags: share.map_or(longest_frame.is_none(), |share| share.frags),
+            frags: plan.frags(),
+            bound_to: stamping.and_then(Stamping::bound_to),
             ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
         };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
     }
 
     /// From now on packets of the queue go to this socket.
-    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), bpf::Error> {
         self.sockets.set_socket(queue, socket)
     }
 
@@ -103,7 +147,7 @@ impl CaptureProgram {
     }
 
     /// The counters of a queue.
-    pub(crate) fn counts(&self, queue: u32) -> Result<ProgramCounts, Error> {
+    pub(crate) fn counts(&self, queue: u32) -> Result<ProgramCounts, bpf::Error> {
         let values = self.counters.lookup_per_cpu(&queue.to_ne_bytes())?;
         let sum = |offset: i16| values.sum_u64(offset as usize);
         Ok(ProgramCounts {
@@ -111,28 +155,26 @@ impl CaptureProgram {
             filtered: sum(FILTERED),
             passed: sum(PASSED),
             too_long: sum(TOO_LONG),
+            unstamped: sum(UNSTAMPED),
         })
     }
 }
 
-/// What decides about a packet.
-struct Limits {
-    queues: u32,
-    captured: u32,
-    longest_frame: Option<u32>,
-    share: Option<Share>,
-}
-
-fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, Error> {
+fn assemble(
+    counters: &Map,
+    sockets: &Map,
+    plan: ProgramPlan<'_>,
+    filter: Option<&PortFilter>,
+) -> Result<Vec<Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
     let mut asm = Assembler::new();
-    let (pass, known, fits, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
 
     asm.mov(R6, R1);
     asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
     asm.mov(R1, R7);
-    asm.jump_if(Cond::Lt, R7, limits.queues as i32, known);
-    asm.mov_imm(R1, limits.queues as i32);
+    asm.jump_if(Cond::Lt, R7, plan.queues as i32, known);
+    asm.mov_imm(R1, plan.queues as i32);
     asm.bind(known);
     asm.store(Size::Word, R10, -4, R1);
     asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
@@ -141,32 +183,39 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
-    if limits.share.is_some() {
+    if plan.share.is_some() {
         // The program stays in the dispatcher's table when its process is killed: the host gets all packets then.
         asm.store(Size::Word, R10, -4, R7);
         asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
         asm.call(Helper::MapLookupElem);
         asm.jump_if(Cond::Eq, R0, 0, to_host);
     }
-
-    if let Some(longest) = limits.longest_frame {
-        // What is not captured need not fit.
-        asm.jump_if(Cond::Ge, R7, limits.captured as i32, fits);
-        if limits.share.is_some_and(|share| share.frags) {
+    if filter.is_some() || plan.longest_frame.is_some() {
+        // What is not captured need not be wanted, nor fit.
+        asm.jump_if(Cond::Ge, R7, plan.captured as i32, keep);
+    }
+    if let Some(filter) = filter {
+        sift(&mut asm, filter, plan)?;
+    }
+    if let Some(longest) = plan.longest_frame {
+        if plan.frags() {
             // Others may want packets of several buffers, and the bounds in the context are those of the first.
             asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
-            asm.jump_if(Cond::Le, R0, longest as i32, fits);
+            asm.jump_if(Cond::Le, R0, longest as i32, keep);
         } else {
             // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
             asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
             asm.alu64(Alu::Add, R1, longest as i32);
-            asm.jump_if(Cond::Le, R2, R1, fits);
+            asm.jump_if(Cond::Le, R2, R1, keep);
         }
         count(&mut asm, R8, TOO_LONG);
         asm.mov_imm(R0, XDP_DROP).exit();
     }
 
-    asm.bind(fits);
+    asm.bind(keep);
+    if let Some(stamping) = plan.stamping {
+        stamp(&mut asm, plan.captured, stamping);
+    }
     asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     let done = asm.label();
@@ -180,7 +229,49 @@ fn assemble(counters: &Map, sockets: &Map, limits: Limits) -> Result<Vec<Insn>, 
     // Not possible: the key is below the size of the map. The verifier wants to see it.
     asm.bind(pass);
     asm.mov_imm(R0, XDP_PASS).exit();
-    asm.finish()
+    Ok(asm.finish()?)
+}
+
+/// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the filter cannot
+/// decide from the first buffer is left to user space.
+fn sift(
+    asm: &mut Assembler,
+    filter: &PortFilter,
+    plan: ProgramPlan<'_>,
+) -> Result<(), wirecap_filter::Error> {
+    use Reg::{R0, R2, R3, R6, R8, R9};
+    let (wanted, unwanted) = (asm.label(), asm.label());
+    let (length, beyond) = if plan.frags() {
+        asm.mov(Reg::R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
+        (Length::Register(R9), wanted)
+    } else {
+        (Length::FirstBuffer, unwanted)
+    };
+    asm.load(Size::Word, R2, R6, MD_DATA).load(Size::Word, R3, R6, MD_DATA_END);
+    // The filter's slots are where the key of the counters was.
+    let splice = Splice { matches: wanted, rejects: unwanted, beyond, length, stack_end: 0 };
+    ebpf::translate(asm, filter.filter.program(), &splice)?;
+    asm.bind(unwanted);
+    count(asm, R8, FILTERED);
+    let action = match filter.unmatched {
+        Unmatched::Pass => XDP_PASS,
+        Unmatched::Drop => XDP_DROP,
+    };
+    asm.mov_imm(R0, action).exit();
+    asm.bind(wanted);
+    Ok(())
+}
+
+/// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
+/// came.
+fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping) {
+    let (unstamped, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
+    stamping.emit(asm, unstamped);
+    asm.jump(done);
+    asm.bind(unstamped);
+    count(asm, Reg::R8, UNSTAMPED);
+    asm.bind(done);
 }
 
 /// Adds one to a counter. The value is this CPU's own, so no atomic is needed.

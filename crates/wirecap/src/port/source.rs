@@ -6,7 +6,7 @@ use std::{sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
-    cpu,
+    clock, cpu,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
     packet::Fanout,
@@ -16,6 +16,7 @@ use wirecap_sys::{
 use super::{
     Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
     fault::{FaultQueue, Faults},
+    filter::{PortFilter, Unmatched},
     link::{LinkWatch, Watched},
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
@@ -27,6 +28,7 @@ use crate::{
     batch::Reader,
     capture::{OpenPort, Taken},
     report::QueueMode,
+    timestamp::{Timestamp, TimestampReport},
 };
 
 /// The pools of a port, one for each receive queue.
@@ -45,6 +47,7 @@ pub(crate) struct Source {
     pub(crate) rings: Vec<u16>,
     /// Trouble to inject, innermost first.
     faults: Vec<Faults>,
+    filter: Option<PortFilter>,
 }
 
 enum Kind {
@@ -77,7 +80,13 @@ impl Source {
             }
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
-                Ok(Self { name: spec.name(), kind: Kind::Null(port.clone()), rings, faults: Vec::new() })
+                Ok(Self {
+                    name: spec.name(),
+                    kind: Kind::Null(port.clone()),
+                    rings,
+                    faults: Vec::new(),
+                    filter: None,
+                })
             }
             PortSpec::Fault { inner, faults } => {
                 let mut source = Self::resolve(inner, workers)?;
@@ -102,7 +111,7 @@ impl Source {
             devices::check(&interface, wanted, access, reason)?;
             let name = device_name(&interface.name, Some(wanted));
             let (kind, rings) = (Kind::Queues(interface), wanted.iter().collect());
-            return Ok(Self { name, kind, rings, faults: Vec::new() });
+            return Ok(Self { name, kind, rings, faults: Vec::new(), filter: None });
         }
         let (name, queues) = (interface.name.clone(), interface.queues.current.max(1) as usize);
         let (kind, rings) = if reason.is_some() || access == Access::Packet {
@@ -113,7 +122,20 @@ impl Source {
         } else {
             (Kind::Xdp(interface), queues)
         };
-        Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new() })
+        Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new(), filter: None })
+    }
+
+    /// From now on only packets that the filter wants are captured.
+    pub(crate) fn set_filter(&mut self, expression: &str, unmatched: Unmatched) -> Result<(), Error> {
+        let link_type = match &self.kind {
+            Kind::Xdp(_) | Kind::Queues(_) => Some(packet::LINK_TYPE_ETHERNET),
+            // One that has none is refused when it is opened.
+            Kind::Passive(interface, _) => interface.hardware_type.link_type(),
+            Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
+        };
+        self.filter =
+            link_type.map(|link_type| PortFilter::compile(expression, link_type, unmatched)).transpose()?;
+        Ok(())
     }
 
     pub(crate) fn is_interface(&self) -> bool {
@@ -195,20 +217,28 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
+                let (timestamp, fallback) = passive_timestamp(&self.name, options.xdp.timestamp)?;
                 let nic_id = others.len() as u16;
-                let (port, queues) = packet::open(interface, nic_id, &self.rings, options)?;
-                let open = OpenPort::passive(interface, port, reason.as_deref());
+                let (port, queues) =
+                    packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
+                let mut open = OpenPort::passive(interface, port, reason.as_deref(), self.filter.as_ref());
+                open.timestamp = Some(timestamp);
+                open.fallbacks.extend(fallback);
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
             Kind::Xdp(interface) | Kind::Queues(interface) => {
                 let (sharable, shared) = (sharable(others), matches!(self.kind, Kind::Queues(_)));
-                let (port, queues) =
-                    xdp::open(interface, shared, &mut pools, memory, options.xdp, &sharable)?;
+                let wishes = (options.xdp, self.filter.as_ref());
+                let (port, queues) = xdp::open(interface, shared, &mut pools, memory, wishes, &sharable)?;
                 let watched = if shared { Watched::Some(&self.rings) } else { Watched::All };
-                let open = OpenPort::active(&self.name, interface, port, watched);
+                let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
             Kind::Null(null) => {
+                if let Some(source @ (Timestamp::Hardware | Timestamp::Kernel)) = options.xdp.timestamp {
+                    let (name, source_name) = (self.name.clone(), source.as_str());
+                    return Err(Error::OnlyBatchTimestamps { name, source_name });
+                }
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
@@ -229,6 +259,21 @@ impl Source {
     }
 }
 
+/// The timestamps of a passive port, and what is to be said if others were asked for.
+fn passive_timestamp(
+    name: &str,
+    wanted: Option<Timestamp>,
+) -> Result<(TimestampReport, Option<String>), Error> {
+    if wanted == Some(Timestamp::Hardware) {
+        let reason = format!("it is captured beside the host, by AF_PACKET; say xdp:{name} to take it");
+        return Err(Error::NoHardwareTimestamps { name: name.into(), reason });
+    }
+    let fallback = (wanted == Some(Timestamp::Batch))
+        .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
+    let clock = "the system clock (UTC)".into();
+    Ok((TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback))
+}
+
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.
 fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
     let firsts = others.iter().filter_map(|queues| match queues.first() {
@@ -239,10 +284,16 @@ fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
 }
 
 impl OpenPort {
-    fn passive(interface: &Interface, port: PacketPort, reason: Option<&str>) -> Self {
+    fn passive(
+        interface: &Interface,
+        port: PacketPort,
+        reason: Option<&str>,
+        filter: Option<&PortFilter>,
+    ) -> Self {
         let name = &interface.name;
         let mut fallbacks =
             Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
+        fallbacks.extend(port.not_in_kernel.clone());
         // Queues do not matter here, only what the NIC drops.
         let link = LinkWatch::open(interface, Watched::None);
         let link =
@@ -255,14 +306,22 @@ impl OpenPort {
             link_type: port.link_type,
             link: link.ok(),
             mode: QueueMode::Packet,
+            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
         }
     }
 
-    fn active(name: &str, interface: &Interface, port: xdp::XdpPort, watched: Watched<'_>) -> Self {
+    fn active(
+        name: &str,
+        interface: &Interface,
+        port: xdp::XdpPort,
+        watched: Watched<'_>,
+        filter: Option<&PortFilter>,
+    ) -> Self {
         let mut fallbacks = port.fallbacks.clone();
         if !cpu::can_wait_for_kernel() {
             fallbacks.push(
@@ -282,7 +341,9 @@ impl OpenPort {
             link_type: packet::LINK_TYPE_ETHERNET,
             link: link.ok(),
             mode: port.mode,
+            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
+            timestamp: port.timestamp(),
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
@@ -298,7 +359,9 @@ impl OpenPort {
             link_type: packet::LINK_TYPE_ETHERNET,
             link: None,
             mode: QueueMode::Memory,
+            filter: None,
             fallbacks: Vec::new(),
+            timestamp: None,
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,

@@ -10,6 +10,7 @@
 //! the interface back whatever becomes of this process.
 
 use std::{
+    mem::take,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -20,16 +21,20 @@ use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
-    xsk::{BindMode, Received, RingSizes, Socket, SocketConfig, Umem, XskError},
+    xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
-    Intake, QueueCounts, ReceiveQueue, preflight,
-    program::{CaptureProgram, ProgramCounts},
+    Intake, QueueCounts, ReceiveQueue,
+    filter::{self, FilterPlace, PlacedFilter, PortFilter},
+    preflight,
+    program::{CaptureProgram, ProgramCounts, ProgramPlan},
     rss::{Rss, SymmetricRss},
     shared::{Attachment, Attempts, Claim, Way},
+    sieve::Sieve,
+    stamp::{StampReader, Stamping},
 };
-use crate::{Error, report::QueueMode};
+use crate::{Error, Timestamp, report::QueueMode, timestamp::TimestampReport};
 
 /// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM_BYTES: u32 = 256;
@@ -45,6 +50,7 @@ pub(crate) struct XdpOptions {
     pub(crate) promiscuous: bool,
     pub(crate) rss: Rss,
     pub(crate) modes: Modes,
+    pub(crate) timestamp: Option<Timestamp>,
 }
 
 /// Which ways of attaching are tried.
@@ -88,11 +94,20 @@ pub(crate) struct XdpPort {
     pub(crate) multi_buffer: bool,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
+    /// Where the filter runs, if there is one.
+    pub(crate) filter: Option<FilterPlace>,
     /// Put back at the end.
     pub(crate) rss: Option<SymmetricRss>,
+    /// How packets are stamped one by one; kept as long as the port is captured.
+    pub(crate) stamping: Option<Box<Stamping>>,
 }
 
 impl XdpPort {
+    /// How packets are stamped one by one.
+    pub(crate) fn timestamp(&self) -> Option<TimestampReport> {
+        self.stamping.as_ref().map(|stamping| stamping.report())
+    }
+
     /// What happened on the receive queues that are not captured and had packets, by their numbers.
     pub(crate) fn uncaptured(&self) -> impl Iterator<Item = (u32, ProgramCounts)> {
         let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
@@ -109,12 +124,23 @@ pub(crate) struct XdpQueue {
     program: Arc<CaptureProgram>,
     queue: u32,
     multi_buffer: bool,
+    /// Decides what the kernel has not.
+    sieve: Option<Sieve>,
+    stamps: StampReader,
     /// The last counters that could be read.
     last: QueueCounts,
 }
 
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
+
+/// How a port is opened, and what is wanted of its packets.
+#[derive(Debug, Clone, Copy)]
+struct Wishes<'a> {
+    options: XdpOptions,
+    filter: Option<&'a PortFilter>,
+    stamping: Option<&'a Stamping>,
+}
 
 /// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue. These are all queues, unless
 /// it is `shared` with other processes.
@@ -123,24 +149,41 @@ pub(crate) fn open(
     shared: bool,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    options: XdpOptions,
+    (options, filter): (XdpOptions, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
+    let stamping = Stamping::prepare(interface, options.timestamp, shared)?;
+    open_stamped(interface, shared, pools, memory, (options, filter, stamping), sharable)
+}
+
+/// Opens an interface that was found fit for XDP, its packets stamped as prepared.
+pub(super) fn open_stamped(
+    interface: &Interface,
+    shared: bool,
+    pools: &mut [Pool],
+    memory: &Arc<PacketMemory>,
+    (options, filter, mut stamping): (XdpOptions, Option<&PortFilter>, Option<Stamping>),
+    sharable: Sharable<'_>,
+) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
     let rss = (options.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
     let mut attempts = Attempts::new();
-    loop {
+    let (mut port, queues) = loop {
         let queues = pools.iter().map(|pool| pool.id().ring_id);
         let way = if shared { Way::of_queues(interface, queues)? } else { Way::of_whole(interface)? };
-        match open_by(&way, interface, pools, memory, options, sharable) {
+        let wishes = Wishes { options, filter, stamping: stamping.as_ref() };
+        match open_by(&way, interface, pools, memory, wishes, sharable) {
             // Somebody else became the founder just before us.
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
                 pools.iter_mut().for_each(Pool::detach_unfilled);
             }
-            opened => return opened.map(|(port, queues)| (XdpPort { promiscuous, rss, ..port }, queues)),
+            opened => break opened?,
         }
-    }
+    };
+    let told = stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
+    port.fallbacks.extend(told);
+    Ok((XdpPort { promiscuous, rss, stamping: stamping.map(Box::new), ..port }, queues))
 }
 
 fn open_by(
@@ -148,7 +191,7 @@ fn open_by(
     interface: &Interface,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    options: XdpOptions,
+    wishes: Wishes<'_>,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
@@ -160,19 +203,27 @@ fn open_by(
         if large_frames && !multi_buffer {
             failures.push(unsplit(geometry, can_split));
         }
-        for &(xdp_mode, bind_mode) in options.modes.attempts() {
+        for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
             if let Some(refused) = way.refuses(xdp_mode) {
                 failures.push(refused);
                 continue;
             }
-            let attempt = Attempt { way, interface, memory, options, xdp_mode, bind_mode, multi_buffer };
+            let attempt = Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
-                Ok((link, queues)) => {
-                    let mode = QueueMode::of(xdp_mode, queues[0].bind_mode());
-                    let (link, program) = (Some(link), Arc::clone(&queues[0].program));
+                Ok(Opened { link, queues, filter }) => {
+                    failures.extend(filter.fallback);
                     failures.extend(way.restriction(multi_buffer));
-                    let (promiscuous, rss, fallbacks) = (None, None, failures);
-                    let port = XdpPort { link, program, mode, fallbacks, multi_buffer, promiscuous, rss };
+                    let port = XdpPort {
+                        link: Some(link),
+                        program: Arc::clone(&queues[0].program),
+                        mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
+                        fallbacks: failures,
+                        multi_buffer,
+                        promiscuous: None,
+                        filter: filter.runs,
+                        rss: None,
+                        stamping: None,
+                    };
                     return Ok((port, queues));
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
@@ -218,21 +269,34 @@ struct Attempt<'a> {
     way: &'a Way,
     interface: &'a Interface,
     memory: &'a Arc<PacketMemory>,
-    options: XdpOptions,
+    wishes: Wishes<'a>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
 }
 
+/// What came of an attempt.
+struct Opened {
+    link: Attachment,
+    queues: Vec<XdpQueue>,
+    filter: PlacedFilter,
+}
+
 impl Attempt<'_> {
-    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<(Attachment, Vec<XdpQueue>), Error> {
+    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<Opened, Error> {
         let geometry = pools[0].geometry();
-        let queues = self.interface.queues.max.max(self.interface.queues.current);
-        let longest = (!self.multi_buffer).then(|| cell_payload(geometry));
         let program_error = |source| self.program_error(source);
+        let queues = self.interface.queues.max.max(self.interface.queues.current);
         let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
-        let captured = if hook.share().is_some() { queues + 1 } else { pools.len() as u32 };
-        let program = CaptureProgram::load(queues, captured, longest, hook.share()).map_err(program_error)?;
+        let plan = ProgramPlan {
+            queues,
+            captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
+            longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
+            share: hook.share(),
+            stamping: self.wishes.stamping,
+        };
+        let (program, not_in_kernel) = self.load(plan)?;
+        let filter = PlacedFilter::new(self.wishes.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
 
         // Another port's registration serves if it has the mode that is wanted here; sharing would
@@ -248,15 +312,29 @@ impl Attempt<'_> {
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
+            let (sieve, stamps) = (filter.sieve(), StampReader::new(self.wishes.stamping));
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, last });
+            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
         for queue in &mut opened {
             queue.claim = hook.claim(queue.queue, &program.program).map_err(program_error)?;
         }
         let claims = opened.iter().filter_map(|queue| queue.claim.as_ref());
         let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, claims);
-        Ok((link.map_err(program_error)?, opened))
+        Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter })
+    }
+
+    /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
+    fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<String>), Error> {
+        let with_filter = self.wishes.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let not_in_kernel = match with_filter {
+            Some(Ok(program)) => return Ok((program, None)),
+            Some(Err(error)) => Some(filter::not_in_kernel(&error)),
+            None => None,
+        };
+        // If it was not for the filter, it fails again.
+        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
+        Ok((program, not_in_kernel))
     }
 
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
@@ -265,7 +343,7 @@ impl Attempt<'_> {
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: RingSizes::receiving(self.options.ring_entries)?,
+            rings: RingSizes::receiving(self.wishes.options.ring_entries)?,
             multi_buffer: self.multi_buffer,
         };
         let mut socket = Socket::create(config, umem)?;
@@ -338,8 +416,11 @@ impl XdpQueue {
 
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
-        if let Some(received) = self.socket.receive(max) {
-            intake.take(received.map(Received::into_descriptor));
+        if let Some(sieve) = &mut self.sieve {
+            sieve.receive(&mut self.socket, &mut self.stamps, intake);
+        } else if let Some(received) = self.socket.receive(max) {
+            let contents = received.contents();
+            self.stamps.take(received, contents, intake);
         }
     }
 
@@ -356,7 +437,7 @@ impl ReceiveQueue for XdpQueue {
             // empty just before we filled it. Without this it would sleep for ever.
             self.socket.wake_receiver();
         }
-        filled
+        filled + self.sieve.as_ref().map_or(0, Sieve::waiting)
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -364,7 +445,7 @@ impl ReceiveQueue for XdpQueue {
         if let (Ok(program), Ok(socket)) = read {
             self.last = QueueCounts {
                 seen: program.seen,
-                filtered: program.filtered,
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
                 passed: program.passed,
                 too_long: program.too_long,
                 // In copy mode each packet without a cell counts here once; frames that are too long,
@@ -372,6 +453,7 @@ impl ReceiveQueue for XdpQueue {
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
+                unstamped: program.unstamped,
             };
         }
         self.last

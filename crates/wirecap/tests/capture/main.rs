@@ -14,6 +14,7 @@
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
 //! | queues of one interface with different owners | `queues`, `queues_conflicts`, `queues_killed` |
+//! | times of packets | `timestamps` |
 //! | traces, sent and captured again | `traces` |
 
 #[path = "../support/mod.rs"]
@@ -21,6 +22,7 @@ mod support;
 
 mod account;
 mod fault_port;
+mod filters;
 mod hold;
 mod host;
 mod killed;
@@ -36,6 +38,7 @@ mod queues_killed;
 mod refusals;
 mod several_ports;
 mod stop;
+mod timestamps;
 mod traces;
 mod unprivileged;
 mod worker_end;

@@ -102,7 +102,8 @@ fn queues_are_listed_as_devices_with_their_owners() {
     assert_eq!(taken(), [false; 3]);
     let capture = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
     assert_eq!(taken(), [false, true, false]);
-    assert_eq!(list()[1].pids, [std::process::id()]);
+    // A child of another test, just forked, has our descriptors until it runs its program.
+    assert!(list()[1].pids.contains(&std::process::id()), "{:?}", list()[1].pids);
     drop(capture);
     wait_until("all are free", || taken() == [false; 3]);
     let _whole = wire.capture_of("in0", Capture::builder().chunks_per_pool(4));

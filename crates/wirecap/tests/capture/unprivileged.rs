@@ -3,7 +3,7 @@
 use std::{env, process::Command};
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use wirecap::Capture;
+use wirecap::{Capture, report::FilterPlace};
 use wirecap_lab::VethOptions;
 
 use crate::support::{need_root, wire::Wire};
@@ -40,27 +40,44 @@ const DOCUMENTED: &str = "WIRECAP_TEST_DOCUMENTED_CAPABILITIES";
 
 #[test]
 fn the_capabilities_of_the_documentation_suffice() {
-    if env::var_os(DOCUMENTED).is_some() {
+    if let Some(capabilities) = env::var_os(DOCUMENTED) {
+        let with_perfmon = capabilities.to_str().unwrap().contains("perfmon");
         // Frames that fit a cell and frames that do not: different programs.
         for cell_bytes in [2048, 4096] {
             drop(Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes).open().unwrap());
+        }
+        // Headers of variable length take arithmetic on addresses.
+        for port in ["in0", "packet:in0"] {
+            let filtered =
+                Capture::builder().port(port).chunks_per_pool(4).filter("tcp port 80").open().unwrap();
+            let report = filtered.report();
+            let (runs, told) =
+                (report.ports[0].filter.as_ref().unwrap().runs, report.ports[0].fallbacks.join("; "));
+            let in_kernel = with_perfmon || port.starts_with("packet:");
+            assert_eq!(runs == FilterPlace::Kernel, in_kernel, "{port}: {told}");
+            assert_eq!(told.contains("CAP_PERFMON"), !in_kernel, "{port}: {told}");
         }
         return;
     }
     need_root!("unprivileged::the_capabilities_of_the_documentation_suffice");
     let program = env::current_exe().unwrap();
-    let capabilities = "-all,+net_raw,+net_admin,+bpf,+ipc_lock";
-    for mtu in [1500, 3000] {
+    let (least, documented) =
+        ("-all,+net_raw,+net_admin,+bpf,+ipc_lock", "-all,+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock");
+    for (mtu, capabilities) in [(1500, least), (3000, least), (1500, documented), (3000, documented)] {
         let wire = Wire::new("documented", VethOptions { mtu, ..VethOptions::default() });
         let run = || {
             // What the user root gets at most, from the start of the program on.
             let mut command = Command::new("setpriv");
             command.arg(format!("--bounding-set={capabilities}")).arg(&program);
             command.args(["--exact", "unprivileged::the_capabilities_of_the_documentation_suffice"]);
-            command.env(DOCUMENTED, "1").output().unwrap()
+            command.env(DOCUMENTED, capabilities).output().unwrap()
         };
         let output = wire.inside.enter(run);
-        assert!(output.status.success(), "MTU {mtu}: {}", String::from_utf8_lossy(&output.stdout));
+        assert!(
+            output.status.success(),
+            "MTU {mtu}, {capabilities}: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
     }
 }
 

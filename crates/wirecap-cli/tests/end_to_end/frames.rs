@@ -1,0 +1,65 @@
+//! Tagged frames, frames of several cells, and what a snap length leaves of them: the same over AF_XDP and beside the host.
+
+use wirecap_lab::{VethOptions, require_root};
+use wirecap_traffic::{PacketSender, SendPath};
+
+use crate::lab::{Lab, read};
+
+/// Bytes of a frame without tags, with Ethernet header.
+const LONGEST: usize = 9_000;
+const TAGS: [&[u8]; 4] = [
+    &[],
+    // 802.1Q.
+    &[0x81, 0, 0x20, 5],
+    // QinQ, and an older form of it.
+    &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9],
+    &[0x81, 0, 0, 11, 0x81, 0, 0, 13],
+];
+
+/// With each kind of tag, frames of one cell and of several.
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for len in [60, 590, 1_514, 1_900, 5_000, LONGEST] {
+        for tags in TAGS {
+            let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+            frame.extend(tags);
+            // An EtherType for experiments.
+            frame.extend([0x88, 0xb5]);
+            let number = frames.len();
+            frame.extend((0..len - 14).map(|index| (index * 7 + number) as u8));
+            frames.push(frame);
+        }
+    }
+    frames
+}
+
+#[test]
+fn tags_and_large_frames_come_through_whole_or_as_far_as_the_snap_length_says() {
+    if !require_root("tags_and_large_frames_come_through_whole_or_as_far_as_the_snap_length_says") {
+        return;
+    }
+    let frames = frames();
+    for (port, snaplen) in [("r0", 0), ("r0", 70), ("r0", 3_000), ("packet:r0", 0), ("packet:r0", 70)] {
+        let lab = Lab::new("frames", &[VethOptions { mtu: 9_000, ..VethOptions::default() }]);
+        let path = lab.path("frames.pcapng");
+        let snap = snaplen.to_string();
+        let running = lab.capture(&[port, "-w", path.to_str().unwrap(), "--snaplen", &snap]);
+        let ifindex = lab.pairs[0].a().ifindex().unwrap();
+        let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+        for frame in &frames {
+            sender.send(frame).unwrap();
+        }
+        let ended = running.stop();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let capture = read(&path);
+        // The host may say something of its own.
+        let mut ours = capture.packets.iter().filter(|packet| packet.data[..6] == [2, 0, 0, 0, 0, 2]);
+        for (number, frame) in frames.iter().enumerate() {
+            let packet = ours.next().unwrap_or_else(|| panic!("{port}: no frame {number}"));
+            let kept = if snaplen == 0 { frame.len() } else { frame.len().min(snaplen) };
+            assert_eq!(packet.original_len as usize, frame.len(), "{port}, frame {number}");
+            assert!(packet.data == frame[..kept], "{port}, frame {number}, snap length {snaplen}");
+        }
+        assert!(ours.next().is_none());
+    }
+}

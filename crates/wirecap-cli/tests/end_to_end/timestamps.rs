@@ -1,0 +1,108 @@
+//! `--timestamp`: what is asked for is what is used, said at the start, in the account and in the file.
+
+use std::{
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use wirecap_lab::{VethOptions, require_root, skip};
+use wirecap_traffic::{FrameSpec, LiveOptions};
+
+use crate::lab::{Lab, Running, WIRECAP, assert_frames, by_queue, read};
+
+const FRAMES: u64 = 2_000;
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// The time of the first packet, in seconds since 1970, as Wireshark reads it; `None` if there is none here.
+fn first_time(file: &str) -> Option<String> {
+    let arguments = ["-r", file, "-c", "1", "-T", "fields", "-e", "frame.time_epoch"];
+    let Ok(output) = Command::new("tshark").args(arguments).output() else {
+        skip("the_source_of_the_times_is_said_everywhere", "tshark is not installed");
+        return None;
+    };
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+#[test]
+fn the_source_of_the_times_is_said_everywhere() {
+    if !require_root("the_source_of_the_times_is_said_everywhere") {
+        return;
+    }
+    let asked = |source: &'static str| ["--timestamp", source];
+    for (arguments, source) in [(&[][..], "batch"), (&asked("batch"), "batch"), (&asked("kernel"), "kernel")]
+    {
+        let lab = Lab::with_queues("sources", 1);
+        let path = lab.path("sources.pcapng");
+        let file = path.to_str().unwrap();
+        let running = lab.capture(&[&["r0", "-w", file], arguments].concat());
+        let begun_ns = now_ns();
+        lab.send(0, 0, FRAMES, LiveOptions::default());
+        let ended = running.stop();
+        let ended_ns = now_ns();
+        ended.account().assert_lossless(FRAMES);
+
+        let timestamp = &ended.account().0["ports"][0]["timestamp"];
+        assert_eq!((timestamp["source"].as_str(), timestamp["unstamped"].as_u64()), (Some(source), Some(0)));
+        let (clock, resolution_ns) =
+            (timestamp["clock"].as_str().unwrap(), timestamp["resolution_ns"].as_u64());
+        assert!(resolution_ns.is_some_and(|resolution_ns| resolution_ns > 0), "{timestamp}");
+        let line = ended.stderr.lines().find(|line| line.contains("timestamps: ")).unwrap();
+        let line = line.strip_prefix("wirecap: r0, ").unwrap();
+        assert!(line.starts_with(&format!("timestamps: {source}, ")) && line.contains(clock), "{line}");
+
+        let capture = read(&path);
+        assert_eq!(capture.interfaces[0].comments, [line], "what was said at the start");
+        assert_frames(&by_queue(&capture.packets)[&(0, None)], FrameSpec::default(), usize::MAX);
+        // Clocks of two programs on one machine differ by less than a millisecond.
+        let allowed = begun_ns - 1_000_000..=ended_ns + 1_000_000;
+        for packet in &capture.packets {
+            assert!(allowed.contains(&packet.timestamp_ns.unwrap()), "{source}: {:?}", packet.timestamp_ns);
+        }
+        let first_ns = capture.packets[0].timestamp_ns.unwrap();
+        if let Some(told) = first_time(file) {
+            let expected = format!("{}.{:09}", first_ns / 1_000_000_000, first_ns % 1_000_000_000);
+            assert_eq!(told, expected, "tshark reads the same");
+        }
+    }
+}
+
+#[test]
+fn beside_the_host_the_times_are_the_kernels() {
+    if !require_root("beside_the_host_the_times_are_the_kernels") {
+        return;
+    }
+    let addressed = VethOptions { addresses_b: vec!["192.0.2.1/24".into()], ..VethOptions::default() };
+    let lab = Lab::new("stamped", &[addressed]);
+    let ended = lab.capture(&["r0", "--timestamp", "batch"]).stop();
+    let account = ended.account();
+    let port = &account.0["ports"][0];
+    assert_eq!(port["timestamp"]["source"].as_str(), Some("kernel"));
+    assert!(ended.stderr.contains("kernel timestamps instead of batch"), "{ended:#?}");
+}
+
+#[test]
+fn hardware_times_that_cannot_be_had_are_an_error_with_what_to_use() {
+    if !require_root("hardware_times_that_cannot_be_had_are_an_error_with_what_to_use") {
+        return;
+    }
+    let lab = Lab::with_queues("nohard", 1);
+    let ended = lab.spawn(&["capture", "r0", "--timestamp", "hardware", "--duration", "1s"]).wait();
+    assert_eq!((ended.code, ended.stdout.is_empty()), (Some(1), true), "{ended:#?}");
+    for words in ["r0 has no hardware timestamps", "by software only", "--timestamp kernel"] {
+        assert!(ended.stderr.contains(words), "no {words:?}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_source_that_there_is_not_is_wrong_usage() {
+    let mut command = Command::new(WIRECAP);
+    command.args(["capture", "r0", "--timestamp", "ptp"]);
+    let ended = Running::spawn(command).wait();
+    assert_eq!(ended.code, Some(2), "{ended:#?}");
+    for source in ["hardware", "kernel", "batch"] {
+        assert!(ended.stderr.contains(source), "{ended:#?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! A filter as a piece of a socket filter, for packets of which the kernel has made socket buffers.
+//!
+//! ```text
+//!   the caller's program                     the filter, by translate_for_socket()
+//!   R6 = the buffer            ──────────►   A = R0, X = R7, slots on the stack
+//!                                             A = [k], A = [x + k]: the kernel looks, in all fragments
+//!   matches, rejects           ◄───────────  return not 0, return 0
+//!   the program ends with 0    ◄───────────  a load outside of the packet
+//! ```
+//!
+//! | classic | eBPF |
+//! |---|---|
+//! | `[k]`, `[x + k]` | `BPF_LD \| BPF_ABS`, `BPF_LD \| BPF_IND`: R0 from R6, R1 to R5 are lost |
+//! | `4 * ([k] & 0xf)` | the same into X, with A in R8 meanwhile |
+//! | `len` | the length of the buffer |
+
+use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
+
+use super::body::{A, Body};
+use crate::guard::{Guard, guards};
+use crate::op::{Op, Size};
+use crate::program::Program;
+
+const X: Reg = Reg::R7;
+const SAVED: Reg = Reg::R8;
+const BUFFER: Reg = Reg::R6;
+/// Offset of `len` in `struct __sk_buff` of <linux/bpf.h>.
+const SKB_LEN: i16 = 0;
+/// No buffer is longer, in bytes. An offset beyond is outside of the packet; the kernel would take very large ones
+/// for names of other things (`SKF_AD_OFF`).
+const MAX_BUFFER_BYTES: u32 = 1 << 24;
+
+/// Where a filter in a socket filter goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketSplice {
+    /// When the packet matches.
+    pub matches: Label,
+    /// When it does not. Not the only way out: where the filter looks beyond the packet's end, the program ends at
+    /// once and returns 0.
+    pub rejects: Label,
+    /// The filter's slots are the [`STACK_BYTES`](super::STACK_BYTES) bytes of the stack up to R10 + this: 0 or a
+    /// negative multiple of 8.
+    pub stack_end: i16,
+}
+
+/// Appends the filter to a socket filter in which R6 is the context. R0 to R5, R7 and R8 are the filter's; R9 and
+/// the stack outside of its slots stay as they are.
+///
+/// The packet begins with its link-level header, as on sockets of the type `SOCK_RAW`. A VLAN tag that the kernel has
+/// taken out of it is not seen; the caller decides what becomes of such packets.
+///
+/// # Panics
+/// If the slots are not on the stack or not aligned: a mistake of the caller.
+pub fn translate_for_socket(asm: &mut Assembler, program: &Program, splice: &SocketSplice) {
+    let ops = program.ops();
+    let guards = guards(program);
+    let mut body = Body::new(asm, X, (splice.matches, splice.rejects), splice.stack_end, ops.len());
+    body.clear(ops);
+    // The verifier refuses code that no path leads to; jumps that are never taken make it content.
+    for label in [splice.matches, splice.rejects] {
+        body.asm.jump_if32(EbpfCond::Ne, A, 0, label);
+    }
+    for (index, op) in ops.iter().enumerate() {
+        if guards[index] == Guard::Unreachable {
+            continue;
+        }
+        let next = (index + 1..ops.len()).find(|&next| guards[next] != Guard::Unreachable);
+        let label = body.labels[index];
+        body.asm.bind(label);
+        if guards[index] == Guard::Reject {
+            let rejects = body.rejects;
+            body.asm.jump(rejects);
+        } else if let Some(load) = body.op(op, next) {
+            look(&mut body, load);
+        }
+    }
+}
+
+/// A look at the packet.
+fn look(body: &mut Body<'_>, op: &Op) {
+    match *op {
+        Op::LoadAbsolute { size, offset } => load(body, size, None, offset),
+        Op::LoadIndirect { size, offset } => load(body, size, Some(X), offset),
+        Op::LoadHeaderLength { offset } => {
+            body.asm.mov(SAVED, A);
+            load(body, Size::Byte, None, offset);
+            body.asm.alu32(EbpfAlu::And, A, 0xf).alu32(EbpfAlu::Lsh, A, 2);
+            body.asm.mov(X, A).mov(A, SAVED);
+        }
+        Op::LoadLength(register) => {
+            let into = body.register(register);
+            body.asm.load(EbpfSize::Word, into, BUFFER, SKB_LEN);
+        }
+        _ => unreachable!("only loads touch the packet"),
+    }
+}
+
+/// Into A.
+fn load(body: &mut Body<'_>, size: Size, from: Option<Reg>, offset: u32) {
+    let rejects = body.rejects;
+    if offset >= MAX_BUFFER_BYTES {
+        // A condition, though it always holds: the verifier refuses code behind a jump that no path leads to.
+        body.asm.mov_imm(A, 0).jump_if32(EbpfCond::Eq, A, 0, rejects);
+        return;
+    }
+    let width = match size {
+        Size::Byte => EbpfSize::Byte,
+        Size::Half => EbpfSize::Half,
+        Size::Word => EbpfSize::Word,
+    };
+    match from {
+        Some(register) => {
+            body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES as i32, rejects);
+            body.asm.load_packet_from(width, register, offset as i32);
+        }
+        None => {
+            body.asm.load_packet(width, offset as i32);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The time of a batch: the CPU's counter, calibrated against the system clock.
+//!
+//! ```text
+//!   system clock   ┌─ reading ─┐                            UTC = base + (counter − base) × rate
+//!   counter     before   …   after     the middle is the base, half the width is how wrong it may be
+//! ```
+//!
+//! Rule: the counter is used only where the kernel itself trusts it: the CPU says that it never changes its pace (invariant
+//! TSC), and the kernel has made it its clock. Else the system clock is asked each time, which is said.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::{LOOK_INTERVAL_NS, NS_PER_S, resolution_ns, system_ns};
+use crate::cpu;
+
+const CLOCK_OF_KERNEL: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// How long the rate is measured for at the start. Each comparison later makes it better.
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
+/// How often the two are read to compare them. The narrowest reading counts.
+const READINGS: u32 = 7;
+/// The rate is a fraction of 2^32.
+const RATE_BITS: u32 = 32;
+/// A rate that differs by more than one in so many is none: somebody has set the system clock.
+const STEP: u64 = 1000;
+
+/// Nanoseconds since 1970 (UTC), for batches. One for each thread or queue: it shares nothing.
+#[derive(Debug, Clone)]
+pub struct BatchClock {
+    counter: Result<Counter, &'static str>,
+}
+
+/// A counter that was compared with the system clock.
+#[derive(Debug, Clone)]
+struct Counter {
+    base: Reading,
+    /// Nanoseconds of a cycle, times 2^32.
+    rate: u64,
+    /// After so many cycles it is compared again. INVARIANT: times `rate`, it is less than 2^64.
+    interval: u64,
+    /// The most by which the time was wrong, so far.
+    error_ns: u64,
+}
+
+/// Both at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    cycles: u64,
+    system_ns: u64,
+    /// By so many cycles they are not of the same moment, at most.
+    error: u64,
+}
+
+impl Reading {
+    /// The narrowest of several. `None` without a counter.
+    fn take() -> Option<Self> {
+        let mut narrowest: Option<Reading> = None;
+        for _ in 0..READINGS {
+            let before = cpu::timestamp_counter()?;
+            let system_ns = system_ns();
+            // On another core the counter may be a little behind.
+            let width = cpu::timestamp_counter()?.saturating_sub(before);
+            let reading = Reading { cycles: before + width / 2, system_ns, error: width.div_ceil(2) };
+            if narrowest.is_none_or(|best| reading.error < best.error) {
+                narrowest = Some(reading);
+            }
+        }
+        narrowest
+    }
+
+    /// Nanoseconds of a cycle since an earlier reading, times 2^32.
+    fn rate_since(&self, earlier: &Reading) -> Option<u64> {
+        let cycles = self.cycles.checked_sub(earlier.cycles).filter(|&cycles| cycles > 0)?;
+        let ns = self.system_ns.checked_sub(earlier.system_ns)?;
+        u64::try_from((u128::from(ns) << RATE_BITS) / u128::from(cycles)).ok()
+    }
+}
+
+impl Default for BatchClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BatchClock {
+    /// Compares the counter with the system clock for 10 ms, if it can be used.
+    pub fn new() -> Self {
+        Self { counter: Counter::trusted().and_then(|()| Counter::new().ok_or("it does not count")) }
+    }
+
+    /// The system clock, without a counter.
+    pub fn system() -> Self {
+        Self { counter: Err("it was not asked for") }
+    }
+
+    /// What time it is. Cost: some ten nanoseconds; ten times a second, a microsecond. Goes back when the system clock is
+    /// set back.
+    #[inline]
+    pub fn now_ns(&mut self) -> u64 {
+        match &mut self.counter {
+            Ok(counter) => counter.now_ns(),
+            Err(_) => system_ns(),
+        }
+    }
+
+    /// By how much a time may differ from the system clock at that moment, in nanoseconds, as far as comparisons have
+    /// shown: half the width of the reading it counts from, and the drift since. 0 without the counter.
+    pub fn error_bound_ns(&self) -> u64 {
+        self.counter.as_ref().map_or(0, |counter| counter.error_ns)
+    }
+
+    /// Its resolution in nanoseconds.
+    pub fn resolution_ns(&self) -> u64 {
+        self.counter
+            .as_ref()
+            .map_or_else(|_| resolution_ns(), |counter| counter.rate.div_ceil(1 << RATE_BITS))
+    }
+
+    /// Which clock it is, in words.
+    pub fn in_words(&self) -> String {
+        match &self.counter {
+            Ok(_) => "the CPU's counter, compared with the system clock (UTC) ten times a second".into(),
+            Err(reason) => format!("the system clock (UTC); the CPU's counter is not used: {reason}"),
+        }
+    }
+
+    /// Whether the CPU's counter is used.
+    pub fn is_counter(&self) -> bool {
+        self.counter.is_ok()
+    }
+}
+
+impl Counter {
+    /// Whether it may be used here.
+    fn trusted() -> Result<(), &'static str> {
+        if cpu::timestamp_counter().is_none() {
+            return Err("there is none that programs may read");
+        }
+        if !cpu::counter_is_invariant() {
+            return Err("its pace may change");
+        }
+        match fs::read_to_string(CLOCK_OF_KERNEL) {
+            Ok(clock) if clock.trim() == "tsc" => Ok(()),
+            Ok(_) => Err("the kernel uses another clock"),
+            Err(_) => Err("the kernel does not say which clock it uses"),
+        }
+    }
+
+    fn new() -> Option<Self> {
+        let first = Reading::take()?;
+        thread::sleep(FIRST_INTERVAL);
+        let base = Reading::take()?;
+        let rate = base.rate_since(&first).filter(|&rate| rate > 0)?;
+        let interval = cycles(LOOK_INTERVAL_NS, rate);
+        let mut counter = Self { base, rate, interval, error_ns: 0 };
+        // As far as the rate may be wrong, it is wrong by the more the longer it is used.
+        let times = (base.cycles - first.cycles).max(1);
+        let drift = u128::from(first.error + base.error) * u128::from(interval) / u128::from(times);
+        counter.error_ns = counter.ns(base.error) + counter.ns(drift as u64) + 1;
+        Some(counter)
+    }
+
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        let cycles = cpu::timestamp_counter().unwrap_or(0);
+        let since = cycles.wrapping_sub(self.base.cycles);
+        if since > self.interval {
+            return self.compare();
+        }
+        self.base.system_ns + self.ns(since)
+    }
+
+    /// Nanoseconds of so many cycles, at most an interval.
+    #[inline]
+    fn ns(&self, cycles: u64) -> u64 {
+        cycles.wrapping_mul(self.rate) >> RATE_BITS
+    }
+
+    /// Begins anew from a reading of both, and learns from it how wrong the last interval was.
+    #[cold]
+    fn compare(&mut self) -> u64 {
+        if let Some(reading) = Reading::take() {
+            self.learn(reading);
+        }
+        self.base.system_ns
+    }
+
+    fn learn(&mut self, reading: Reading) {
+        let earlier = std::mem::replace(&mut self.base, reading);
+        let half_width_ns = self.ns(reading.error.min(self.interval));
+        let rate = reading.rate_since(&earlier).filter(|rate| rate.abs_diff(self.rate) <= self.rate / STEP);
+        let Some(rate) = rate else {
+            self.error_ns = self.error_ns.max(half_width_ns);
+            return;
+        };
+        // Times were told for an interval at most, however long ago it was.
+        let drift_ns = (u128::from(self.interval) * u128::from(rate.abs_diff(self.rate))) >> RATE_BITS;
+        self.error_ns = self.error_ns.max(drift_ns as u64 + half_width_ns + 1);
+        if reading.cycles - earlier.cycles >= self.interval {
+            self.rate = rate;
+            self.interval = cycles(LOOK_INTERVAL_NS, rate);
+        }
+    }
+}
+
+/// So many nanoseconds, in cycles.
+fn cycles(ns: u64, rate: u64) -> u64 {
+    // A counter slower than 1 Hz, or faster than any, would break the invariant on `interval`.
+    let cycles = (u128::from(ns) << RATE_BITS) / u128::from(rate.max(1));
+    cycles.min(u128::from(u64::MAX / rate.max(1))).min(u128::from(ns * NS_PER_S)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// 2.5 cycles a nanosecond.
+    const RATE: u64 = (1 << RATE_BITS) * 2 / 5;
+
+    fn reading(cycles: u64, system_ns: u64) -> Reading {
+        Reading { cycles, system_ns, error: 50 }
+    }
+
+    fn counter() -> Counter {
+        Counter { base: reading(0, 1_000), rate: RATE, interval: cycles(LOOK_INTERVAL_NS, RATE), error_ns: 0 }
+    }
+
+    #[test]
+    fn the_rate_follows_the_system_clock_and_the_error_is_what_was_found() {
+        let mut counter = counter();
+        // The system clock has gained 10 µs in a second: 1 µs in an interval of 100 ms.
+        counter.learn(reading(2_500_000_000, 1_000 + 1_000_010_000));
+        let expected = 1_000 + 20;
+        assert!(counter.error_ns.abs_diff(expected) <= 2, "{counter:?}");
+        assert!(counter.ns(2_500_000).abs_diff(1_000_010) <= 1, "{counter:?}");
+        // At the new rate nothing is wrong but the reading.
+        let before = counter.error_ns;
+        counter.learn(reading(5_000_000_000, 1_000 + 2_000_020_000));
+        assert!(counter.error_ns <= before + 1 && counter.base.cycles == 5_000_000_000, "{counter:?}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed_and_does_not_change_the_rate() {
+        for system_ns in [0, 1_000_000_000_000] {
+            let mut counter = counter();
+            counter.learn(reading(250_000_000, system_ns));
+            assert_eq!((counter.rate, counter.base.system_ns), (RATE, system_ns));
+            assert_eq!(counter.error_ns.div_ceil(10), 2, "20 ns: only the reading");
+        }
+    }
+
+    #[test]
+    fn a_whole_interval_is_told_without_overflow_at_any_rate() {
+        for rate in [RATE, 1 << RATE_BITS, 1 << (RATE_BITS + 9), 1 << 28] {
+            let counter = Counter { rate, interval: cycles(LOOK_INTERVAL_NS, rate), ..counter() };
+            let told = counter.ns(counter.interval);
+            assert!(told <= LOOK_INTERVAL_NS && told > LOOK_INTERVAL_NS / 2, "{rate}: {told}");
+        }
+    }
+
+    /// The bound is promised: no time lies further outside of what the system clock says before and after.
+    #[test]
+    fn the_time_is_within_its_bound_of_the_system_clock() {
+        for mut clock in [BatchClock::new(), BatchClock::system()] {
+            let (begun, mut furthest_ns) = (Instant::now(), 0);
+            while begun.elapsed() < Duration::from_millis(350) {
+                let (before, now, after) = (system_ns(), clock.now_ns(), system_ns());
+                furthest_ns = furthest_ns.max(before.saturating_sub(now)).max(now.saturating_sub(after));
+            }
+            let bound_ns = clock.error_bound_ns();
+            assert!(furthest_ns <= bound_ns, "{}: {furthest_ns} > {bound_ns}", clock.in_words());
+            assert!(bound_ns < 100_000, "a bound that says nothing: {bound_ns}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Clocks: what time it is, cheaply, and what time another clock meant, in UTC.
+//!
+//! ```text
+//!   the CPU's counter ── BatchClock ──────────────► UTC, once per batch
+//!   the kernel's TAI clock, ┐
+//!   a NIC's clock           ├─ StampClock ────────► UTC of a stamp that was taken earlier
+//!                           │      ▲
+//!                           └── LeapSeconds: how far UTC was behind TAI at that time
+//! ```
+//!
+//! Rule: UTC is the system clock (CLOCK_REALTIME). Nothing here sets a clock, and nothing here is shared: each queue has
+//! clocks of its own, which look at the system clock again from time to time.
+
+mod batch;
+mod error;
+mod leap;
+mod reading;
+mod stamps;
+
+pub use batch::BatchClock;
+pub use error::ClockError;
+pub use leap::LeapSeconds;
+pub use reading::{ClockSource, PtpClock, resolution_ns, system_ns};
+pub use stamps::StampClock;
+
+/// How often a clock is compared with the system clock, in nanoseconds.
+pub const LOOK_INTERVAL_NS: u64 = 100_000_000;
+
+const NS_PER_S: u64 = 1_000_000_000;

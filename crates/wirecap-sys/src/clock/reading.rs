@@ -1,0 +1,165 @@
+//! Reading clocks: the kernel's, and that of a NIC.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsRawFd, RawFd},
+    sync::Arc,
+};
+
+use super::{ClockError, NS_PER_S};
+
+/// How often two clocks are read to tell how far apart they are. The narrowest reading counts.
+const READINGS: u32 = 7;
+
+/// A clock that stamps are taken from.
+#[derive(Debug, Clone)]
+pub enum ClockSource {
+    /// CLOCK_TAI of the kernel: UTC and as many seconds as somebody has told the kernel, 0 if nobody has.
+    Tai,
+    /// CLOCK_MONOTONIC of the kernel: since the start of the machine.
+    Monotonic,
+    /// The clock of a NIC.
+    Ptp(PtpClock),
+}
+
+/// The clock of a NIC, open.
+#[derive(Debug, Clone)]
+pub struct PtpClock {
+    file: Arc<File>,
+    path: String,
+    /// As its driver calls it.
+    name: String,
+}
+
+impl PtpClock {
+    /// Opens `/dev/ptp…` by its number, which `ethtool -T` tells.
+    ///
+    /// # Errors
+    /// [`ClockError::Open`].
+    pub fn open(number: u32) -> Result<Self, ClockError> {
+        let path = format!("/dev/ptp{number}");
+        match File::open(&path) {
+            Ok(file) => {
+                let name = fs::read_to_string(format!("/sys/class/ptp/ptp{number}/clock_name"));
+                let name = name.map_or_else(|_| "unnamed".into(), |name| name.trim().to_owned());
+                Ok(Self { file: Arc::new(file), path, name })
+            }
+            Err(source) => Err(ClockError::Open { path, source }),
+        }
+    }
+
+    /// Its device, and what its driver calls it.
+    pub fn in_words(&self) -> String {
+        format!("{} ({})", self.path, self.name)
+    }
+}
+
+/// The kernel's name for a clock behind a file: `FD_TO_CLOCKID` of Documentation/driver-api/ptp.rst.
+fn clock_of_file(fd: RawFd) -> libc::clockid_t {
+    (!fd << 3) | 3
+}
+
+impl ClockSource {
+    fn id(&self) -> libc::clockid_t {
+        match self {
+            ClockSource::Tai => libc::CLOCK_TAI,
+            ClockSource::Monotonic => libc::CLOCK_MONOTONIC,
+            ClockSource::Ptp(clock) => clock_of_file(clock.file.as_raw_fd()),
+        }
+    }
+
+    /// What it is called.
+    pub fn in_words(&self) -> String {
+        match self {
+            ClockSource::Tai => "CLOCK_TAI of the kernel".into(),
+            ClockSource::Monotonic => "CLOCK_MONOTONIC of the kernel".into(),
+            ClockSource::Ptp(clock) => format!("the clock of the NIC, {}", clock.in_words()),
+        }
+    }
+
+    /// Its resolution in nanoseconds, as the kernel says.
+    ///
+    /// # Errors
+    /// [`ClockError::Read`].
+    pub fn resolution_ns(&self) -> Result<u64, ClockError> {
+        resolve(self.id()).map_err(|source| ClockError::Read { clock: self.in_words(), source })
+    }
+
+    /// How far it is ahead of the system clock.
+    pub(super) fn distance(&self) -> Result<Distance, ClockError> {
+        let mut narrowest: Option<Distance> = None;
+        for _ in 0..READINGS {
+            let before = system_ns();
+            let there =
+                read(self.id()).map_err(|source| ClockError::Read { clock: self.in_words(), source })?;
+            let width_ns = system_ns().saturating_sub(before);
+            let at_ns = before + width_ns / 2;
+            if narrowest.is_none_or(|best| width_ns.div_ceil(2) < best.error_ns) {
+                let ahead_ns = there as i64 - at_ns as i64;
+                narrowest = Some(Distance { ahead_ns, error_ns: width_ns.div_ceil(2), at_ns });
+            }
+        }
+        Ok(narrowest.expect("it was read"))
+    }
+}
+
+/// How far a clock is ahead of the system clock, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Distance {
+    pub(super) ahead_ns: i64,
+    /// By so much it may be more or less.
+    pub(super) error_ns: u64,
+    /// When, by the system clock.
+    pub(super) at_ns: u64,
+}
+
+/// The system clock: nanoseconds since 1970 (UTC).
+pub fn system_ns() -> u64 {
+    read(libc::CLOCK_REALTIME).expect("every Linux has the clock")
+}
+
+/// The resolution of the system clock in nanoseconds.
+pub fn resolution_ns() -> u64 {
+    resolve(libc::CLOCK_REALTIME).expect("every Linux has the clock")
+}
+
+fn read(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is that of one structure that outlives the call.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    if result == 0 { Ok(nanoseconds(time)) } else { Err(io::Error::last_os_error()) }
+}
+
+fn resolve(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is that of one structure that outlives the call.
+    let result = unsafe { libc::clock_getres(clock, &raw mut time) };
+    if result == 0 { Ok(nanoseconds(time)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A time before 1970, which a clock that was never set may show, counts as 1970.
+fn nanoseconds(time: libc::timespec) -> u64 {
+    let ns = i128::from(time.tv_sec) * i128::from(NS_PER_S) + i128::from(time.tv_nsec);
+    ns.clamp(0, i64::MAX.into()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_clocks_can_be_read_and_tai_is_whole_seconds_ahead() {
+        let distance = ClockSource::Tai.distance().unwrap();
+        let nearest = (distance.ahead_ns + 500_000_000).div_euclid(NS_PER_S as i64) * NS_PER_S as i64;
+        assert!(distance.ahead_ns.abs_diff(nearest) <= distance.error_ns, "{distance:?}");
+        assert!(ClockSource::Monotonic.distance().unwrap().ahead_ns < 0, "the machine began after 1970");
+        assert!((1..=10_000_000).contains(&ClockSource::Tai.resolution_ns().unwrap()));
+    }
+
+    #[test]
+    fn a_clock_that_is_not_there_is_an_error_with_its_path() {
+        let error = PtpClock::open(u32::MAX).unwrap_err();
+        assert!(error.to_string().contains("/dev/ptp4294967295"), "{error}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Stamps against the times they must become, with clocks as this machine has none.
+
+use super::*;
+use crate::clock::system_ns;
+
+const SECOND: i64 = NS_PER_S as i64;
+/// 2017-01-01T00:00:00Z, after the leap second, in nanoseconds.
+const NEW_YEAR_NS: u64 = 1_483_228_800 * NS_PER_S;
+
+fn seen(at_ns: u64, ahead_ns: i64) -> Distance {
+    Distance { ahead_ns, error_ns: 30, at_ns }
+}
+
+/// The kernel's TAI clock, so many nanoseconds ahead of the system clock.
+fn tai_clock(at_ns: u64, ahead_ns: i64) -> StampClock {
+    StampClock::at(ClockSource::Tai, Arc::new(LeapSeconds::built_in()), seen(at_ns, ahead_ns))
+}
+
+/// A packet stamped before the leap second and read after it, and the other way round, whether the kernel knows the
+/// offset or counts from 0.
+#[test]
+fn stamps_keep_the_offset_of_their_own_time_across_a_leap_second() {
+    for kernel_ahead in [0, 36 * SECOND] {
+        let mut clock = tai_clock(NEW_YEAR_NS - 60 * NS_PER_S, kernel_ahead + 25);
+        // What the kernel's clock shows `ns` after the end of the leap second.
+        let stamp = |ns: i64| (NEW_YEAR_NS as i64 + SECOND + kernel_ahead + ns) as u64;
+        let check = |clock: &mut StampClock, when: &str| {
+            let now_ns = NEW_YEAR_NS + 5 * NS_PER_S;
+            let mut utc = |ns: i64| clock.utc_ns(stamp(ns), now_ns).unwrap() as i64 - NEW_YEAR_NS as i64;
+            assert_eq!(utc(-3 * SECOND / 2), -SECOND / 2, "23:59:59.5, {when}");
+            assert_eq!((utc(-SECOND), utc(-1)), (-1, -1), "23:59:60, {when}");
+            assert_eq!((utc(0), utc(7)), (0, 7), "00:00:00, {when}");
+        };
+        check(&mut clock, "read before any look");
+        // The kernel has put the leap second in: its offset is one more.
+        clock.learn(seen(NEW_YEAR_NS + 3 * NS_PER_S, kernel_ahead + SECOND - 12));
+        assert_eq!(clock.earlier, None, "the table explains it: nothing has changed");
+        check(&mut clock, "read after a look");
+    }
+}
+
+#[test]
+fn the_kernel_is_told_its_offset_while_packets_wait() {
+    let start_ns = 1_790_000_000 * NS_PER_S;
+    let mut clock = tai_clock(start_ns, 0);
+    let told_ns = start_ns + 5 * NS_PER_S;
+    let (before, after) = (told_ns - 1_000, told_ns + 1_000 + 37 * NS_PER_S);
+    // Not looked yet: the new stamp would lie in the future. It has no time, and a look is due.
+    assert_eq!(clock.utc_ns(after, told_ns + 2_000), None);
+    assert_eq!(clock.next_look_ns, 0);
+    clock.learn(seen(told_ns + 3_000, 37 * SECOND));
+    for stamp_and_time in [(before, told_ns - 1_000), (after, told_ns + 1_000)] {
+        assert_eq!(clock.utc_ns(stamp_and_time.0, told_ns + 4_000), Some(stamp_and_time.1));
+    }
+    // After a while only the new offset counts, by the short way.
+    clock.learn(seen(told_ns + 11 * NS_PER_S, 37 * SECOND));
+    assert_eq!((clock.earlier, clock.short.contains(&after)), (None, true));
+    assert_eq!(clock.utc_ns(after, told_ns + 12 * NS_PER_S), Some(told_ns + 1_000));
+}
+
+#[test]
+fn no_stamp_is_no_time() {
+    let now_ns = 1_790_000_000 * NS_PER_S;
+    let mut clock = tai_clock(now_ns, 37 * SECOND);
+    assert_eq!(clock.utc_ns(0, now_ns), None);
+    let stamp = now_ns + 37 * NS_PER_S;
+    assert_eq!(clock.utc_ns(stamp, now_ns), Some(now_ns));
+    assert_eq!(clock.utc_ns(stamp + 2 * NS_PER_S, now_ns), None, "it has not happened yet");
+}
+
+#[test]
+fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() {
+    let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
+    let ahead_ns = since_boot_ns as i64 - start_ns as i64;
+    let leaps = Arc::new(LeapSeconds::built_in());
+    let mut clock = StampClock::at(ClockSource::Monotonic, leaps, seen(start_ns, ahead_ns));
+    assert_eq!(clock.utc_ns(since_boot_ns + 9, start_ns + 10), Some(start_ns + 9));
+    // Readings differ by some nanoseconds: that is no change.
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 2_000));
+    assert_eq!(clock.utc_ns(since_boot_ns + NS_PER_S, start_ns + NS_PER_S), Some(start_ns + NS_PER_S));
+    // The system clock was set an hour ahead: what waits is of before.
+    let hour = 3_600 * NS_PER_S;
+    let now_ns = start_ns + hour + 2 * NS_PER_S;
+    clock.learn(seen(now_ns, ahead_ns - hour as i64));
+    assert_eq!(clock.utc_ns(since_boot_ns + 2 * NS_PER_S, now_ns), Some(now_ns));
+}
+
+#[test]
+fn looking_is_done_ten_times_a_second() {
+    let mut clock =
+        StampClock::new(ClockSource::Tai, Arc::new(LeapSeconds::built_in())).expect("the kernel's own clock");
+    let now_ns = system_ns();
+    clock.look(now_ns);
+    let next = clock.next_look_ns;
+    clock.look(next - 1);
+    assert_eq!(clock.next_look_ns, next, "too early");
+    clock.look(next);
+    assert_eq!(clock.next_look_ns, next + LOOK_INTERVAL_NS);
+    clock.look(now_ns - NS_PER_S);
+    assert_eq!(clock.next_look_ns, now_ns - NS_PER_S + LOOK_INTERVAL_NS, "the system clock was set back");
+}

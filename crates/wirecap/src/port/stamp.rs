@@ -1,0 +1,256 @@
+//! Times of single packets over AF_XDP: the XDP program writes one in front of each packet, and the queue reads it.
+//!
+//! ```text
+//!   XDP program:  clock, or the driver ──► stamp ──► 8 bytes of metadata, right in front of the packet in its cell
+//!   queue:        metadata ──► StampClock ──► UTC ──► Descriptor { timestamp_ns }
+//! ```
+//!
+//! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none", or what is left
+//! in its cell from a packet before, which is no later than the packet that was taken last.
+
+use std::sync::Arc;
+
+use wirecap_sys::{
+    bpf::{
+        self, Assembler, Cond, Helper, KernelFunction, Label, Program, ProgramKind, ProgramSpec, Reg, Size,
+    },
+    clock::{ClockSource, LeapSeconds, PtpClock, StampClock},
+    netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
+    xsk::{Contents, Received},
+};
+
+use super::{Intake, Told};
+use crate::{Error, Timestamp, timestamp::TimestampReport};
+
+// Offsets in `struct xdp_md` of <linux/bpf.h>.
+const MD_DATA: i16 = 0;
+const MD_DATA_META: i16 = 8;
+
+/// Bytes of a stamp in front of the packet.
+pub(crate) const STAMP_BYTES: i32 = 8;
+/// The driver's answer on the stack.
+const ANSWER: i16 = -16;
+/// What asks the driver for the NIC's time of a packet (Linux 6.3).
+const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
+
+/// What the XDP program asks for the time.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// A clock of the kernel.
+    Clock(Helper),
+    /// The driver of this interface.
+    Driver { function: KernelFunction, ifindex: u32 },
+}
+
+/// How a port stamps its packets.
+#[derive(Debug)]
+pub(crate) struct Stamping {
+    source: Timestamp,
+    asked: Asked,
+    clock: StampClock,
+    /// Kept as long as the port is captured.
+    _switched_on: Option<HardwareStamping>,
+    /// What could not be had, in words.
+    pub(crate) fallbacks: Vec<String>,
+}
+
+impl Stamping {
+    /// Finds out whether packets of the interface can be stamped as wanted, and switches it on. `None` for times of
+    /// batches. If it is `shared` with other processes, a dispatcher runs the program.
+    pub(crate) fn prepare(
+        interface: &Interface,
+        wanted: Option<Timestamp>,
+        shared: bool,
+    ) -> Result<Option<Self>, Error> {
+        let mut stamping = match wanted {
+            None | Some(Timestamp::Batch) => return Ok(None),
+            Some(Timestamp::Kernel) => Self::kernel(interface)?,
+            // The kernel takes no program that is bound to a device into a table of programs.
+            Some(Timestamp::Hardware) if shared => {
+                return Err(refusal(
+                    interface,
+                    "they can be had for the whole interface only, not for queues of it",
+                ));
+            }
+            Some(Timestamp::Hardware) => Self::hardware(interface)?,
+        };
+        if let Some(date) = stamping.clock.expired_on() {
+            stamping
+                .fallbacks
+                .push(format!("leap seconds are known until {date} only: update the package tzdata"));
+        }
+        Ok(Some(stamping))
+    }
+
+    fn kernel(interface: &Interface) -> Result<Self, Error> {
+        let (helper, source, fallback) = if has_helper(Helper::KtimeGetTaiNs) {
+            (Helper::KtimeGetTaiNs, ClockSource::Tai, None)
+        } else {
+            let words = "the XDP program cannot read CLOCK_TAI (Linux 6.1), so it reads CLOCK_MONOTONIC";
+            (Helper::KtimeGetNs, ClockSource::Monotonic, Some(words.into()))
+        };
+        let clock = stamp_clock(interface, source)?;
+        let (source, fallbacks) = (Timestamp::Kernel, fallback.into_iter().collect());
+        Ok(Self { source, asked: Asked::Clock(helper), clock, _switched_on: None, fallbacks })
+    }
+
+    fn hardware(interface: &Interface) -> Result<Self, Error> {
+        let abilities = netdev::stamp_abilities(&interface.name)?;
+        let metadata = interface.xdp_features.and_then(|features| features.rx_metadata);
+        let number = clock_number(metadata, abilities).map_err(|reason| refusal(interface, reason))?;
+        let stamping = Self::by_driver(interface, PtpClock::open(number).map(ClockSource::from))?;
+        Ok(Self { _switched_on: Some(HardwareStamping::enable(interface)?), ..stamping })
+    }
+
+    /// Asks the driver of the interface, whose times are of this clock.
+    fn by_driver(
+        interface: &Interface,
+        clock: Result<ClockSource, wirecap_sys::clock::ClockError>,
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::Program { name: interface.name.clone(), source };
+        let function = KernelFunction::find(RX_TIMESTAMP).map_err(failed)?;
+        let function =
+            function.ok_or_else(|| refusal(interface, "this kernel has no call for it (Linux 6.3)"))?;
+        let clock = clock.map_err(|source| Error::Clock { name: interface.name.clone(), source })?;
+        Ok(Self {
+            source: Timestamp::Hardware,
+            asked: Asked::Driver { function, ifindex: interface.ifindex },
+            clock: stamp_clock(interface, clock)?,
+            _switched_on: None,
+            fallbacks: Vec::new(),
+        })
+    }
+
+    /// The interface that the program must be bound to, if it must.
+    pub(crate) fn bound_to(&self) -> Option<u32> {
+        match self.asked {
+            Asked::Clock(_) => None,
+            Asked::Driver { ifindex, .. } => Some(ifindex),
+        }
+    }
+
+    pub(crate) fn report(&self) -> TimestampReport {
+        let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
+        TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns)
+    }
+
+    /// Stamps the packet, or jumps to `unstamped`. The context is in R6; R0 to R5 and R9 are lost, and all pointers into
+    /// the packet.
+    pub(crate) fn emit(&self, asm: &mut Assembler, unstamped: Label) {
+        use Reg::{R0, R1, R2, R3, R6, R9};
+        asm.mov(R1, R6).mov_imm(R2, -STAMP_BYTES);
+        asm.call(Helper::XdpAdjustMeta);
+        asm.jump_if(Cond::Ne, R0, 0, unstamped);
+        match self.asked {
+            Asked::Clock(helper) => {
+                asm.call(helper);
+                asm.mov(R9, R0);
+            }
+            Asked::Driver { function, .. } => emit_question(asm, function),
+        }
+        // Metadata that was there before would put the stamp elsewhere than right in front of the packet.
+        asm.load(Size::Word, R1, R6, MD_DATA_META).load(Size::Word, R2, R6, MD_DATA);
+        asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES);
+        asm.jump_if(Cond::Gt, R3, R2, unstamped);
+        asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES + 1);
+        asm.jump_if(Cond::Le, R3, R2, unstamped);
+        asm.store(Size::Double, R1, 0, R9);
+        if let Asked::Driver { .. } = self.asked {
+            // The stamp of 0 is written all the same: the cell holds one of another packet.
+            asm.jump_if(Cond::Eq, R9, 0, unstamped);
+        }
+    }
+}
+
+/// Reads the stamps of a queue's packets.
+#[derive(Debug)]
+pub(crate) struct StampReader {
+    /// `None` where packets have the time of their batch.
+    clock: Option<StampClock>,
+    /// The packet taken last goes on in the next cell.
+    in_packet: bool,
+}
+
+impl StampReader {
+    pub(crate) fn new(stamping: Option<&Stamping>) -> Self {
+        Self { clock: stamping.map(|stamping| stamping.clock.clone()), in_packet: false }
+    }
+
+    /// Puts cells into `intake`, with the times of their packets.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        cells: impl Iterator<Item = Received>,
+        contents: Contents<'_>,
+        intake: &mut Intake<'_>,
+    ) {
+        let Some(clock) = &mut self.clock else {
+            return intake.take(cells.map(Received::into_descriptor));
+        };
+        let (now_ns, in_packet) = (intake.now_ns(), &mut self.in_packet);
+        clock.look(now_ns);
+        intake.take_stamped(cells.map(|cell| {
+            let told = if *in_packet {
+                Told::Continued
+            } else {
+                let stamp = contents.metadata(&cell).unwrap_or(0);
+                clock.utc_ns(stamp, now_ns).map_or(Told::Unknown, Told::At)
+            };
+            *in_packet = cell.more();
+            (cell.into_descriptor(), told)
+        }));
+    }
+}
+
+/// Asks the driver for the time of the packet: in R9, 0 if it has none.
+fn emit_question(asm: &mut Assembler, function: KernelFunction) {
+    use Reg::{R0, R1, R2, R6, R9, R10};
+    let has_answered = asm.label();
+    asm.store_imm(Size::Double, R10, ANSWER, 0);
+    asm.mov(R1, R6).mov(R2, R10).alu64(bpf::Alu::Add, R2, i32::from(ANSWER));
+    asm.call_kernel(function);
+    asm.load(Size::Double, R9, R10, ANSWER);
+    asm.jump_if32(Cond::Eq, R0, 0, has_answered);
+    asm.mov_imm(R9, 0);
+    asm.bind(has_answered);
+}
+
+fn stamp_clock(interface: &Interface, source: ClockSource) -> Result<StampClock, Error> {
+    StampClock::new(source, Arc::new(LeapSeconds::load()))
+        .map_err(|source| Error::Clock { name: interface.name.clone(), source })
+}
+
+/// Whether XDP programs may call a helper that takes no arguments. A kernel that cannot be asked is taken for one that
+/// has it: what is wrong shows when the program is loaded.
+fn has_helper(helper: Helper) -> bool {
+    let mut asm = Assembler::new();
+    asm.call(helper).mov_imm(Reg::R0, bpf::XDP_PASS).exit();
+    let insns = asm.finish().expect("no labels");
+    let probe = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "wirecap_probe", &insns));
+    !matches!(probe, Err(bpf::Error::Rejected { .. }))
+}
+
+/// The number of the clock that the NIC stamps every packet by, or why there is none.
+fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Result<u32, &'static str> {
+    if !abilities.hardware {
+        return Err(match abilities.software {
+            true => "its driver stamps by software only",
+            false => "its driver stamps nothing",
+        });
+    }
+    if metadata.is_some_and(|metadata| !metadata.timestamp) {
+        return Err("the NIC stamps packets, but its driver does not hand the times to XDP programs");
+    }
+    if !abilities.all_packets {
+        return Err("the NIC stamps packets of the precision time protocol only");
+    }
+    abilities.clock.ok_or("its driver does not say by which clock the NIC stamps")
+}
+
+fn refusal(interface: &Interface, reason: &str) -> Error {
+    Error::NoHardwareTimestamps { name: interface.name.clone(), reason: reason.into() }
+}
+
+#[cfg(test)]
+#[path = "stamp_tests.rs"]
+mod tests;

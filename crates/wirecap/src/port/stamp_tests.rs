@@ -1,0 +1,138 @@
+//! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
+
+use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_lab::{Namespace, VethOptions, VethPair, require_root, skip};
+use wirecap_sys::{
+    clock::system_ns,
+    memory::{CellReader, PacketMemory},
+};
+use wirecap_traffic::{PacketSender, SendPath};
+
+use super::*;
+use crate::{
+    Modes,
+    port::{
+        Intake, ReceiveQueue,
+        xdp::{self, XdpOptions, XdpPort, XdpQueue},
+    },
+};
+
+const FRAMES: u64 = 30;
+
+/// A pair of namespaces with a veth pair; end `in0` is opened.
+struct Lab {
+    outside: Namespace,
+    inside: Namespace,
+    veth: VethPair,
+}
+
+impl Lab {
+    fn new(label: &str) -> Self {
+        let outside = Namespace::new(&format!("{label}_out")).unwrap();
+        let inside = Namespace::new(&format!("{label}_in")).unwrap();
+        let veth = VethPair::new(&outside, "out0", &inside, "in0", VethOptions::default()).unwrap();
+        Self { outside, inside, veth }
+    }
+
+    /// Opens the end as if its driver had a clock that shows what the kernel's does.
+    fn open(&self, modes: Modes) -> Result<(XdpPort, XdpQueue, Pool, CellReader), Error> {
+        let geometry = Geometry::new(64, 4, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+        let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let mut pools = [pool];
+        let rss = crate::Rss::Keep;
+        let options = XdpOptions { ring_entries: 256, promiscuous: false, rss, modes, timestamp: None };
+        let (port, mut queues) = self.inside.enter(|| {
+            let interface = netdev::interface("in0")?;
+            let stamping = Stamping::by_driver(&interface, Ok(ClockSource::Tai))?;
+            xdp::open_stamped(&interface, false, &mut pools, &memory, (options, None, Some(stamping)), &[])
+        })?;
+        let [pool] = pools;
+        Ok((port, queues.remove(0), pool, reader))
+    }
+
+    fn send(&self, frames: u64) {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        let mut sender = self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+        for _ in 0..frames {
+            sender.send(&[0x55; 60]).unwrap();
+        }
+    }
+}
+
+/// Whether the test may run and this kernel lets programs ask drivers.
+fn can_ask_drivers(test: &str) -> bool {
+    if !require_root(test) {
+        return false;
+    }
+    let can = matches!(KernelFunction::find(RX_TIMESTAMP), Ok(Some(_)));
+    if !can {
+        skip(test, "this kernel has no call that asks drivers for times (Linux 6.3), or no type information");
+    }
+    can
+}
+
+/// The driver answers that it has no time: each packet is captured, counted, and has the time of the batch.
+#[test]
+fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
+    if !can_ask_drivers("stamp::packets_that_the_driver_does_not_stamp_are_counted_and_kept") {
+        return;
+    }
+    let lab = Lab::new("stampdrv");
+    let (port, mut queue, mut pool, reader) = lab.open(Modes::Copy).unwrap();
+    lab.send(FRAMES);
+    while u64::from(queue.backlog()) < FRAMES {
+        std::thread::yield_now();
+    }
+    let now_ns = system_ns();
+    let mut intake = Intake::new(pool.filler().unwrap(), now_ns, 1, None);
+    let space = intake.space();
+    queue.receive(space, &mut intake);
+    intake.finish();
+    let handover = pool.hand_over().unwrap();
+    let times: Vec<u64> = reader.cells(&handover.range).map(|(cell, _)| cell.timestamp_ns).collect();
+    assert_eq!(times, (now_ns..now_ns + FRAMES).collect::<Vec<_>>());
+    let counts = queue.counts();
+    assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
+    let report = port.timestamp().unwrap();
+    assert_eq!(report.source, Timestamp::Hardware);
+}
+
+#[test]
+fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
+    if !can_ask_drivers("stamp::a_program_that_asks_the_driver_does_not_run_in_generic_mode") {
+        return;
+    }
+    let error = Lab::new("stampgdr").open(Modes::Generic).map(drop).unwrap_err();
+    assert!(matches!(error, Error::NoMode { .. }), "{error}");
+    assert!(error.to_string().contains("generic"), "{error}");
+}
+
+#[test]
+fn a_helper_that_the_kernel_refuses_is_not_there() {
+    if !require_root("stamp::a_helper_that_the_kernel_refuses_is_not_there") {
+        return;
+    }
+    assert!(has_helper(Helper::KtimeGetNs));
+    // It is refused for want of arguments, as one that is not known would be.
+    assert!(!has_helper(Helper::MapLookupElem));
+}
+
+#[test]
+fn what_is_missing_for_hardware_times_is_named() {
+    let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(2) };
+    let metadata = |timestamp| Some(RxMetadata { timestamp, ..RxMetadata::default() });
+    assert_eq!(clock_number(metadata(true), all), Ok(2));
+    assert_eq!(clock_number(None, all), Ok(2), "older kernels do not say what a driver has");
+    let software = StampAbilities { software: true, ..StampAbilities::default() };
+    for (metadata, abilities, words) in [
+        (metadata(true), software, "software only"),
+        (metadata(true), StampAbilities::default(), "stamps nothing"),
+        (metadata(false), all, "does not hand"),
+        (metadata(true), StampAbilities { all_packets: false, ..all }, "precision time protocol"),
+        (metadata(true), StampAbilities { clock: None, ..all }, "which clock"),
+    ] {
+        let reason = clock_number(metadata, abilities).unwrap_err();
+        assert!(reason.contains(words), "{reason}");
+    }
+}

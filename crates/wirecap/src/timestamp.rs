@@ -1,0 +1,93 @@
+//! Where the times of packets come from, and what is said about it.
+//!
+//! | source | who stamps | when | costs |
+//! |---|---|---|---|
+//! | [`Timestamp::Hardware`] | the NIC | the packet is on the wire | a call of the driver for each packet |
+//! | [`Timestamp::Kernel`] | the XDP program; beside the host, the kernel | the driver has the packet | a reading of the clock for each packet |
+//! | [`Timestamp::Batch`] | the thread that takes packets from the ring | the batch is taken | a reading of the CPU's counter for each batch |
+//!
+//! Rule: whatever the source, times are UTC, and those of one receive queue increase strictly: a packet that would not be
+//! later than the one before it is 1 ns later.
+
+use serde::Serialize;
+use wirecap_sys::clock::BatchClock;
+
+/// Where the times of packets come from.
+///
+/// ```no_run
+/// use wirecap::{Capture, Timestamp};
+///
+/// let capture = Capture::builder().port("xdp:eth1").timestamp(Timestamp::Kernel).open()?;
+/// println!("{}", capture.report().ports[0].timestamp.clock);
+/// # Ok::<(), wirecap::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timestamp {
+    /// The NIC stamps each packet; over AF_XDP in native mode, where its driver offers it. Else opening fails, and says
+    /// what there is.
+    Hardware,
+    /// Each packet is stamped in the kernel: by the XDP program, or, beside the host, by AF_PACKET.
+    Kernel,
+    /// One reading for all packets that are taken from a ring together, which are 1 ns apart. A packet that waited in
+    /// the ring bears the time at which the wait ended.
+    Batch,
+}
+
+impl Timestamp {
+    /// The name used by the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Timestamp::Hardware => "hardware",
+            Timestamp::Kernel => "kernel",
+            Timestamp::Batch => "batch",
+        }
+    }
+}
+
+/// The timestamps of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TimestampReport {
+    /// Where they come from.
+    pub source: Timestamp,
+    /// By which clock, and how it is brought to UTC, in words.
+    pub clock: String,
+    /// The finest difference that the clock can tell, in nanoseconds.
+    pub resolution_ns: u64,
+    /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have shown so
+    /// far. Only for a clock that is compared with it, the CPU's counter.
+    pub error_bound_ns: Option<u64>,
+    /// Packets that were not stamped, and bear the time of their batch.
+    pub unstamped: u64,
+}
+
+impl TimestampReport {
+    /// Of batches.
+    pub(crate) fn batch(clock: &BatchClock) -> Self {
+        Self {
+            source: Timestamp::Batch,
+            clock: clock.in_words(),
+            resolution_ns: clock.resolution_ns(),
+            error_bound_ns: clock.is_counter().then(|| clock.error_bound_ns()),
+            unstamped: 0,
+        }
+    }
+
+    /// Of packets that are stamped one by one.
+    pub(crate) fn of_packets(source: Timestamp, clock: String, resolution_ns: u64) -> Self {
+        Self { source, clock, resolution_ns, error_bound_ns: None, unstamped: 0 }
+    }
+
+    /// All of it in one line: source, clock, resolution, bound.
+    pub fn in_words(&self) -> String {
+        let when = match self.source {
+            Timestamp::Hardware => "of each packet by the NIC",
+            Timestamp::Kernel => "of each packet in the kernel",
+            Timestamp::Batch => "once per batch, whose packets are 1 ns apart",
+        };
+        let bound =
+            self.error_bound_ns.map_or_else(String::new, |bound_ns| format!(", within {bound_ns} ns"));
+        let (source, clock, resolution_ns) = (self.source.as_str(), &self.clock, self.resolution_ns);
+        format!("{source}, {when}: {clock}{bound}; resolution {resolution_ns} ns")
+    }
+}

@@ -1,0 +1,216 @@
+//! Times of packets: when they were, not when somebody looked; in order; and said where they are from.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use wirecap::{Capture, Dispatch, Error, Mode, Modes, Report, Timestamp, port::null::NullPort};
+use wirecap_lab::VethOptions;
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{
+    check,
+    crew::{Arrival, Crew},
+    gate::Gate,
+    need_root,
+    wire::{Wire, give_it_a_chance},
+};
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// What happened, on the system clock, and what was captured.
+struct Run {
+    /// Before the first frame was sent, after the last, and when the worker was let go.
+    begun_ns: u64,
+    sent_ns: u64,
+    released_ns: u64,
+    /// Of the queue that waited, in order, without the frame that held the worker up.
+    waited: Vec<Arrival>,
+    report: Report,
+}
+
+/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of before.
+fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
+    const FRAMES: u64 = 40;
+    let wire = Wire::with_queues(label, 1);
+    let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).modes(modes).timestamp(source);
+    let mut capture = wire.capture(builder);
+    let gate = Gate::closed();
+    let at_gate = gate.clone();
+    let (holds, held) = std::sync::mpsc::channel();
+    let crew = Crew::start(capture.take_workers(), move |_, _| {
+        let _ = holds.send(());
+        at_gate.pass();
+    });
+    let mut sender = wire.queue_sender(0, FrameSpec::default());
+    sender.send(1);
+    held.recv().unwrap();
+    let begun_ns = now_ns();
+    sender.send(FRAMES);
+    let sent_ns = now_ns();
+    give_it_a_chance();
+    let released_ns = now_ns();
+    gate.open();
+    crew.wait_for(1 + FRAMES);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    assert_eq!(check::account_closed(&report).delivered, 1 + FRAMES);
+    check::pools_whole(&report);
+    let queues = check::in_order(&arrivals);
+    let packets = &queues[&(0, 0)];
+    check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
+    let waited = packets[1..].iter().map(|&arrival| arrival.clone()).collect();
+    Run { begun_ns, sent_ns, released_ns, waited, report }
+}
+
+/// Clocks of two programs on one machine differ by less than this.
+const CLOCK_NS: u64 = 1_000_000;
+
+#[test]
+fn kernel_times_are_those_of_the_arrival_in_every_mode() {
+    need_root!("timestamps::kernel_times_are_those_of_the_arrival_in_every_mode");
+    for (label, modes) in [("stampnat", Modes::Copy), ("stampgen", Modes::Generic)] {
+        let run = frames_that_wait(label, Timestamp::Kernel, modes);
+        for arrival in &run.waited {
+            let time_ns = arrival.timestamp_ns;
+            assert!(run.begun_ns <= time_ns + CLOCK_NS, "{modes:?}: {time_ns} before {}", run.begun_ns);
+            assert!(time_ns <= run.sent_ns + CLOCK_NS, "{modes:?}: {time_ns} after {}", run.sent_ns);
+        }
+        // Each was stamped by itself: they are not 1 ns apart.
+        let (first, last) = (run.waited[0].timestamp_ns, run.waited[run.waited.len() - 1].timestamp_ns);
+        assert!(last - first > 10 * run.waited.len() as u64, "{modes:?}: all in {} ns", last - first);
+        let port = &run.report.ports[0];
+        assert_eq!((port.timestamp.source, port.timestamp.unstamped), (Timestamp::Kernel, 0), "{modes:?}");
+        assert!(port.timestamp.clock.contains("CLOCK_"), "{:?}", port.timestamp);
+        assert!((1..1_000_000).contains(&port.timestamp.resolution_ns), "{:?}", port.timestamp);
+    }
+}
+
+#[test]
+fn batch_times_are_those_of_the_moment_at_which_the_wait_ended() {
+    need_root!("timestamps::batch_times_are_those_of_the_moment_at_which_the_wait_ended");
+    let run = frames_that_wait("stampbat", Timestamp::Batch, Modes::Best);
+    let timestamp = &run.report.ports[0].timestamp;
+    assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Batch, 0));
+    let bound_ns = timestamp.error_bound_ns.unwrap_or(0);
+    assert!(bound_ns < CLOCK_NS, "{timestamp:?}");
+    for arrival in &run.waited {
+        assert!(arrival.timestamp_ns + bound_ns >= run.released_ns, "{} is too early", arrival.timestamp_ns);
+        assert!(arrival.timestamp_ns <= now_ns());
+    }
+}
+
+/// Of several queues whose packets go to whoever has time, each bears the time at which it came, and the times of each
+/// queue increase strictly.
+#[test]
+fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
+    need_root!("timestamps::kernel_times_increase_strictly_in_each_queue_with_offloading");
+    const FRAMES: u64 = 3_000;
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("stampoff", 4);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).dispatch(dispatch);
+        let builder = builder.mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Kernel);
+        let mut capture = wire.capture(builder);
+        let crew = Crew::eager(capture.take_workers());
+        let begun_ns = now_ns();
+        for queue in 0..4 {
+            let before = crew.arrived();
+            let mut sender = wire.queue_sender(queue, FrameSpec::default());
+            sender.send_while(FRAMES, |sent| before + sent - crew.arrived() > 2_000);
+            crew.wait_for(before + FRAMES);
+        }
+        let sent_ns = now_ns();
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        assert_eq!(check::account_closed(&report).delivered, 4 * FRAMES);
+        let queues = check::in_order(&arrivals);
+        assert_eq!(queues.len(), 4);
+        for packets in queues.values() {
+            let (first, last) = (packets[0].timestamp_ns, packets[packets.len() - 1].timestamp_ns);
+            assert!(begun_ns <= first + CLOCK_NS && last <= sent_ns + CLOCK_NS, "{dispatch:?}");
+        }
+    }
+}
+
+#[test]
+fn packets_of_several_cells_have_the_time_of_their_first() {
+    need_root!("timestamps::packets_of_several_cells_have_the_time_of_their_first");
+    // A filter has such packets looked at in user space: their cells are then taken in another way.
+    for filter in ["", "greater 1"] {
+        packets_of_several_cells(filter);
+    }
+}
+
+fn packets_of_several_cells(filter: &str) {
+    let wire = Wire::new("stampbig", VethOptions { mtu: 9_000, ..VethOptions::default() });
+    let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).timestamp(Timestamp::Kernel);
+    let mut capture = wire.capture(builder.filter(filter));
+    let crew = Crew::eager(capture.take_workers());
+    let mut sender = wire.packet_sender();
+    // Bytes that are no time of these years, if they were taken for one.
+    let frames: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 60 + usize::from(n) * 44]).collect();
+    let mut sent_ns = Vec::new();
+    for (before, frame) in frames.iter().enumerate() {
+        let begun_ns = now_ns();
+        sender.send(frame).unwrap();
+        sent_ns.push(begun_ns..=now_ns() + CLOCK_NS);
+        crew.wait_for(before as u64);
+    }
+    crew.wait_for(frames.len() as u64);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    check::account_closed(&report);
+    check::in_order(&arrivals);
+    assert!(arrivals.iter().any(|arrival| arrival.parts == 5), "some are of five cells");
+    for ((arrival, frame), sent_ns) in arrivals.iter().zip(&frames).zip(&sent_ns) {
+        assert!(arrival.bytes == *frame, "of {} bytes", frame.len());
+        assert!(sent_ns.contains(&(arrival.timestamp_ns + CLOCK_NS / 2)), "{sent_ns:?}: {arrival:?}");
+    }
+    assert_eq!(report.ports[0].timestamp.unstamped, 0);
+}
+
+#[test]
+fn hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is() {
+    need_root!("timestamps::hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is");
+    let wire = Wire::with_queues("stamphw", 1);
+    let hardware = || Capture::builder().chunks_per_pool(4).timestamp(Timestamp::Hardware);
+    let error = wire.try_capture(hardware()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::NoHardwareTimestamps { .. }), "{text}");
+    for words in ["in0", "by software only", "--timestamp kernel"] {
+        assert!(text.contains(words), "no {words:?} in: {text}");
+    }
+    assert!(!wire.is_captured(), "nothing was changed");
+    let passive = wire.inside.enter(|| hardware().port("packet:in0").open()).map(drop).unwrap_err();
+    assert!(passive.to_string().contains("xdp:in0"), "{passive}");
+}
+
+#[test]
+fn what_comes_from_memory_has_times_of_batches_only() {
+    let null = || NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    let builder = || Capture::builder().port(null()).chunks_per_pool(4);
+    for source in [Timestamp::Hardware, Timestamp::Kernel] {
+        let error = builder().timestamp(source).open().map(drop).unwrap_err().to_string();
+        assert!(error.contains(source.as_str()) && error.contains("--timestamp batch"), "{error}");
+    }
+    let report = builder().timestamp(Timestamp::Batch).open().unwrap().finish();
+    assert_eq!(report.ports[0].timestamp.source, Timestamp::Batch);
+}
+
+#[test]
+fn beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said() {
+    need_root!("timestamps::beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said");
+    let wire = Wire::with_queues("stamppas", 1);
+    for (wanted, told) in [(None, false), (Some(Timestamp::Kernel), false), (Some(Timestamp::Batch), true)] {
+        let builder = Capture::builder().chunks_per_pool(4).port("packet:in0");
+        let builder = wanted.into_iter().fold(builder, |builder, source| builder.timestamp(source));
+        let report = wire.inside.enter(|| builder.open()).unwrap().finish();
+        let port = &report.ports[0];
+        assert_eq!(port.timestamp.source, Timestamp::Kernel, "{wanted:?}");
+        let said = port.fallbacks.iter().any(|line| line.contains("instead of batch"));
+        assert_eq!(said, told, "{wanted:?}: {:?}", port.fallbacks);
+    }
+}
