@@ -3,13 +3,16 @@
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use wirecap_sys::bpf::{
     Alu, Assembler, Cond, Error, Helper, Insn, Link, Map, MapKind, MapSpec, Operand, Program, ProgramKind,
-    ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XdpMode, link_holders, links, possible_cpus,
+    ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, link_holders, links, possible_cpus,
+    program_holders, shared_map,
 };
 
 const FRAME: [u8; 60] = [0x5a; 60];
@@ -44,6 +47,105 @@ fn maps_keep_what_is_written() {
 }
 
 #[test]
+fn a_program_array_calls_what_is_in_it_and_takes_one_kind_only() {
+    privileged("a_program_array_calls_what_is_in_it_and_takes_one_kind_only", || {
+        let programs = map(MapKind::ProgArray, 4, "programs");
+        let mut asm = Assembler::new();
+        asm.mov_imm(Reg::R3, 2).load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
+        asm.mov_imm(Reg::R0, XDP_PASS).exit();
+        let caller = load(&asm.finish().unwrap(), "caller").unwrap();
+        let action = || caller.test_run(&FRAME, 1).unwrap().action;
+        assert_eq!((programs.program_id(2).unwrap(), action()), (None, XDP_PASS as u32));
+        let called = returning(XDP_DROP, "called");
+        programs.set_program(2, &called).unwrap();
+        assert_eq!(
+            (programs.program_id(2).unwrap(), action()),
+            (Some(called.id().unwrap()), XDP_DROP as u32)
+        );
+        assert!(program_holders(called.id().unwrap()).iter().any(|holder| holder.pid == std::process::id()));
+        assert!(programs.delete(&2u32.to_ne_bytes()).unwrap());
+        assert_eq!((programs.program_id(2).unwrap(), action()), (None, XDP_PASS as u32));
+
+        let mut asm = Assembler::new();
+        asm.mov_imm(Reg::R0, XDP_DROP).exit();
+        let insns = asm.finish().unwrap();
+        let spec = ProgramSpec { frags: true, ..ProgramSpec::new(ProgramKind::Xdp, "frags", &insns) };
+        assert!(
+            programs.accepts(&called, 3).unwrap()
+                && !programs.accepts(&Program::load(&spec).unwrap(), 3).unwrap()
+        );
+        assert_eq!(programs.program_id(3).unwrap(), None, "it was tried only");
+        assert_eq!(programs.set_program(4, &called).unwrap_err().errno(), Some(libc::E2BIG));
+        assert!(matches!(
+            map(MapKind::Array, 4, "array").set_program(0, &called),
+            Err(Error::WrongKind { .. })
+        ));
+    });
+}
+
+#[test]
+fn a_table_and_a_link_of_others_are_found_by_the_attached_program() {
+    privileged("a_table_and_a_link_of_others_are_found_by_the_attached_program", || {
+        let programs = map(MapKind::ProgArray, 4, "of_others");
+        let mut asm = Assembler::new();
+        asm.mov_imm(Reg::R3, 0).load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
+        asm.mov_imm(Reg::R0, XDP_PASS).exit();
+        let program = load(&asm.finish().unwrap(), "shared").unwrap();
+        let (ifindex, id) = (veth(), program.id().unwrap());
+        assert!(Link::of_program(id).unwrap().is_none(), "it is not attached yet");
+        let theirs = Link::attach_xdp(&program, ifindex, XdpMode::Native).unwrap();
+
+        let called = returning(XDP_DROP, "called");
+        programs.set_program(1, &called).unwrap();
+        assert!(shared_map(id, "another_name").unwrap().is_none());
+        assert!(shared_map(u32::MAX, "of_others").unwrap().is_none());
+        let SharedMap { map, max_entries } = shared_map(id, "of_others").unwrap().unwrap();
+        assert_eq!((max_entries, map.program_id(1).unwrap()), (4, Some(called.id().unwrap())));
+        let ours = Link::of_program(id).unwrap().unwrap().closed_before(&map).unwrap();
+        assert!(ours.as_fd().as_raw_fd() > map.as_fd().as_raw_fd());
+
+        drop((theirs, program, programs));
+        assert!(shows_xdp("wc0") && map.program_id(1).unwrap().is_some(), "ours keep both");
+        drop(ours);
+        assert!(!shows_xdp("wc0"));
+    });
+}
+
+/// What [`Link::closed_before`] rests on.
+#[test]
+fn the_kernel_closes_the_files_of_a_killed_process_from_the_highest_descriptor_down() {
+    for _ in 0..20 {
+        let ((low, its_low), (high, its_high)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let mut sleeper = Command::new("sleep");
+        sleeper.arg("1000").stdin(OwnedFd::from(its_low)).stdout(OwnedFd::from(its_high));
+        let mut child = sleeper.spawn().unwrap();
+        // It has our ends of them.
+        drop(sleeper);
+        // SAFETY: epoll_create1(2) and epoll_ctl(2) get descriptors that are open and an event that is live.
+        let events = unsafe {
+            let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
+            for (number, stream) in [(0, &low), (1, &high)] {
+                let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+                let added = libc::epoll_ctl(
+                    epoll.as_raw_fd(),
+                    libc::EPOLL_CTL_ADD,
+                    stream.as_raw_fd(),
+                    &raw mut event,
+                );
+                assert_eq!(added, 0);
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // Events are given in the order in which they came.
+            let mut events = [libc::epoll_event { events: 0, u64: 9 }; 2];
+            assert_eq!(libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), 2, 1000), 2);
+            events.map(|event| event.u64)
+        };
+        assert_eq!(events, [1, 0]);
+    }
+}
+
+#[test]
 fn maps_refuse_wrong_lengths_and_kinds() {
     privileged("maps_refuse_wrong_lengths_and_kinds", || {
         let array = map(MapKind::Array, 8, "array");
@@ -55,12 +157,9 @@ fn maps_refuse_wrong_lengths_and_kinds() {
         assert!(matches!(array.lookup_per_cpu(b"abcd"), Err(Error::WrongKind { .. })));
         let sockets = map(MapKind::XskMap, 4, "sockets");
         let no_socket = std::fs::File::open("/dev/null").unwrap();
-        assert!(sockets.set_socket(0, std::os::fd::AsFd::as_fd(&no_socket)).is_err());
+        assert!(sockets.set_socket(0, no_socket.as_fd()).is_err());
         assert!(matches!(sockets.lookup(&0u32.to_ne_bytes()), Err(Error::WrongKind { .. })));
-        assert!(matches!(
-            array.set_socket(0, std::os::fd::AsFd::as_fd(&no_socket)),
-            Err(Error::WrongKind { .. })
-        ));
+        assert!(matches!(array.set_socket(0, no_socket.as_fd()), Err(Error::WrongKind { .. })));
         let nothing =
             MapSpec { kind: MapKind::Array, key_size: 4, value_size: 0, max_entries: 0, name: "nothing" };
         assert_eq!(Map::create(&nothing).unwrap_err().errno(), Some(libc::EINVAL));
@@ -174,7 +273,7 @@ fn a_link_detaches_when_it_is_dropped() {
             assert!(!shows_xdp("wc0"), "{mode}: dropped");
         }
         let link = Link::attach_xdp(&returning(XDP_PASS, "detached"), ifindex, XdpMode::Native).unwrap();
-        let other_fd = std::os::fd::AsFd::as_fd(&link).try_clone_to_owned().unwrap();
+        let other_fd = link.as_fd().try_clone_to_owned().unwrap();
         link.detach().unwrap();
         assert!(!shows_xdp("wc0"), "detached although {other_fd:?} holds it");
     });

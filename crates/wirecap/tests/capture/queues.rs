@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use wirecap::{Builder, Capture, Modes, report::QueueMode};
+use wirecap::{Builder, Capture, Modes, Timestamp, Unmatched, report::QueueMode};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Template};
 
@@ -190,6 +190,42 @@ fn queues_are_shared_in_generic_mode_too() {
         assert!(arrivals.iter().all(|arrival| queues.contains(&arrival.queue)));
         check::account_closed(&capture.finish());
     }
+}
+
+#[test]
+fn each_owner_has_its_own_filter_and_timestamps() {
+    need_root!("queues::each_owner_has_its_own_filter_and_timestamps");
+    let wire = Wire::with_queues("ownfilter", 3);
+    // All frames are of UDP.
+    let wants = small().filter("udp").timestamp(Timestamp::Kernel);
+    let refuses = small().filter("tcp").unmatched(Unmatched::Drop);
+    let mut captures = [("in0@0", wants), ("in0@1", refuses), ("in0@2", small())]
+        .map(|(port, builder)| wire.capture_of(port, builder));
+    let crews = captures.each_mut().map(|capture| Crew::eager(capture.take_workers()));
+    senders(&wire, 0..3).iter_mut().for_each(|sender| sender.send(FRAMES));
+    wait_until("all is taken", || crews.iter().map(Crew::arrived).sum::<u64>() == 2 * FRAMES);
+    wait_until("all is refused", || captures[1].report().total().filtered == FRAMES);
+    let reports = captures.map(|capture| {
+        capture.stopper().stop();
+        capture.finish()
+    });
+    crews.into_iter().for_each(|crew| drop(crew.join()));
+    let sums = reports.each_ref().map(|report| {
+        let account = check::account_closed(report);
+        (
+            account.filtered,
+            account.delivered,
+            report.ports[0].timestamp.source,
+            report.ports[0].timestamp.unstamped,
+        )
+    });
+    assert_eq!(sums[0], (0, FRAMES, Timestamp::Kernel, 0));
+    assert_eq!(sums[1], (FRAMES, 0, Timestamp::Batch, 0));
+    assert_eq!(sums[2], (0, FRAMES, Timestamp::Batch, 0));
+
+    let hardware = small().timestamp(Timestamp::Hardware);
+    let error = wire.try_capture_of("in0@0", hardware).map(drop).unwrap_err().to_string();
+    assert!(error.contains("for the whole interface only"), "{error}");
 }
 
 /// Sends so many frames of each of these lengths, of many flows, so that they are spread over all queues.
