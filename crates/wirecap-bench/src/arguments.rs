@@ -21,14 +21,16 @@ pub enum Scenario {
     Engine,
     /// Memory beside the cells, and whether it grows.
     Memory,
+    /// Each source of timestamps: what it costs.
+    Timestamp,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
 }
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 6] =
-        [Self::Count, Self::Write, Self::Burst, Self::Skew, Self::Engine, Self::Memory];
+    pub const ALL: [Self; 7] =
+        [Self::Count, Self::Write, Self::Burst, Self::Skew, Self::Engine, Self::Memory, Self::Timestamp];
 
     /// Its name on the command line and in the record.
     pub fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Scenario {
             Self::Skew => "skew",
             Self::Engine => "engine",
             Self::Memory => "memory",
+            Self::Timestamp => "timestamp",
             Self::Soak => "soak",
         }
     }

@@ -14,6 +14,7 @@ Examples:
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
+  wirecap capture replay:old.pcap -w new.pcapng    a trace file in the place of an interface
   wirecap interfaces                               what there is, and what XDP can do on it
 
 Exit codes:
@@ -24,13 +25,14 @@ Exit codes:
 /// What the figures of the account mean, under the long help.
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
-  seen           packets that reached the XDP program
+  seen           packets that reached the XDP program, or were read from a trace file
   filtered       packets that the filter did not want
   passed         packets left to the host
   delivered      packets given to workers
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
-  too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096
+  too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
+                 than M cells)
   left_at_stop   captured, but taken by no worker before the end
   unexplained    what no other column explains: 0, or a defect of wirecap
 
@@ -52,12 +54,12 @@ pub(crate) struct Flags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Capture every packet of one or more interfaces, into a file or just counted.
+    /// Capture every packet of one or more interfaces or trace files, into a file or just counted.
     ///
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
     /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
-    /// the others at the same time.
+    /// the others at the same time. replay:FILE is a trace file in the place of an interface.
     ///
     /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
     /// kernel where that can be had. Quote it, so that the shell leaves it alone.
@@ -76,8 +78,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
-    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. Then, if not everything is wanted, a filter: 'tcp port 443
-    /// and net 10.0.0.0/8'.
+    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:- standard input).
+    /// Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) words: Vec<String>,
     /// The filter, for one that could be taken for an interface.

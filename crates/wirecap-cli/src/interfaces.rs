@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use wirecap::{Access, QueueDevice, QueueSet};
+use wirecap::{Access, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, XdpFeatures},
@@ -37,6 +37,8 @@ struct Listed {
     captured_over: Option<&'static str>,
     /// Why it is left to the host.
     left_to_host: Option<String>,
+    /// Why the NIC's own times of packets cannot be had over AF_XDP; `None` if they can.
+    no_hardware_timestamps: Option<String>,
 }
 
 /// A receive queue as something to capture from.
@@ -94,6 +96,8 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
 impl Listed {
     fn new(interface: Interface, links: &[XdpLink]) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
+        let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
+            .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
         let (access, left_to_host) = Access::chosen(&interface.name).ok().unzip();
         let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
         Self {
@@ -116,6 +120,7 @@ impl Listed {
             xdp: interface.xdp_features.map(Features::from),
             captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
             left_to_host: left_to_host.flatten(),
+            no_hardware_timestamps,
         }
     }
 }

@@ -9,9 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
-use wirecap::{
-    Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, QueueSet, Rss, Timestamp, Unmatched, Wait,
-};
+use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, Rss, Timestamp, Unmatched, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
 
@@ -34,8 +32,8 @@ const THRESHOLD_PERCENT: u32 = 60;
 pub(crate) struct Plan {
     /// What is opened; [`Plan::builder`] adds the number of workers.
     builder: Builder,
-    /// Names of the interfaces, without `xdp:` or `packet:`, and their queues if not all are asked for.
-    pub(crate) interfaces: Vec<(String, Option<QueueSet>)>,
+    /// Where packets come from.
+    pub(crate) ports: Vec<PortSpec>,
     /// What is wanted, if not everything.
     pub(crate) filter: Option<String>,
     pub(crate) geometry: Geometry,
@@ -90,12 +88,11 @@ impl Plan {
         if flags.workers == Some(0) {
             return Err(wirecap::Error::NoWorker.into());
         }
-        let (ports, filter) = ports_and_filter(&flags, is_interface)?;
-        let interfaces = names(ports)?;
-        let destination =
-            flags.write.as_deref().map(|path| destination(path, interfaces.len())).transpose()?;
+        let (words, filter) = ports_and_filter(&flags, is_interface)?;
+        let ports = each_once(words)?;
+        let destination = flags.write.as_deref().map(|path| destination(path, ports.len())).transpose()?;
         Ok(Self {
-            builder: builder(&flags, (ports, filter.as_deref()), mode, dispatch),
+            builder: builder(&flags, (&ports, filter.as_deref()), mode, dispatch),
             cores: [&flags.cores, &flags.capture_cores]
                 .into_iter()
                 .flatten()
@@ -104,7 +101,7 @@ impl Plan {
                 .collect(),
             modes: modes(flags.xdp_mode),
             wait: wait(flags.wait),
-            interfaces,
+            ports,
             filter,
             geometry,
             mode,
@@ -155,7 +152,7 @@ fn dispatch(flags: &CaptureFlags) -> Result<Dispatch> {
 }
 
 /// What stands before the name of a port.
-const PREFIXES: [&str; 2] = ["xdp:", "packet:"];
+const PREFIXES: [&str; 3] = ["xdp:", "packet:", "replay:"];
 
 /// The interfaces, and the filter: from the first word on that is no interface, as tcpdump has it. The first word always
 /// is one, so that a misspelt name is called that.
@@ -185,23 +182,35 @@ fn ports_and_filter(
     Ok((ports, filter))
 }
 
-/// The interfaces' names, each once but for different queues.
-fn names(interfaces: &[String]) -> Result<Vec<(String, Option<QueueSet>)>> {
-    let mut known: Vec<(String, Option<QueueSet>)> = Vec::new();
-    for interface in interfaces {
-        let PortSpec::Interface { name, queues, .. } = PortSpec::from(interface.as_str()) else {
-            continue;
-        };
-        let overlaps = |other: &Option<QueueSet>| match (other, &queues) {
-            (Some(other), Some(queues)) => other.overlaps(queues),
-            _ => true,
-        };
-        if known.iter().any(|(other, queues)| *other == name && overlaps(queues)) {
+/// The ports, each once but for different queues of an interface.
+fn each_once(words: &[String]) -> Result<Vec<PortSpec>> {
+    let mut ports: Vec<PortSpec> = Vec::new();
+    for port in words.iter().map(|word| PortSpec::from(word.as_str())) {
+        if ports.iter().any(|other| overlap(other, &port)) {
+            let name = match port {
+                PortSpec::Interface { name, .. } => name,
+                port => port.name(),
+            };
             return Err(wirecap::Error::PortTwice(name).into());
         }
-        known.push((name, queues));
+        ports.push(port);
     }
-    Ok(known)
+    Ok(ports)
+}
+
+/// Whether both would be given the same packets.
+fn overlap(one: &PortSpec, other: &PortSpec) -> bool {
+    let interface = |port: &PortSpec| match port {
+        PortSpec::Interface { name, queues, .. } => Some((name.clone(), queues.clone())),
+        _ => None,
+    };
+    match (interface(one), interface(other)) {
+        (Some((name, Some(queues))), Some((other, Some(others)))) => {
+            name == other && queues.overlaps(&others)
+        }
+        (Some((name, _)), Some((other, _))) => name == other,
+        _ => one.name() == other.name(),
+    }
 }
 
 /// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
@@ -237,7 +246,7 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
 
 fn builder(
     flags: &CaptureFlags,
-    (ports, filter): (&[String], Option<&str>),
+    (ports, filter): (&[PortSpec], Option<&str>),
     mode: Mode,
     dispatch: Dispatch,
 ) -> Builder {
@@ -269,7 +278,7 @@ fn builder(
     if let Some(cores) = &flags.capture_cores {
         builder = builder.capture_cores(cores.0.clone());
     }
-    ports.iter().fold(builder, |builder, port| builder.port(port.as_str()))
+    ports.iter().fold(builder, |builder, port| builder.port(port.clone()))
 }
 
 fn wait(flag: WaitFlag) -> Wait {
@@ -348,14 +357,14 @@ mod tests {
             ("eth0 -c 3 ip -w /dev/null host eth1", 1, Some("ip host eth1")),
         ] {
             let plan = plan(arguments).unwrap();
-            assert_eq!((plan.interfaces.len(), plan.filter.as_deref()), (ports, filter), "{arguments}");
+            assert_eq!((plan.ports.len(), plan.filter.as_deref()), (ports, filter), "{arguments}");
         }
     }
 
     #[test]
     fn a_plain_plan_has_the_documented_defaults() {
         let plan = plan("eth0 xdp:eth1").unwrap();
-        assert_eq!(plan.interfaces, [("eth0".into(), None), ("eth1".into(), None)]);
+        assert_eq!(plan.ports, ["eth0".into(), PortSpec::from("xdp:eth1")]);
         assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
         assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
         assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
@@ -392,9 +401,8 @@ mod tests {
 
     #[test]
     fn queues_of_an_interface_may_be_named() {
-        let queues = |set: &str| Some(set.parse::<QueueSet>().unwrap());
-        let expected = [("eth0".into(), queues("0-2")), ("eth0".into(), queues("5")), ("eth1".into(), None)];
-        assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().interfaces, expected);
+        let expected = ["eth0@0-2", "xdp:eth0@5", "eth1"].map(PortSpec::from);
+        assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().ports, expected);
     }
 
     #[test]

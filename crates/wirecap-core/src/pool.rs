@@ -212,6 +212,11 @@ impl Pool {
         self.filling.complete - self.filling.handed
     }
 
+    /// Whether a packet has begun whose last part has not been filled in yet.
+    pub fn has_begun(&self) -> bool {
+        self.waiting.begun_bytes > 0
+    }
+
     /// Hands over all whole packets that are filled, without copying, also when the chunk is not
     /// full. `None` when there are none.
     pub fn hand_over(&mut self) -> Option<Handover> {

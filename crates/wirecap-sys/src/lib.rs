@@ -10,6 +10,7 @@
 //! | cores and timers | [`cpu`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | a file that nobody else writes | [`file_lock`] |
+//! | a file or pipe that is read without waiting | [`input`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | generated machine code, and calling it | [`machine_code`] |
 
@@ -20,6 +21,7 @@ pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod file_lock;
+pub mod input;
 pub mod machine_code;
 pub mod memory;
 pub mod netdev;

@@ -15,7 +15,10 @@
 //! Kept here: names of pools are unique in a memory, the cells of a pool are given to the kernel by one socket
 //! only, and only those of a pool of this memory. What this rests on besides, and what the crate
 //! that drives the pools (`wirecap`) keeps: a pool is filled only with descriptors from its own socket, its
-//! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory.
+//! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
+//! holds of a socket holds of a [`CellWriter`].
+
+mod writer;
 
 use std::{
     io, ptr,
@@ -24,6 +27,7 @@ use std::{
 
 use thiserror::Error;
 use wirecap_core::{ChunkRange, Descriptor, Filled, Geometry, Pool, PoolId, SlotTable};
+pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const MPOL_PREFERRED: u32 = 1;
@@ -328,14 +332,14 @@ impl PacketMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
-    /// Writes a frame at an address: for generators, before the cell is given to a transmit ring.
+    /// Writes at an address. Only for cells that are neither with the kernel nor lent to a reader.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> bool {
         let end = address.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len as u64) {
             return false;
         }
-        // SAFETY: the range lies in the mapping (checked above), and the crate calls this only for
-        // cells of a transmitter that are neither with the kernel nor lent to a reader.
+        // SAFETY: the range lies in the mapping (checked above), and the crate calls this only for cells that are
+        // neither with the kernel nor lent to a reader: of a transmitter, or attached to a `CellWriter`.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(address as usize), bytes.len());
         }

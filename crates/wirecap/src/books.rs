@@ -8,7 +8,7 @@ use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 use crate::{
     capture::OpenPort,
     engine::Shared,
-    port::{link::LinkWatch, program::ProgramCounts, rss::SymmetricRss, xdp::XdpPort},
+    port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
     timestamp::TimestampReport,
 };
@@ -126,10 +126,13 @@ fn port_report(
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
     let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
-    let warnings = now.map(|now| uncaptured_in_words(&port.name, captured, now)).into_iter();
+    let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
-    let warnings = warnings.chain(missing.map(|now| missing_in_words(&port.name, now)));
-    let warnings = warnings.chain(unstamped_in_words(&port.name, &timestamp)).collect();
+    warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
+    warnings.extend(unstamped_in_words(&port.name, &timestamp));
+    let replay = port.replay();
+    let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
+    warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -141,6 +144,8 @@ fn port_report(
         link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,
+        read_percent: replay.and_then(ReplayPort::read_percent),
+        error: replay.and_then(ReplayPort::error).map(String::from),
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,

@@ -106,7 +106,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"replay:trace.pcapng"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.ports.push(port.into());
         self
@@ -312,6 +312,7 @@ impl Builder {
                 let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
+            self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
             if source.is_passive() && self.rss == Rss::Symmetric {
                 return Err(Error::RssBesideHost(source.name));
             }

@@ -28,9 +28,10 @@ use crate::{
     Builder, Dispatch, Error, Grouping, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
+    horizon::Horizons,
     port::{
-        filter::FilterReport, link::LinkWatch, packet::PacketPort, rss::SymmetricRss, source::OpenQueue,
-        xdp::XdpPort,
+        filter::FilterReport, link::LinkWatch, packet::PacketPort, replay::ReplayPort, rss::SymmetricRss,
+        source::OpenQueue, xdp::XdpPort,
     },
     report::{QueueMode, Report},
     timestamp::TimestampReport,
@@ -68,6 +69,8 @@ pub(crate) enum Taken {
     Xdp(XdpPort),
     /// The right to listen.
     Passive(PacketPort),
+    /// The file.
+    Replay(ReplayPort),
     Nothing,
 }
 
@@ -76,7 +79,15 @@ impl OpenPort {
     pub(crate) fn xdp(&self) -> Option<&XdpPort> {
         match &self.taken {
             Taken::Xdp(port) => Some(port),
-            Taken::Passive(_) | Taken::Nothing => None,
+            Taken::Passive(_) | Taken::Replay(_) | Taken::Nothing => None,
+        }
+    }
+
+    /// The trace file, if it is one.
+    pub(crate) fn replay(&self) -> Option<&ReplayPort> {
+        match &self.taken {
+            Taken::Replay(port) => Some(port),
+            Taken::Xdp(_) | Taken::Passive(_) | Taken::Nothing => None,
         }
     }
 }
@@ -103,6 +114,8 @@ pub enum PortEvent {
     Up(String),
     /// The interface was deleted; what had been captured is kept.
     Removed(String),
+    /// A trace file is read, to its end or as far as it can be: see [`crate::report::PortReport::error`].
+    Read(String),
     /// Receive queues were added (`ethtool -L`). They are not captured: their packets go to the host.
     QueuesAdded {
         /// The interface.
@@ -164,6 +177,7 @@ impl Stopper {
                     packet.close();
                     detached = true;
                 }
+                Taken::Replay(replay) => replay.close(),
                 Taken::Nothing => {}
             }
         }
@@ -285,10 +299,16 @@ impl Capture {
         Stopper { shared: Arc::downgrade(&self.shared), ports: Arc::downgrade(&self.ports) }
     }
 
+    /// A handle that tells what is certain of packets that have not come yet.
+    pub fn horizons(&self) -> Horizons {
+        Horizons::new(&self.shared)
+    }
+
     /// What happened to the ports since the last call.
     pub fn events(&mut self) -> Vec<PortEvent> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = queues_changed(&mut ports);
+        events.extend(traces_read(&mut ports));
         let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {
@@ -312,11 +332,35 @@ impl Capture {
         events
     }
 
-    /// Whether every interface is gone, so that nothing can come any more, as far as
+    /// Whether every interface is gone, and every trace file read, so that nothing can come any more, as far as
     /// [`Capture::events`] has told.
     pub fn is_deserted(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.iter().all(|port| port.removed)
+        let is_read = |port: &OpenPort| port.replay().is_some_and(ReplayPort::is_read);
+        ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)
+    }
+
+    /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what is left,
+    /// then [`crate::Next::Ended`].
+    ///
+    /// ```
+    /// # let mut file = Vec::new();
+    /// # wirecap_file::pcap::file_header(&mut file, wirecap_file::LINK_TYPE_ETHERNET, 0);
+    /// # let path = std::env::temp_dir().join(format!("wirecap-example-{}.pcap", std::process::id()));
+    /// # std::fs::write(&path, file).unwrap();
+    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Replay { path: path.clone() }).open()?;
+    /// let mut worker = capture.take_workers().remove(0);
+    /// while let Some(batch) = worker.next_batch() {
+    ///     println!("{} packets", batch.len());
+    /// }
+    /// assert!(capture.is_at_end());                     // nobody has stopped it
+    /// let report = capture.finish();
+    /// assert_eq!((report.ports[0].error.as_deref(), report.ports[0].read_percent), (None, Some(100.0)));
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn is_at_end(&self) -> bool {
+        self.shared.is_at_end()
     }
 
     /// The accounts as they stand. Queues that are in use are asked in turn, so that packets on their
@@ -370,6 +414,14 @@ fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
         removed.or_else(|| link.added().map(|queues| PortEvent::QueuesAdded { port: name, queues }))
     });
     added.collect()
+}
+
+fn traces_read(ports: &mut [OpenPort]) -> Vec<PortEvent> {
+    let read = ports.iter_mut().filter_map(|port| match &mut port.taken {
+        Taken::Replay(replay) => replay.end_to_tell().then(|| PortEvent::Read(port.name.clone())),
+        _ => None,
+    });
+    read.collect()
 }
 
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {

@@ -225,6 +225,40 @@ pub enum Error {
         /// Path of the running program.
         program: String,
     },
+    /// Times of a file were asked for where there is none.
+    #[error(
+        "{name} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
+    )]
+    NoFile {
+        /// The port.
+        name: String,
+    },
+    /// A trace file cannot be read, or not to its end.
+    #[error("{name}: {source}")]
+    Trace {
+        /// The port.
+        name: String,
+        /// Why, and where.
+        source: wirecap_file::Error,
+    },
+    /// Packets of a trace file begin with different things, and a port has one link type.
+    #[error(
+        "{name}: the packet at byte {offset} is of interface {interface}, whose link type is {other}; it was {link_type} \
+         before, and a port has one; everything before it was captured. Take the file apart first: tshark -r FILE -Y \
+         'frame.interface_id == N' -w PART"
+    )]
+    LinkTypes {
+        /// The port.
+        name: String,
+        /// Number of the interface in the file, with its name if it has one.
+        interface: String,
+        /// Link type of the port.
+        link_type: u16,
+        /// Link type of the interface.
+        other: u16,
+        /// Where the packet's record starts in the file, in bytes.
+        offset: u64,
+    },
     /// The packet memory could not be set up.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -56,7 +56,8 @@
 //! Packets of one receive queue are numbered in the order in which they came
 //! ([`Packet::number`]), and a batch holds consecutive numbers. In basic mode a queue has one worker,
 //! which gets them in order. In advanced mode batches of one queue may go to several workers, which
-//! run at the same time; then the numbers tell the order.
+//! run at the same time; then the numbers tell the order. Between queues the timestamps do, and to
+//! know when nothing earlier can come, there are [`Horizons`].
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -65,6 +66,7 @@ mod builder;
 mod capture;
 mod engine;
 mod error;
+mod horizon;
 pub mod port;
 pub mod report;
 mod timestamp;
@@ -77,6 +79,7 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
+pub use horizon::{Horizon, Horizons};
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},

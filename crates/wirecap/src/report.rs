@@ -19,6 +19,8 @@ pub enum QueueMode {
     Generic,
     /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
     Packet,
+    /// No NIC: a trace file is read into cells.
+    Replay,
     /// No NIC: the `null` port.
     Memory,
     /// Not captured, since it was added after the start: all its packets are the host's.
@@ -41,6 +43,7 @@ impl QueueMode {
             QueueMode::Copy => "copy",
             QueueMode::Generic => "generic",
             QueueMode::Packet => "packet",
+            QueueMode::Replay => "replay",
             QueueMode::Memory => "memory",
             QueueMode::Host => "host",
         }
@@ -55,6 +58,7 @@ impl QueueMode {
             QueueMode::Packet => {
                 "AF_PACKET: the kernel copies each packet into a block, and the host keeps it"
             }
+            QueueMode::Replay => "a trace file, read into cells",
             QueueMode::Memory => "memory only",
             QueueMode::Host => "not captured: its packets go to the host",
         }
@@ -94,9 +98,9 @@ pub struct QueueReport {
 /// One port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortReport {
-    /// Name of the interface.
+    /// Name of the interface, or `replay:` and the name of the file.
     pub name: String,
-    /// Its driver.
+    /// Its driver; `none` where there is no NIC.
     pub driver: String,
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
@@ -116,6 +120,10 @@ pub struct PortReport {
     pub numa_node: Option<u32>,
     /// Whether the interface is gone.
     pub removed: bool,
+    /// How much of a trace file is read, in percent; `None` unless it is a file.
+    pub read_percent: Option<f64>,
+    /// Why a trace file was not read to its end: the damage, and where. What stood before it was captured.
+    pub error: Option<String>,
     /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say.
     pub dropped_before_xdp: u64,
     /// What the user should know of, a line for each: receive queues that are not captured, for instance.

@@ -10,7 +10,9 @@
 //! later than the one before it is 1 ns later.
 
 use serde::Serialize;
-use wirecap_sys::clock::BatchClock;
+use wirecap_sys::{clock::BatchClock, netdev};
+
+use crate::{Error, port::stamp};
 
 /// Where the times of packets come from.
 ///
@@ -32,6 +34,8 @@ pub enum Timestamp {
     /// One reading for all packets that are taken from a ring together, which are 1 ns apart. A packet that waited in
     /// the ring bears the time at which the wait ended.
     Batch,
+    /// A trace file has them: those of its ports, whatever is asked for. Interfaces have no such times.
+    File,
 }
 
 impl Timestamp {
@@ -41,6 +45,26 @@ impl Timestamp {
             Timestamp::Hardware => "hardware",
             Timestamp::Kernel => "kernel",
             Timestamp::Batch => "batch",
+            Timestamp::File => "file",
+        }
+    }
+
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`], in words; `None` if they
+    /// can.
+    ///
+    /// ```
+    /// let reason = wirecap::Timestamp::no_hardware("lo")?;
+    /// assert!(reason.is_some_and(|reason| reason.contains("software only")));
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel cannot be asked.
+    pub fn no_hardware(name: &str) -> Result<Option<String>, Error> {
+        match stamp::hardware_clock(&netdev::interface(name)?) {
+            Ok(_) => Ok(None),
+            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
+            Err(error) => Err(error),
         }
     }
 }
@@ -84,6 +108,7 @@ impl TimestampReport {
             Timestamp::Hardware => "of each packet by the NIC",
             Timestamp::Kernel => "of each packet in the kernel",
             Timestamp::Batch => "once per batch, whose packets are 1 ns apart",
+            Timestamp::File => "of each packet as the file has it",
         };
         let bound =
             self.error_bound_ns.map_or_else(String::new, |bound_ns| format!(", within {bound_ns} ns"));

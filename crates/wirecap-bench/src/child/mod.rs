@@ -20,7 +20,7 @@ use clap::Parser;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
-use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Wait, Worker};
+use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Timestamp, Wait, Worker};
 use wirecap_sys::cpu;
 
 use pace::Pace;
@@ -53,6 +53,9 @@ struct Arguments {
     /// `sleep`, `busy` or `block`.
     #[arg(long, default_value = "sleep")]
     wait: String,
+    /// `hardware`, `kernel` or `batch`.
+    #[arg(long)]
+    timestamp: Option<String>,
     /// Core of the whole process, unless a thread has its own.
     #[arg(long)]
     cpu: Option<usize>,
@@ -95,7 +98,15 @@ impl Arguments {
             "block" => Wait::Block,
             other => bail!("--wait {other}"),
         };
-        let builder = Capture::builder()
+        let mut builder = Capture::builder();
+        builder = match self.timestamp.as_deref() {
+            None => builder,
+            Some("hardware") => builder.timestamp(Timestamp::Hardware),
+            Some("kernel") => builder.timestamp(Timestamp::Kernel),
+            Some("batch") => builder.timestamp(Timestamp::Batch),
+            Some(other) => bail!("--timestamp {other}"),
+        };
+        let builder = builder
             .port(port)
             .cells_per_chunk(self.cells_per_chunk)
             .chunks_per_pool(self.chunks_per_pool)

@@ -8,6 +8,7 @@
 //! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
 //! | [`memory`] | what does it need beside the cells? | a constant; no growth |
+//! | [`timestamp`] | what does a time for each packet cost? | no loss |
 //! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
@@ -16,6 +17,7 @@ mod engine;
 mod memory;
 mod skew;
 mod soak;
+mod timestamp;
 mod write;
 
 use std::time::Duration;
@@ -118,6 +120,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Skew => skew::run(&mut context),
             Scenario::Engine => engine::run(&mut context),
             Scenario::Memory => memory::run(&mut context),
+            Scenario::Timestamp => timestamp::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;

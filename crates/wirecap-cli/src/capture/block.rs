@@ -3,57 +3,74 @@
 use wirecap::{Batch, Direction};
 use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
-/// The packets of one batch, as they will stand in the file.
+use super::order::Span;
+
+/// Packets as they will stand in the file.
 #[derive(Debug)]
-pub(crate) struct Block {
-    /// Which receive queue they came from; see [`Lanes`].
-    pub(crate) lane: usize,
-    /// Number of the first packet within its queue.
-    pub(crate) first_number: u64,
-    /// How many there are.
-    pub(crate) packets: u64,
+pub(crate) struct Records {
     /// Whole records, nothing else.
     pub(crate) bytes: Vec<u8>,
-    /// Whose buffer `bytes` is.
-    pub(crate) worker: usize,
+    /// How many there are.
+    pub(crate) packets: u64,
+    /// Their times.
+    pub(crate) span: Span,
+    /// Whose buffer `bytes` is: a worker's, or else the merger's.
+    pub(crate) owner: Option<usize>,
+}
+
+/// The packets of one batch.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Which receive queue they came from; see [`Queues`].
+    pub(crate) queue: usize,
+    /// Number of the first packet within its queue.
+    pub(crate) first_number: u64,
+    pub(crate) records: Records,
 }
 
 /// The receive queues of all ports, numbered through.
 #[derive(Debug)]
-pub(crate) struct Lanes {
-    /// For each port its first lane, and its receive queues.
-    ports: Vec<(usize, Vec<u16>)>,
-    count: usize,
+pub(crate) struct Queues {
+    /// Port of each, and its number on the port.
+    places: Vec<(usize, u16)>,
+    /// For each port its first queue; at the end, how many there are.
+    first: Vec<usize>,
 }
 
-impl Lanes {
-    /// From the receive queues of each port.
-    pub(crate) fn new(queues: Vec<Vec<u16>>) -> Self {
-        let mut count = 0;
-        let port = |queues: Vec<u16>| {
-            let first = count;
-            count += queues.len();
-            (first, queues)
-        };
-        let ports = queues.into_iter().map(port).collect();
-        Self { ports, count }
+impl Queues {
+    /// From the numbers of the queues of each port.
+    pub(crate) fn new<P: IntoIterator<Item = u16>>(ports: impl IntoIterator<Item = P>) -> Self {
+        let (mut places, mut first) = (Vec::new(), vec![0]);
+        for (port, queues) in ports.into_iter().enumerate() {
+            places.extend(queues.into_iter().map(|queue| (port, queue)));
+            first.push(places.len());
+        }
+        Self { places, first }
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.count
+        self.places.len()
+    }
+
+    /// The port of a queue, and its number on it.
+    pub(crate) fn place(&self, queue: usize) -> (usize, u16) {
+        self.places[queue]
     }
 
     fn of(&self, port: usize, queue: u16) -> usize {
-        let (first, queues) = &self.ports[port];
-        // Mostly they are numbered from 0 on.
-        let place = Some(usize::from(queue)).filter(|&place| queues.get(place) == Some(&queue));
-        first + place.or_else(|| queues.iter().position(|&own| own == queue)).expect("a queue of this port")
+        // Nearly always a port has all its queues.
+        let guess = self.first[port] + usize::from(queue);
+        if self.places.get(guess) == Some(&(port, queue)) {
+            return guess;
+        }
+        let found = self.places.iter().position(|&place| place == (port, queue));
+        found.expect("a queue of this capture")
     }
 
     /// Whether a packet has to say which queue it came from.
     fn tells_queue(&self, port: usize) -> bool {
-        self.ports[port].1 != [0]
+        self.places[self.first[port]..self.first[port + 1]] != [(port, 0)]
     }
 }
 
@@ -63,7 +80,7 @@ pub(crate) struct Encoding {
     pub(crate) format: Format,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
-    pub(crate) lanes: Lanes,
+    pub(crate) queues: Queues,
     /// For each port, whether it is captured beside the host.
     pub(crate) passive: Vec<bool>,
 }
@@ -82,16 +99,17 @@ impl Encoding {
         let interface = batch.port() as u32;
         let passive = self.passive[batch.port()];
         // A socket of a passive port is no receive queue of the NIC.
-        let queue = (!passive && self.lanes.tells_queue(batch.port())).then(|| batch.queue().into());
+        let queue = (!passive && self.queues.tells_queue(batch.port())).then(|| batch.queue().into());
+        let mut span = Span::EMPTY;
         for packet in batch {
+            span.append(Span::of(packet.timestamp_ns()));
             let header = PacketHeader {
                 timestamp_ns: packet.timestamp_ns(),
                 original_len: packet.original_len() as u32,
                 interface,
                 queue,
                 packet_id: None,
-                // All packets that AF_XDP takes come in.
-                outbound: passive.then(|| packet.direction() == Direction::Out),
+                outbound: packet.told_direction().map(|direction| direction == Direction::Out),
             };
             match self.format {
                 Format::Pcapng => pcapng::packet(&mut buffer, &header, self.snaplen, packet.parts()),
@@ -99,12 +117,29 @@ impl Encoding {
             }
         }
         Block {
-            lane: self.lanes.of(batch.port(), batch.queue()),
+            queue: self.queues.of(batch.port(), batch.queue()),
             first_number: batch.first_number(),
-            packets: batch.len() as u64,
-            bytes: buffer,
-            worker,
+            records: Records { bytes: buffer, packets: batch.len() as u64, span, owner: Some(worker) },
         }
+    }
+}
+
+#[cfg(test)]
+impl Records {
+    /// Of packets that have these times and a byte each.
+    pub(crate) fn of_times(format: Format, times: &[u64]) -> Self {
+        let (mut bytes, mut span) = (Vec::new(), Span::EMPTY);
+        for (number, &timestamp_ns) in times.iter().enumerate() {
+            span.append(Span::of(timestamp_ns));
+            let header = PacketHeader { timestamp_ns, original_len: 1, ..PacketHeader::default() };
+            let data = [number as u8];
+            let data = [data.as_slice()];
+            match format {
+                Format::Pcapng => pcapng::packet(&mut bytes, &header, 0, data),
+                Format::Pcap => pcap::packet(&mut bytes, &header, 0, data),
+            }
+        }
+        Self { bytes, packets: times.len() as u64, span, owner: None }
     }
 }
 
@@ -113,10 +148,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_are_numbered_through_all_ports() {
-        let lanes = Lanes::new(vec![vec![0, 1], vec![0], vec![2, 3, 7]]);
-        assert_eq!(lanes.count(), 6);
-        assert_eq!((lanes.of(0, 1), lanes.of(1, 0), lanes.of(2, 2), lanes.of(2, 7)), (1, 2, 3, 5));
-        assert!(lanes.tells_queue(0) && !lanes.tells_queue(1) && lanes.tells_queue(2));
+    fn queues_are_numbered_through_all_ports() {
+        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3]]);
+        assert_eq!(queues.count(), 6);
+        for queue in 0..queues.count() {
+            let (port, number) = queues.place(queue);
+            assert_eq!(queues.of(port, number), queue);
+        }
+        assert_eq!((queues.place(2), queues.place(3)), ((1, 0), (2, 5)));
+        assert!(queues.tells_queue(0) && !queues.tells_queue(1) && queues.tells_queue(2));
+        assert!(Queues::new([vec![2]]).tells_queue(0), "queue 2 alone is not queue 0");
     }
 }

@@ -12,21 +12,27 @@ use wirecap_file::{
 };
 use wirecap_sys::netdev::Interface;
 
+use super::place::Place;
 use crate::plan::Plan;
 
 /// What stands in front of the packets.
-pub(crate) fn header(plan: &Plan, interfaces: &[Interface], ports: &[PortReport]) -> Vec<u8> {
+pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
-        Some(Format::Pcap) => pcap::file_header(&mut out, link_type(&interfaces[0]), plan.snaplen),
+        Some(Format::Pcap) => pcap::file_header(&mut out, report.ports[0].link_type, plan.snaplen),
         Some(Format::Pcapng) => {
             let os = os();
             let application = concat!("wirecap ", env!("CARGO_PKG_VERSION"));
             let info =
                 SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
             pcapng::section_header(&mut out, &info);
-            for (interface, port) in interfaces.iter().zip(ports) {
-                describe(&mut out, interface, port, plan, os.as_deref());
+            for (place, port) in places.iter().zip(&report.ports) {
+                match place {
+                    Place::Interface(interface, _) => {
+                        describe(&mut out, interface, port, plan, os.as_deref())
+                    }
+                    Place::Trace(_) => describe_trace(&mut out, port, plan),
+                }
             }
         }
         None => {}
@@ -43,8 +49,7 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
     let info = InterfaceInfo {
         name: Some(&interface.name),
         link_type: link_type(interface),
-        // What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
-        snaplen: if plan.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.snaplen },
+        snaplen: told_snaplen(plan.snaplen),
         filter: plan.filter.as_deref(),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
@@ -54,6 +59,23 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
         ..InterfaceInfo::default()
     };
     pcapng::interface(out, &info);
+}
+
+/// The name is all that is said of a trace file: it may have had several interfaces.
+fn describe_trace(out: &mut Vec<u8>, port: &PortReport, plan: &Plan) {
+    let info = InterfaceInfo {
+        name: Some(&port.name),
+        link_type: port.link_type,
+        snaplen: told_snaplen(plan.snaplen),
+        filter: plan.filter.as_deref(),
+        ..InterfaceInfo::default()
+    };
+    pcapng::interface(out, &info);
+}
+
+/// What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
+fn told_snaplen(snaplen: u32) -> u32 {
+    if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen }
 }
 
 /// What packets of the interface begin with. A capture of one that cannot be said of does not come about.

@@ -35,10 +35,11 @@ pub(super) fn close(
         tell("wirecap: a worker thread panicked, please report this; what the others captured is kept");
     }
     let all_stayed = tell_lost_interfaces(end, &report);
+    let all_is_read = tell_unread(&report);
     let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
     let printed = summary::print(plan, &report, written.as_ref());
     let failed = panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
-    if failed || !all_stayed || !all_is_there { Exit::Failed } else { Exit::Fine }
+    if failed || !all_stayed || !all_is_read || !all_is_there { Exit::Failed } else { Exit::Fine }
 }
 
 /// Says which interfaces are gone, and whether none is.
@@ -55,6 +56,12 @@ fn tell_lost_interfaces(end: End, report: &Report) -> bool {
         ));
     }
     gone.is_empty()
+}
+
+/// Says which trace files could not be read to their end, and whether none is among them.
+fn tell_unread(report: &Report) -> bool {
+    let errors = report.ports.iter().filter_map(|port| port.error.as_ref());
+    errors.inspect(|error| tell(format_args!("wirecap: {error}"))).count() == 0
 }
 
 /// Says what happened to the file, and whether everything is in it and can be found.

@@ -78,7 +78,7 @@ fn open_files(plan: &Plan, queues: u64) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64);
     let per_queue = if plan.wait == Wait::Block { 2 } else { 1 };
-    let needed = open + OTHER_FILES + plan.interfaces.len() as u64 * FILES_PER_PORT + queues * per_queue;
+    let needed = open + OTHER_FILES + plan.ports.len() as u64 * FILES_PER_PORT + queues * per_queue;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }

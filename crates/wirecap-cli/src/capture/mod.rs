@@ -1,11 +1,11 @@
 //! `wirecap capture`: from interfaces to a file.
 //!
 //! ```text
-//!   worker 0 ─ batch ─► block ─┐ bounded channel            per queue, in order
-//!   worker 1 ─ batch ─► block ─┼───────────────► sequencer ────────────────────► output
-//!   worker 2 ─ batch ─► block ─┘                 (writer thread)                    │
-//!        ▲                                            └── emptied buffers ──┐      file
-//!        └──────────────────────────────────────────────────────────────────┘
+//!   worker 0 ─ batch ─► block ─┐ bounded channel       per queue, in order          by time
+//!   worker 1 ─ batch ─► block ─┼───────────────► sequencer ──────────────► merger ─────────► output
+//!   worker 2 ─ batch ─► block ─┘                            (writer thread)                    │
+//!        ▲                                                    └── emptied buffers ──┐         file
+//!        └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Rule: a batch is dropped as soon as it is encoded. When the disk is slow, the channel fills up, the
@@ -15,20 +15,30 @@
 //! |---|---|
 //! | encoded packets on their way | [`block`] |
 //! | what a worker thread does | [`worker`] |
-//! | putting blocks in order | [`sequencer`] |
+//! | putting the blocks of a queue in order | [`sequencer`] |
+//! | merging queues by time | [`merge`], [`order`] |
+//! | queues in which nothing comes | [`lookout`], [`pace`] |
+//! | buffers that are used again | [`buffers`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
+//! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have | [`limits`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
 mod announce;
 mod block;
+mod buffers;
 mod describe;
 mod end;
 mod limits;
+mod lookout;
+mod merge;
 mod open;
+mod order;
 mod output;
+mod pace;
+mod place;
 mod progress;
 mod records;
 mod sequencer;
@@ -47,20 +57,22 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, Worker, report::PortReport};
-use wirecap_sys::netdev::{self, Interface};
+use wirecap::{
+    Capture, Worker,
+    report::{PortReport, QueueMode},
+};
 
 use self::{
-    block::{Encoding, Lanes},
+    block::{Encoding, Queues},
+    buffers::Buffers,
+    lookout::Lookout,
     output::Output,
+    place::Place,
     watch::{Notice, Watch},
     worker::{Count, Encode},
     writer::Writer,
 };
-use crate::{
-    exit::{Exit, Usage},
-    plan::Plan,
-};
+use crate::{exit::Exit, plan::Plan};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -72,19 +84,15 @@ const WAITING_BLOCKS: usize = 64;
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
-    let interfaces = look_up(&plan)?;
-    let queues = plan.interfaces.iter().zip(&interfaces).map(|((_, queues), interface)| {
-        queues.as_ref().map_or(interface.queues.current.max(1) as usize, |queues| queues.iter().len())
-    });
-    let queues = queues.sum();
-    limits::check(&plan, queues)?;
+    let places = place::look_up(&plan)?;
+    limits::check(&plan, places.iter().map(Place::queues).sum())?;
     let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
-    let mut capture = plan.builder(queues).open().map_err(|error| with_hint(error, &plan))?;
+    let mut capture = place::open(&plan, &places, &signals)?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
-        output.begin(&describe::header(&plan, &interfaces, &capture.report().ports))?;
+        output.begin(&describe::header(&plan, &places, &capture.report()))?;
     }
     if !plan.quiet {
         announce::start(&plan, &capture.report());
@@ -94,32 +102,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let threads = Threads::start(&plan, &mut capture, output, notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
     Ok(end::close(&plan, capture, threads, end, started))
-}
-
-/// What the machine says about the interfaces; a misspelt name ends here.
-fn look_up(plan: &Plan) -> Result<Vec<Interface>> {
-    let look_up =
-        |(name, _): &(String, _)| netdev::interface(name).map_err(|error| wirecap::Error::from(error).into());
-    plan.interfaces.iter().map(look_up).collect()
-}
-
-/// An error of the library with what our flags can do about it.
-fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
-    match error {
-        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
-            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
-        }
-        // One word may have been meant as a name.
-        wirecap::Error::Filter(wirecap_filter::Error::Expression { expression, message, hint })
-            if !expression.contains(char::is_whitespace) =>
-        {
-            let error = format!(
-                "there is no interface {expression}, and as a filter it makes no sense: {message}; {hint}"
-            );
-            Usage(error).into()
-        }
-        error => error.into(),
-    }
 }
 
 /// The threads of a capture.
@@ -154,13 +136,14 @@ impl Threads {
 
     fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
         let ports = capture.report().ports;
-        let lanes = Lanes::new(
-            ports.iter().map(|port| port.queues.iter().map(|queue| queue.queue).collect()).collect(),
-        );
-        let lane_count = lanes.count();
+        let queues = Queues::new(ports.iter().map(|port| {
+            let captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+            captured.map(|queue| queue.queue)
+        }));
         let passive = ports.iter().map(PortReport::is_passive).collect();
-        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, lanes, passive };
+        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, queues, passive };
         let encoding = Arc::new(encoding);
+        let lookout = Lookout::new(capture.horizons(), &encoding);
         let (sender, blocks) = sync_channel(WAITING_BLOCKS);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
         for worker in capture.take_workers() {
@@ -169,7 +152,7 @@ impl Threads {
             let encode = Encode::new(&encoding, &sender, given_back);
             workers.push(spawn(worker, move |worker| encode.run(worker))?);
         }
-        let writer = Writer::new(output, plan.count, lane_count, returns, notices);
+        let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
         let writer = thread::Builder::new()
             .name("wirecap-writer".into())
             .spawn(move || writer.run(&blocks))

@@ -82,14 +82,19 @@ fn line(report: &Report, before: Volume, now: Volume) -> String {
     let pps = (now.packets - before.packets) as f64 / seconds;
     let mbps = (now.bytes - before.bytes) as f64 * 8.0 / seconds / 1e6;
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
-    format!(
+    let mut line = format!(
         "{:.1} s  {} packets  {}  {mbps:.1} Mbit/s  pool {:.0} %  lost {}",
         now.seconds,
         now.packets,
         rate(pps),
         report.pool_used_percent(),
         report.total().lost.total() + early,
-    )
+    );
+    // Of several traces the one that has furthest to go.
+    if let Some(percent) = report.ports.iter().filter_map(|port| port.read_percent).reduce(f64::min) {
+        line.push_str(&format!("  read {percent:.0} %"));
+    }
+    line
 }
 
 /// Packets per second, in the unit that fits.

@@ -1,6 +1,8 @@
-//! Where the records of encoded packets end.
+//! Where the records of encoded packets end, and which time they have.
 
 use wirecap_file::Format;
+
+use super::order::Span;
 
 /// The beginning of a block, up to a whole record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub(crate) struct Prefix {
 pub(crate) fn prefix(format: Format, records: &[u8], most_packets: u64, most_bytes: usize) -> Prefix {
     let mut prefix = Prefix::default();
     while prefix.packets < most_packets {
-        let Some(len) = record_len(format, &records[prefix.bytes..]) else { break };
+        let Some(Record { len, .. }) = first(format, &records[prefix.bytes..]) else { break };
         if prefix.bytes + len > most_bytes.min(records.len()) {
             break;
         }
@@ -23,15 +25,67 @@ pub(crate) fn prefix(format: Format, records: &[u8], most_packets: u64, most_byt
     prefix
 }
 
-/// Length in bytes of the record that `records` begin with. A pcapng block says its total length, a pcap
-/// record the number of bytes that follow its header of 16.
-fn record_len(format: Format, records: &[u8]) -> Option<usize> {
-    let (at, header) = match format {
-        Format::Pcapng => (4, 0),
-        Format::Pcap => (8, 16),
-    };
-    let field = records.get(at..at + 4)?;
-    Some(header + u32::from_le_bytes(field.try_into().ok()?) as usize)
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Its length, in bytes.
+    pub(crate) len: usize,
+    /// Its time, in nanoseconds since 1970 (UTC).
+    pub(crate) time_ns: u64,
+}
+
+/// What `records` begin with.
+///
+/// ```text
+///   pcapng   type │ length │ interface │ time: high word │ low word │ …      the length of all of it
+///   pcap     seconds │ nanoseconds │ length │ original length │ bytes        that of the bytes
+/// ```
+#[inline]
+pub(crate) fn first(format: Format, records: &[u8]) -> Option<Record> {
+    match format {
+        Format::Pcapng => {
+            let head: &[u8; 20] = records.first_chunk()?;
+            let time_ns = (u64::from(word(head, 12)) << 32) | u64::from(word(head, 16));
+            Some(Record { len: word(head, 4) as usize, time_ns })
+        }
+        Format::Pcap => {
+            let head: &[u8; 16] = records.first_chunk()?;
+            let time_ns = u64::from(word(head, 0)) * 1_000_000_000 + u64::from(word(head, 4));
+            Some(Record { len: head.len() + word(head, 8) as usize, time_ns })
+        }
+    }
+}
+
+#[inline]
+fn word<const LEN: usize>(head: &[u8; LEN], at: usize) -> u32 {
+    u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+}
+
+/// The records, in order. What is no whole record ends them.
+pub(crate) fn each(format: Format, mut records: &[u8]) -> impl Iterator<Item = Record> {
+    std::iter::from_fn(move || {
+        let record = first(format, records)?;
+        records = records.get(record.len..)?;
+        Some(record)
+    })
+}
+
+/// Records one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) prefix: Prefix,
+    pub(crate) span: Span,
+}
+
+/// The longest prefix of records none of which is later than `limit_ns`.
+pub(crate) fn run_until(format: Format, records: &[u8], limit_ns: u64) -> Run {
+    let mut run = Run { prefix: Prefix::default(), span: Span::EMPTY };
+    for record in each(format, records).take_while(|record| record.time_ns <= limit_ns) {
+        run.prefix.packets += 1;
+        run.prefix.bytes += record.len;
+        run.span.append(Span::of(record.time_ns));
+    }
+    run
 }
 
 #[cfg(test)]
@@ -39,6 +93,7 @@ mod tests {
     use wirecap_file::{PacketHeader, pcap, pcapng};
 
     use super::*;
+    use crate::capture::block::Records;
 
     #[test]
     fn a_prefix_ends_with_a_whole_record() {
@@ -61,6 +116,26 @@ mod tests {
             for (packets, &end) in ends.iter().enumerate() {
                 let expected = Prefix { packets: packets as u64, bytes: end };
                 assert_eq!(prefix(format, &records, packets as u64, usize::MAX), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_ends_before_the_first_record_that_is_later() {
+        let times = [7, 5_000_000_001, 4_000_000_000_000_000_007, 8];
+        for format in [Format::Pcap, Format::Pcapng] {
+            let records = Records::of_times(format, &times);
+            let found: Vec<_> = each(format, &records.bytes).map(|record| record.time_ns).collect();
+            assert_eq!(found, times);
+            for (limit_ns, packets) in [(6, 0), (7, 1), (5_000_000_000, 1), (5_000_000_001, 2), (u64::MAX, 4)]
+            {
+                let run = run_until(format, &records.bytes, limit_ns);
+                let bytes = each(format, &records.bytes).take(packets).map(|record| record.len).sum();
+                assert_eq!(run.prefix, Prefix { packets: packets as u64, bytes });
+                assert_eq!(
+                    (run.span.sorted, run.span.first_ns),
+                    (packets < 4, if packets > 0 { 7 } else { u64::MAX })
+                );
             }
         }
     }

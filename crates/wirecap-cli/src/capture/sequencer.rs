@@ -12,14 +12,14 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several lanes in order, each lane by itself.
+/// Puts items of several queues in order, each queue by itself.
 #[derive(Debug)]
 pub(crate) struct Sequencer<T> {
-    lanes: Vec<Lane<T>>,
+    queues: Vec<Queue<T>>,
 }
 
 #[derive(Debug)]
-struct Lane<T> {
+struct Queue<T> {
     /// The number that comes next.
     next: u64,
     /// Items that came too early, by their first number, with the number after their last.
@@ -27,39 +27,43 @@ struct Lane<T> {
 }
 
 impl<T> Sequencer<T> {
-    /// For so many lanes, each of which begins with number 0.
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self { lanes: (0..lanes).map(|_| Lane { next: 0, early: BTreeMap::new() }).collect() }
+    /// For so many queues, each of which begins with number 0.
+    pub(crate) fn new(queues: usize) -> Self {
+        Self { queues: (0..queues).map(|_| Queue { next: 0, early: BTreeMap::new() }).collect() }
     }
 
-    /// Takes an item that covers `numbers` of a lane, and gives on all whose turn it is now.
-    pub(crate) fn accept(&mut self, lane: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
-        let lane = &mut self.lanes[lane];
-        if numbers.start > lane.next {
-            lane.early.insert(numbers.start, (numbers.end, item));
+    /// The number that comes next: all before it were given on.
+    pub(crate) fn next(&self, queue: usize) -> u64 {
+        self.queues[queue].next
+    }
+
+    /// Takes an item that covers `numbers` of a queue, and gives on all whose turn it is now.
+    pub(crate) fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
+        let queue = &mut self.queues[queue];
+        if numbers.start > queue.next {
+            queue.early.insert(numbers.start, (numbers.end, item));
             return;
         }
-        debug_assert_eq!(numbers.start, lane.next, "a number comes once");
         ready.extend([item]);
-        lane.next = numbers.end;
-        while let Some(entry) = lane.early.first_entry() {
-            if *entry.key() > lane.next {
+        // Not lower: an item that was no longer waited for comes all the same.
+        queue.next = queue.next.max(numbers.end);
+        while let Some(entry) = queue.early.first_entry() {
+            if *entry.key() > queue.next {
                 break;
             }
             let (end, item) = entry.remove();
-            lane.next = end;
+            queue.next = end;
             ready.extend([item]);
         }
     }
 
-    /// Gives on all that still wait, in order. At the end of a capture there is nothing, unless a worker
-    /// panicked with a batch in its hands.
-    pub(crate) fn drain(&mut self, ready: &mut impl Extend<T>) {
-        for lane in &mut self.lanes {
-            for (_, (end, item)) in std::mem::take(&mut lane.early) {
-                lane.next = end;
-                ready.extend([item]);
-            }
+    /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any longer. At the
+    /// end of a capture there is nothing, unless a worker panicked with a batch in its hands.
+    pub(crate) fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
+        let queue = &mut self.queues[queue];
+        for (_, (end, item)) in std::mem::take(&mut queue.early) {
+            queue.next = end;
+            ready.extend([item]);
         }
     }
 }
@@ -70,16 +74,16 @@ mod tests {
 
     use super::*;
 
-    /// Lengths of consecutive items in several lanes, and a shuffled order of arrival.
+    /// Lengths of consecutive items in several queues, and a shuffled order of arrival.
     fn arrivals() -> impl Strategy<Value = Vec<(usize, Range<u64>)>> {
-        let lane = prop::collection::vec(1..20_u64, 0..30);
-        prop::collection::vec(lane, 1..4)
-            .prop_map(|lanes| {
+        let queue = prop::collection::vec(1..20_u64, 0..30);
+        prop::collection::vec(queue, 1..4)
+            .prop_map(|queues| {
                 let mut items = Vec::new();
-                for (lane, lengths) in lanes.into_iter().enumerate() {
+                for (queue, lengths) in queues.into_iter().enumerate() {
                     let mut start = 0;
                     for length in lengths {
-                        items.push((lane, start..start + length));
+                        items.push((queue, start..start + length));
                         start += length;
                     }
                 }
@@ -88,22 +92,22 @@ mod tests {
             .prop_shuffle()
     }
 
-    fn of_lane(items: &[(usize, Range<u64>)], lane: usize) -> Vec<Range<u64>> {
-        items.iter().filter(|item| item.0 == lane).map(|item| item.1.clone()).collect()
+    fn of_queue(items: &[(usize, Range<u64>)], queue: usize) -> Vec<Range<u64>> {
+        items.iter().filter(|item| item.0 == queue).map(|item| item.1.clone()).collect()
     }
 
     proptest! {
         #[test]
-        fn whatever_the_order_of_arrival_each_lane_comes_out_in_order(items in arrivals()) {
+        fn whatever_the_order_of_arrival_each_queue_comes_out_in_order(items in arrivals()) {
             let mut sequencer = Sequencer::new(4);
             let mut out = Vec::new();
-            for (lane, numbers) in &items {
-                sequencer.accept(*lane, numbers.clone(), (*lane, numbers.clone()), &mut out);
+            for (queue, numbers) in &items {
+                sequencer.accept(*queue, numbers.clone(), (*queue, numbers.clone()), &mut out);
             }
-            for lane in 0..4 {
-                let mut expected = of_lane(&items, lane);
+            for queue in 0..4 {
+                let mut expected = of_queue(&items, queue);
                 expected.sort_by_key(|numbers| numbers.start);
-                prop_assert_eq!(of_lane(&out, lane), expected);
+                prop_assert_eq!(of_queue(&out, queue), expected);
             }
         }
 
@@ -112,17 +116,17 @@ mod tests {
             items in arrivals(), missing in any::<prop::sample::Index>(),
         ) {
             prop_assume!(!items.is_empty());
-            let (gap_lane, gap) = items[missing.index(items.len())].clone();
+            let (gap_queue, gap) = items[missing.index(items.len())].clone();
             let mut sequencer = Sequencer::new(4);
             let mut out = Vec::new();
-            for (lane, numbers) in items.iter().filter(|item| **item != (gap_lane, gap.clone())) {
-                sequencer.accept(*lane, numbers.clone(), (*lane, numbers.clone()), &mut out);
+            for (queue, numbers) in items.iter().filter(|item| **item != (gap_queue, gap.clone())) {
+                sequencer.accept(*queue, numbers.clone(), (*queue, numbers.clone()), &mut out);
             }
-            prop_assert!(of_lane(&out, gap_lane).iter().all(|numbers| numbers.end <= gap.start));
-            sequencer.drain(&mut out);
+            prop_assert!(of_queue(&out, gap_queue).iter().all(|numbers| numbers.end <= gap.start));
+            (0..4).for_each(|queue| sequencer.drain(queue, &mut out));
             prop_assert_eq!(out.len(), items.len() - 1, "nothing is kept back");
-            for lane in 0..4 {
-                prop_assert!(of_lane(&out, lane).is_sorted_by_key(|numbers| numbers.start));
+            for queue in 0..4 {
+                prop_assert!(of_queue(&out, queue).is_sorted_by_key(|numbers| numbers.start));
             }
         }
     }
@@ -135,5 +139,16 @@ mod tests {
             sequencer.accept(0, start..start + 1, start, &mut out);
             assert_eq!(out.last(), Some(&start));
         }
+    }
+
+    #[test]
+    fn what_was_no_longer_waited_for_is_given_on_when_it_comes() {
+        let mut sequencer = Sequencer::new(1);
+        let mut out = Vec::new();
+        sequencer.accept(0, 5..9, "early", &mut out);
+        sequencer.drain(0, &mut out);
+        sequencer.accept(0, 0..5, "late", &mut out);
+        sequencer.accept(0, 9..10, "next", &mut out);
+        assert_eq!((out, sequencer.next(0)), (vec!["early", "late", "next"], 10));
     }
 }

@@ -68,6 +68,12 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
             0 => text += "\n",
             unwritten => text += &format!("; {unwritten} more were captured and are not in it\n"),
         }
+        if written.out_of_order > 0 {
+            text += &format!(
+                "{} of them stand behind a later one: so many could not be waited for\n",
+                written.out_of_order
+            );
+        }
     }
     text
 }

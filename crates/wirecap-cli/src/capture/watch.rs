@@ -46,6 +46,8 @@ pub(crate) enum End {
     Count,
     /// The output does not take any more.
     WriteFailed,
+    /// Every trace file is read, and there is no interface.
+    Read,
     /// Every interface is gone.
     Deserted,
     /// A worker ended before it was told to.
@@ -156,7 +158,10 @@ impl Watch {
             return Some(End::Duration);
         }
         for event in capture.events() {
-            self.tell(event);
+            self.tell(event, capture);
+        }
+        if capture.is_at_end() {
+            return Some(End::Read);
         }
         if capture.is_deserted() {
             return Some(End::Deserted);
@@ -165,7 +170,7 @@ impl Watch {
     }
     /// Tells changes of state. The kernel also says "up" of an interface that was up all along, when
     /// somebody else changes something about it.
-    fn tell(&mut self, event: PortEvent) {
+    fn tell(&mut self, event: PortEvent, capture: &Capture) {
         match event {
             PortEvent::Down(port) => {
                 let line = format!("wirecap: {port} is down; the capture goes on if it comes up again");
@@ -186,6 +191,12 @@ impl Watch {
                     "wirecap: WARNING: the interface of {port} has {queues} receive queues by now; nothing comes from those \
                      that were taken away"
                 ));
+            }
+            PortEvent::Read(port) => {
+                if !capture.is_at_end() {
+                    self.progress
+                        .tell(format_args!("wirecap: {port} is read; the capture goes on with the others"));
+                }
             }
             PortEvent::QueuesAdded { port, queues } => {
                 self.progress.tell(format_args!(

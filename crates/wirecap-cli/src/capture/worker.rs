@@ -34,7 +34,7 @@ impl Encode {
     /// Until the capture has ended and everything was delivered.
     pub(crate) fn run(self, mut worker: Worker) {
         while let Some(batch) = worker.next_batch() {
-            // At the start, and while blocks wait for a gap to close, none has come back.
+            // At the start, and while the writer holds blocks back, none has come back.
             let buffer = self.given_back.try_recv().unwrap_or_default();
             let block = self.encoding.encode(&batch, buffer, worker.index());
             // Before waiting for the writer: its cells are worth more in the pool.

@@ -1,29 +1,36 @@
-//! The writer thread: takes blocks from the workers, puts them in order, and writes them.
+//! The writer thread: takes blocks from the workers, puts their packets in order, and writes them.
 //!
-//! Rules: while there is more to take, it collects; when nothing comes, it writes at once, so that the
-//! file is current. Only whole records are handed to the kernel. And it takes blocks until the last
-//! worker is gone, also after an error, so that no worker ever waits in vain.
+//! Rules: while there is more to take, it collects; when nothing comes, it writes at once what is certain to come
+//! next, so that the file is current. Only whole records are handed to the kernel. And it takes blocks until the
+//! last worker is gone, also after an error, so that no worker ever waits in vain.
 
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
-    sync::mpsc::{Receiver, Sender, SyncSender},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    time::Instant,
 };
 
 use serde::Serialize;
 use wirecap_file::Format;
 
 use super::{
-    block::Block,
+    block::{Block, Records},
+    buffers::Buffers,
+    lookout::Lookout,
+    merge::Merger,
+    order::Order,
     output::{AppendError, Output, Whereabouts},
+    pace::{ASK_PERIOD, Pace},
     records,
-    sequencer::Sequencer,
     watch::Notice,
 };
 
 /// Most bytes and blocks that are collected for one write.
 const GROUP_BYTES: usize = 1 << 20;
 const GROUP_BLOCKS: usize = 64;
+/// Most bytes that are held back until it is certain that nothing earlier comes.
+const MOST_HELD_BYTES: usize = 64 << 20;
 
 /// Writes blocks to the output.
 #[derive(Debug)]
@@ -31,14 +38,15 @@ pub(crate) struct Writer {
     output: Output,
     /// Packets that may still be written.
     left: u64,
-    sequencer: Sequencer<Block>,
+    merger: Merger,
+    lookout: Lookout,
+    pace: Pace,
     /// In order, not yet written.
-    pending: VecDeque<Block>,
-    pending_bytes: usize,
-    /// Where emptied buffers go, by worker.
-    returns: Vec<SyncSender<Vec<u8>>>,
+    pending: VecDeque<Records>,
+    buffers: Buffers,
     notices: Sender<Notice>,
     packets: u64,
+    order: Order,
     /// Why nothing more is written.
     failure: Option<io::Error>,
 }
@@ -52,6 +60,8 @@ pub(crate) struct Written {
     pub(crate) packets: u64,
     /// Its length, in bytes.
     pub(crate) bytes: u64,
+    /// Packets in it that stand behind a later one.
+    pub(crate) out_of_order: u64,
     /// Its name in messages.
     #[serde(skip)]
     pub(crate) in_words: String,
@@ -68,20 +78,22 @@ impl Writer {
     pub(crate) fn new(
         output: Output,
         limit: Option<u64>,
-        lanes: usize,
-        returns: Vec<SyncSender<Vec<u8>>>,
+        lookout: Lookout,
+        buffers: Buffers,
         notices: Sender<Notice>,
     ) -> Self {
         Self {
-            output,
             left: limit.unwrap_or(u64::MAX),
-            sequencer: Sequencer::new(lanes),
+            merger: Merger::new(output.format(), lookout.queues()),
+            lookout,
+            pace: Pace::new(),
             pending: VecDeque::new(),
-            pending_bytes: 0,
-            returns,
+            buffers,
             notices,
             packets: 0,
+            order: Order::default(),
             failure: None,
+            output,
         }
     }
 
@@ -96,15 +108,11 @@ impl Writer {
 
     /// Writes until the last worker is gone.
     pub(crate) fn run(mut self, blocks: &Receiver<Block>) -> Self {
-        while let Ok(block) = blocks.recv() {
-            self.accept(block);
-            while self.pending_bytes < GROUP_BYTES && self.pending.len() < GROUP_BLOCKS {
-                let Ok(block) = blocks.try_recv() else { break };
-                self.accept(block);
-            }
+        while self.collect(blocks) {
+            self.merge(Instant::now());
             self.write_pending();
         }
-        self.sequencer.drain(&mut self.pending);
+        self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write_pending();
         self
     }
@@ -123,17 +131,48 @@ impl Writer {
             file: self.output.name(),
             packets: self.packets,
             bytes: self.output.len(),
+            out_of_order: self.order.late(),
             in_words: self.output.in_words(),
             failure: self.failure,
             whereabouts: self.output.whereabouts(),
         }
     }
 
-    fn accept(&mut self, block: Block) {
-        let numbers = block.first_number..block.first_number + block.packets;
-        let before = self.pending.len();
-        self.sequencer.accept(block.lane, numbers, block, &mut self.pending);
-        self.pending_bytes += self.pending.range(before..).map(|block| block.bytes.len()).sum::<usize>();
+    /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
+    /// be looked after. Returns whether there is still a worker.
+    fn collect(&mut self, blocks: &Receiver<Block>) -> bool {
+        let first = match self.merger.held_bytes() {
+            0 => blocks.recv().map_err(RecvTimeoutError::from),
+            _ => blocks.recv_timeout(ASK_PERIOD),
+        };
+        let mut next = match first {
+            Ok(block) => Some(block),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let (mut taken, mut bytes) = (0, 0);
+        while let Some(block) = next {
+            taken += 1;
+            bytes += block.records.bytes.len();
+            self.merger.accept(block);
+            let more = taken < GROUP_BLOCKS && bytes < GROUP_BYTES;
+            next = if more { blocks.try_recv().ok() } else { None };
+        }
+        true
+    }
+
+    /// Finds what comes next. Packets that are held back for long are given on, certain or not.
+    fn merge(&mut self, now: Instant) {
+        self.merger.merge(&mut self.pending, &mut self.buffers);
+        if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
+            self.merger.ask(|queue| self.lookout.horizon(queue));
+            self.merger.merge(&mut self.pending, &mut self.buffers);
+        }
+        let held_up = self.merger.held_bytes() > 0 && self.pending.is_empty();
+        let most_bytes = if self.pace.is_too_long(held_up, now) { 0 } else { MOST_HELD_BYTES };
+        if self.merger.held_bytes() > most_bytes {
+            self.merger.force(most_bytes, &mut self.pending, &mut self.buffers);
+        }
     }
 
     fn write_pending(&mut self) {
@@ -147,9 +186,10 @@ impl Writer {
                 self.limit(blocks);
                 self.write(blocks);
             }
-            self.give_back(blocks);
+            for written in self.pending.drain(..blocks) {
+                self.buffers.give_back(written);
+            }
         }
-        self.pending_bytes = 0;
     }
 
     /// Cuts the first `blocks` pending blocks to the packets that may still be written.
@@ -188,27 +228,23 @@ impl Writer {
         }
     }
 
-    /// Packets and bytes of the whole records in the first `written` bytes of the pending blocks.
-    fn whole(&self, blocks: usize, written: usize) -> (u64, usize) {
+    /// Packets and bytes of the whole records in the first `written` bytes of the pending blocks, whose order is looked at.
+    fn whole(&mut self, blocks: usize, written: usize) -> (u64, usize) {
+        let format = self.output.format();
         let (mut packets, mut bytes) = (0, 0);
         for block in self.pending.range(..blocks) {
             let room = written - bytes;
             if block.bytes.len() <= room {
                 packets += block.packets;
                 bytes += block.bytes.len();
+                self.order.written(format, &block.bytes, block.span);
             } else {
-                let kept = records::prefix(self.output.format(), &block.bytes, u64::MAX, room);
+                let kept = records::prefix(format, &block.bytes, u64::MAX, room);
+                self.order.written(format, &block.bytes[..kept.bytes], block.span);
                 return (packets + kept.packets, bytes + kept.bytes);
             }
         }
         (packets, bytes)
-    }
-
-    fn give_back(&mut self, blocks: usize) {
-        for block in self.pending.drain(..blocks) {
-            // A worker that has enough of them, or is gone, does not take it; then it is freed.
-            let _ = self.returns[block.worker].try_send(block.bytes);
-        }
     }
 
     fn notify(&self, notice: Notice) {
@@ -216,3 +252,7 @@ impl Writer {
         let _ = self.notices.send(notice);
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

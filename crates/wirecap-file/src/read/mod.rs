@@ -18,7 +18,7 @@ mod source;
 mod time;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 pub use capture::{Capture, CapturedPacket};
@@ -121,6 +121,9 @@ impl<R: Read> Reader<R> {
 
     /// Lends the next record; `None` at the clean end of the file, and for ever after the end or an error.
     ///
+    /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no byte is
+    /// missing.
+    ///
     /// # Errors
     ///
     /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is bad (both
@@ -135,7 +138,11 @@ impl<R: Read> Reader<R> {
             Decoder::Pcap(decoder) => decoder.next(&mut self.source),
             Decoder::Pcapng(decoder) => decoder.next(&mut self.source),
         };
-        self.ended = !matches!(next, Ok(Some(_)));
+        self.ended = match &next {
+            Ok(record) => record.is_none(),
+            Err(Error::Read { source, .. }) => source.kind() != ErrorKind::WouldBlock,
+            Err(_) => true,
+        };
         next
     }
 
@@ -158,6 +165,21 @@ impl<R: Read> Reader<R> {
     /// Where in the file the next record starts, in bytes.
     pub fn offset(&self) -> u64 {
         self.source.offset()
+    }
+
+    /// Where in the file the last record that was lent starts, in bytes.
+    pub fn record_offset(&self) -> u64 {
+        self.source.taken_at()
+    }
+
+    /// What is read from.
+    pub fn get_ref(&self) -> &R {
+        self.source.reader()
+    }
+
+    /// What is read from, to be changed. Whoever reads from it takes those bytes away from the file.
+    pub fn get_mut(&mut self) -> &mut R {
+        self.source.reader_mut()
     }
 }
 

@@ -24,16 +24,31 @@ pub(super) struct Source<R> {
     end: usize,
     /// Where in the file `buffer[start]` is.
     offset: u64,
+    /// Where in the file what was taken last starts.
+    taken_at: u64,
 }
 
 impl<R: Read> Source<R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader, buffer: vec![0; INITIAL_BUFFER_LEN], start: 0, end: 0, offset: 0 }
+        Self { reader, buffer: vec![0; INITIAL_BUFFER_LEN], start: 0, end: 0, offset: 0, taken_at: 0 }
     }
 
     /// Where in the file the window starts, in bytes.
     pub(super) fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// Where in the file what was taken last starts, in bytes.
+    pub(super) fn taken_at(&self) -> u64 {
+        self.taken_at
+    }
+
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
+    }
+
+    pub(super) fn reader_mut(&mut self) -> &mut R {
+        &mut self.reader
     }
 
     /// The bytes that are read and not taken.
@@ -57,6 +72,7 @@ impl<R: Read> Source<R> {
         debug_assert!(len <= self.end - self.start, "only what was required is taken");
         let taken = self.start..self.start + len;
         self.start = taken.end;
+        self.taken_at = self.offset;
         self.offset += len as u64;
         &self.buffer[taken]
     }

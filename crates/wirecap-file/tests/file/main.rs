@@ -4,6 +4,7 @@ mod build;
 mod damage;
 mod layouts;
 mod mutation;
+mod pipe;
 mod round_trip;
 mod skip;
 mod traces;

@@ -45,7 +45,7 @@ impl KernelFunction {
 #[derive(Clone, Copy)]
 struct Part<'b>(&'b [u8]);
 
-impl<'b> Part<'b> {
+impl Part<'_> {
     fn range(self, offset: u32, len: u32) -> Option<Self> {
         self.0.get(offset as usize..)?.get(..len as usize).map(Part)
     }

@@ -22,7 +22,8 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 const READINGS: u32 = 7;
 /// The rate is a fraction of 2^32.
 const RATE_BITS: u32 = 32;
-/// A rate that differs by more than one in so many is none: somebody has set the system clock.
+/// A rate that differs by more than one part in so many is none: somebody has set the system clock. Unless it is found
+/// again: then it is the counter that has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
 /// Nanoseconds since 1970 (UTC), for batches. One for each thread or queue: it shares nothing.
@@ -41,6 +42,8 @@ struct Counter {
     interval: u64,
     /// The most by which the time was wrong, so far.
     error_ns: u64,
+    /// The last comparison gave no rate.
+    was_set: bool,
 }
 
 /// Both at one moment.
@@ -153,7 +156,7 @@ impl Counter {
         let base = Reading::take()?;
         let rate = base.rate_since(&first).filter(|&rate| rate > 0)?;
         let interval = cycles(LOOK_INTERVAL_NS, rate);
-        let mut counter = Self { base, rate, interval, error_ns: 0 };
+        let mut counter = Self { base, rate, interval, error_ns: 0, was_set: false };
         // As far as the rate may be wrong, it is wrong by the more the longer it is used.
         let times = (base.cycles - first.cycles).max(1);
         let drift = u128::from(first.error + base.error) * u128::from(interval) / u128::from(times);
@@ -189,8 +192,10 @@ impl Counter {
     fn learn(&mut self, reading: Reading) {
         let earlier = std::mem::replace(&mut self.base, reading);
         let half_width_ns = self.ns(reading.error.min(self.interval));
-        let rate = reading.rate_since(&earlier).filter(|rate| rate.abs_diff(self.rate) <= self.rate / STEP);
-        let Some(rate) = rate else {
+        let is_again = std::mem::replace(&mut self.was_set, false);
+        let likely = |rate: &u64| *rate > 0 && (is_again || rate.abs_diff(self.rate) <= self.rate / STEP);
+        let Some(rate) = reading.rate_since(&earlier).filter(likely) else {
+            self.was_set = true;
             self.error_ns = self.error_ns.max(half_width_ns);
             return;
         };
@@ -224,7 +229,13 @@ mod tests {
     }
 
     fn counter() -> Counter {
-        Counter { base: reading(0, 1_000), rate: RATE, interval: cycles(LOOK_INTERVAL_NS, RATE), error_ns: 0 }
+        Counter {
+            base: reading(0, 1_000),
+            rate: RATE,
+            interval: cycles(LOOK_INTERVAL_NS, RATE),
+            error_ns: 0,
+            was_set: false,
+        }
     }
 
     #[test]
@@ -249,6 +260,18 @@ mod tests {
             assert_eq!((counter.rate, counter.base.system_ns), (RATE, system_ns));
             assert_eq!(counter.error_ns.div_ceil(10), 2, "20 ns: only the reading");
         }
+    }
+
+    #[test]
+    fn a_counter_that_goes_on_at_another_pace_is_followed() {
+        let mut counter = counter();
+        let half = |cycles: u64| reading(cycles, 1_000 + cycles / 5);
+        counter.learn(half(1_000_000_000));
+        assert_eq!(counter.rate, RATE, "it may have been the system clock");
+        counter.learn(half(2_000_000_000));
+        assert_eq!(counter.rate.div_ceil(10), (RATE / 2).div_ceil(10));
+        let told = counter.base.system_ns + counter.ns(250_000_000);
+        assert!(told.abs_diff(half(2_250_000_000).system_ns) <= 1, "{counter:?}");
     }
 
     #[test]

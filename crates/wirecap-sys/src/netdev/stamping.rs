@@ -4,6 +4,9 @@
 //!  stamp_abilities(name)   ETHTOOL_GET_TS_INFO   what the driver can stamp; the number of its clock, /dev/ptpN
 //!  HardwareStamping        SIOCGHWTSTAMP         what is on, kept
 //!                          SIOCSHWTSTAMP         every received packet; what was on before, when this is dropped
+//!
+//! The setting is the NIC's, and a PTP daemon has its own wishes: what it sends is left as it is, and what it sets meanwhile
+//! stays.
 //! ```
 
 use std::io;
@@ -97,30 +100,37 @@ impl StampAbilities {
 pub struct HardwareStamping {
     ethtool: Ethtool,
     interface: String,
-    /// What is given back: what was on before, if it was another setting.
-    earlier: Option<StampConfig>,
+    /// What is given back, as long as nobody has set something else: what was on before, and what was set then. `None` if
+    /// every packet was stamped anyway.
+    changed: Option<Change>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    earlier: StampConfig,
+    set: StampConfig,
 }
 
 impl HardwareStamping {
     /// Switches it on. Needs CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet.
+    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does not say what
+    /// is on: it could not be given back.
     pub fn enable(interface: &Interface) -> Result<Self> {
         let name = &interface.name;
         let ethtool = Ethtool::open()?;
-        let mut earlier = StampConfig { flags: 0, send_kind: 0, receive_filter: 0 };
-        // A driver that cannot tell what is on is one that was never told.
-        let _ = ethtool.call(SIOCGHWTSTAMP, name, &mut earlier);
-        if earlier.receive_filter == HWTSTAMP_FILTER_ALL {
-            return Ok(Self { ethtool, interface: name.clone(), earlier: None });
-        }
-        let mut config = StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..earlier };
         let action = || format!("switching the timestamps of {name} on");
-        ethtool.call(SIOCSHWTSTAMP, name, &mut config).map_err(|source| explain(action(), source))?;
-        let stamping = Self { ethtool, interface: name.clone(), earlier: Some(earlier) };
+        let refused = |source| explain(action(), source);
+        let earlier = current(&ethtool, name).map_err(refused)?;
+        if earlier.receive_filter == HWTSTAMP_FILTER_ALL {
+            return Ok(Self { ethtool, interface: name.clone(), changed: None });
+        }
+        let mut set = StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..earlier };
+        ethtool.call(SIOCSHWTSTAMP, name, &mut set).map_err(refused)?;
+        let stamping = Self { ethtool, interface: name.clone(), changed: Some(Change { earlier, set }) };
         // A driver that stamps less than it was asked for says so in its answer.
-        if config.receive_filter != HWTSTAMP_FILTER_ALL {
+        if set.receive_filter != HWTSTAMP_FILTER_ALL {
             let source = io::Error::other("its driver stamps packets of the precision time protocol only");
             return Err(Error::system(action(), source));
         }
@@ -130,11 +140,19 @@ impl HardwareStamping {
 
 impl Drop for HardwareStamping {
     fn drop(&mut self) {
-        if let Some(mut earlier) = self.earlier {
-            // When the interface is gone there is nothing to give back.
+        let Some(Change { mut earlier, set }) = self.changed else { return };
+        // When the interface is gone there is nothing to give back.
+        if current(&self.ethtool, &self.interface).is_ok_and(|current| current == set) {
             let _ = self.ethtool.call(SIOCSHWTSTAMP, &self.interface, &mut earlier);
         }
     }
+}
+
+/// What is on.
+fn current(ethtool: &Ethtool, interface: &str) -> io::Result<StampConfig> {
+    let mut config = StampConfig { flags: 0, send_kind: 0, receive_filter: 0 };
+    ethtool.call(SIOCGHWTSTAMP, interface, &mut config)?;
+    Ok(config)
 }
 
 fn explain(action: String, source: io::Error) -> Error {

@@ -294,6 +294,11 @@ impl PacketSocket {
         self.given > 0 && self.ring.is_filled(self.next_filled)
     }
 
+    /// Whether there are packets in the block that the kernel fills now.
+    pub fn is_filling(&self) -> bool {
+        self.given > 0 && self.ring.is_begun(self.next_filled)
+    }
+
     /// Blocks that wait.
     pub fn backlog(&self) -> u32 {
         let blocks = (0..self.given).map(|ahead| (self.next_filled + ahead) % self.ring.blocks());

@@ -185,8 +185,14 @@ impl Shared {
         }
     }
 
+    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.load(Ordering::Acquire) || self.is_at_end()
+    }
+
+    /// Whether every port is at its end. An interface never is, so that this looks at one queue where there is one.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.queues.iter().all(Queue::is_at_end)
     }
 }
 

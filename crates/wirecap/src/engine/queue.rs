@@ -10,14 +10,18 @@
 
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{
+        Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
 use wirecap_sys::{clock::BatchClock, memory::CellReader};
 
 use crate::batch::Reader;
-use crate::port::{AnyQueue, Intake, QueueCounts, ReceiveQueue};
+use crate::horizon::Horizon;
+use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
 
 /// How often a ring that holds something is asked for it at the end.
 const LAST_ATTEMPTS: u32 = 1000;
@@ -33,6 +37,9 @@ pub(crate) struct Queue {
     pub(crate) home: usize,
     pub(crate) reader: Reader,
     pub(crate) recycle: RecycleQueue,
+    /// Written by whoever receives, when nothing will come any more. Pairs with the load in `is_at_end`: who sees it
+    /// finds all there was filled in the pool, or handed over.
+    at_end: AtomicBool,
     owner: Mutex<QueueOwner>,
 }
 
@@ -51,6 +58,7 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
+            at_end: AtomicBool::new(false),
             owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0 }),
         }
     }
@@ -77,13 +85,27 @@ impl Queue {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
-            let received = owner.receive(self.reader.cells());
+            let received = self.receive(&mut owner, self.reader.cells());
             let handover = owner.pool.hand_over();
             // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
             if handover.is_some() || received == 0 {
                 return handover;
             }
         }
+    }
+
+    /// Fills the rest of the current chunk, see [`QueueOwner::receive`], and notices the end.
+    pub(crate) fn receive(&self, owner: &mut QueueOwner, near: Option<&CellReader>) -> u32 {
+        let received = owner.receive(near);
+        if owner.source.is_at_end() {
+            self.at_end.store(true, Ordering::Release);
+        }
+        received
+    }
+
+    /// Whether nothing will be received any more.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end.load(Ordering::Acquire)
     }
 
     /// Sends cells home.
@@ -149,7 +171,7 @@ impl QueueOwner {
 
     /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
     /// cells were filled. `near` is given if this thread reads the packets, too.
-    pub(crate) fn receive(&mut self, near: Option<&CellReader>) -> u32 {
+    fn receive(&mut self, near: Option<&CellReader>) -> u32 {
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {
@@ -165,6 +187,27 @@ impl QueueOwner {
     /// Cells that wait to be handed over: in the ring, and filled in the pool.
     pub(crate) fn backlog(&self) -> u64 {
         u64::from(self.source.backlog()) + u64::from(self.pool.filled_cells())
+    }
+
+    /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is
+    /// on its way into the ring.
+    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
+        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
+            return None;
+        }
+        let now_ns = self.clock.now_ns();
+        let time_ns = match self.source.outlook(now_ns) {
+            Outlook::Open => return None,
+            Outlook::Ended => u64::MAX,
+            _ if stopped => u64::MAX,
+            Outlook::After(time_ns) => time_ns,
+            Outlook::OnReceipt => {
+                // The next batch keeps to it, also when the clock is set back.
+                self.last_timestamp_ns = now_ns.max(self.last_timestamp_ns);
+                self.last_timestamp_ns
+            }
+        };
+        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 
     /// The port's counters.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Pool};
 
-use super::{Intake, QueueCounts, ReceiveQueue};
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
 
 /// Which trouble. Each is "one in so many calls", drawn from a seeded generator; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,5 +78,13 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
 
     fn waker(&self) -> Option<OwnedFd> {
         self.inner.waker()
+    }
+
+    fn outlook(&self, now_ns: u64) -> Outlook {
+        self.inner.outlook(now_ns)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.inner.is_at_end()
     }
 }

@@ -90,6 +90,11 @@ impl<'q> Intake<'q> {
         self.least_ns = least_ns;
     }
 
+    /// Takes cells whose packets have a time already: it is kept as it is.
+    pub(crate) fn take_timed(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
+        self.filler.fill_all(descriptors);
+    }
+
     /// Takes a block: a chunk that the kernel has packed with packets.
     pub(crate) fn take_block(&mut self, packets: u32, bytes: u32) {
         self.filler.fill_block(packets, bytes);

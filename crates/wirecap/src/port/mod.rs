@@ -6,6 +6,8 @@
 //!                      ── backlog()               filled cells that wait
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
+//!                      ── outlook(now)            which times are still to come
+//!                      ── is_at_end()             nothing will come any more
 //! ```
 //!
 //! | port | packets come from | open |
@@ -13,6 +15,7 @@
 //! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
 //! | | some of its receive queues, shared with other processes | `shared/` |
 //! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet.rs` |
+//! | `replay` | a trace file, or a pipe | [`replay`] |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
@@ -28,6 +31,7 @@ pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
 mod queue_set;
+pub mod replay;
 pub(crate) mod rss;
 mod shared;
 mod sieve;
@@ -36,7 +40,7 @@ pub(crate) mod source;
 pub(crate) mod stamp;
 pub(crate) mod xdp;
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
 use wirecap_sys::netdev;
@@ -45,7 +49,7 @@ pub(crate) use self::intake::{Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
 use crate::Error;
 
-use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, xdp::XdpQueue};
+use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,6 +64,19 @@ pub(crate) struct QueueCounts {
     pub(crate) fill_ring_empty: u64,
     /// Packets for the socket that could not be stamped one by one, where that was asked for.
     pub(crate) unstamped: u64,
+}
+
+/// What a port can say of the times of packets that it has not given yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// Nothing: packets wait, or their times have nothing to do with the clock.
+    Open,
+    /// They get their time when they are received.
+    OnReceipt,
+    /// They are later than this, in nanoseconds since 1970 (UTC).
+    After(u64),
+    /// None will come.
+    Ended,
 }
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.
@@ -78,6 +95,14 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// A descriptor that becomes readable when packets wait, if there is one.
     fn waker(&self) -> Option<OwnedFd>;
+
+    /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
+    fn outlook(&self, now_ns: u64) -> Outlook;
+
+    /// Whether nothing will come any more, and all there was has been received. Never of an interface.
+    fn is_at_end(&self) -> bool {
+        false
+    }
 }
 
 /// A queue of any port.
@@ -86,6 +111,7 @@ pub(crate) trait ReceiveQueue: Send {
 pub(crate) enum AnyQueue {
     Xdp(XdpQueue),
     Packet(PacketQueue),
+    Replay(Box<ReplayQueue>),
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
     /// The capture has ended; the socket is free for others.
@@ -97,6 +123,7 @@ macro_rules! each_port {
         match $self {
             AnyQueue::Xdp($queue) => $call,
             AnyQueue::Packet($queue) => $call,
+            AnyQueue::Replay($queue) => $call,
             AnyQueue::Null($queue) => $call,
             AnyQueue::Fault($queue) => $call,
             AnyQueue::Closed($counts) => $closed,
@@ -124,6 +151,14 @@ impl ReceiveQueue for AnyQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         each_port!(self, queue => queue.waker(), _counts => None)
+    }
+
+    fn outlook(&self, now_ns: u64) -> Outlook {
+        each_port!(self, queue => queue.outlook(now_ns), _counts => Outlook::Ended)
+    }
+
+    fn is_at_end(&self) -> bool {
+        each_port!(self, queue => queue.is_at_end(), _counts => true)
     }
 }
 
@@ -173,6 +208,11 @@ pub enum PortSpec {
         /// name their queues share the interface.
         queues: Option<QueueSet>,
     },
+    /// A trace file, see [`replay`].
+    Replay {
+        /// Its name; `-` is standard input.
+        path: PathBuf,
+    },
     /// Memory only.
     Null(null::NullPort),
     /// Another port with trouble injected.
@@ -189,6 +229,7 @@ impl PortSpec {
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
+            PortSpec::Replay { path } => format!("replay:{}", path.display()),
             PortSpec::Null(_) => "null".into(),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
         }
@@ -202,6 +243,7 @@ fn device_name(interface: &str, queues: Option<&QueueSet>) -> String {
 
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
 /// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
+/// `replay:trace.pcapng` is a trace file, `replay:-` standard input.
 ///
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
@@ -214,6 +256,7 @@ impl From<&str> for PortSpec {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
+            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
             _ => (Access::Auto, text),
         };
         // What is no set of queues stays in the name, and no interface will have that.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Geometry, Pool};
 
-use super::{Intake, QueueCounts, ReceiveQueue};
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
 
 /// Where the kernel would put a packet in its cell.
 const HEADROOM_BYTES: u64 = 256;
@@ -113,5 +113,9 @@ impl ReceiveQueue for NullQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         None
+    }
+
+    fn outlook(&self, _now_ns: u64) -> Outlook {
+        if self.backlog() > 0 { Outlook::Open } else { Outlook::OnReceipt }
     }
 }

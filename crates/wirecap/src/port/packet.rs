@@ -23,7 +23,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    AnyQueue, Intake, QueueCounts, ReceiveQueue,
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
     filter::{self, FilterPlace, PortFilter, UserFilter},
     preflight,
     socket_filter::SocketFilter,
@@ -37,6 +37,9 @@ const RETIRE_MS: u32 = 5;
 const BLOCKS_BETWEEN_COUNTS: u32 = 256;
 /// The kernel hands the last block over within a few of these times.
 const LAST_BLOCK: Duration = Duration::from_secs(1);
+/// A packet has its time when it comes to the host, and may wait before it is put into a block: for `ksoftirqd`, which has
+/// to share its core when the machine is busy.
+const STAMP_TO_RING: Duration = Duration::from_millis(50);
 
 /// One socket of a passive port.
 #[derive(Debug)]
@@ -254,5 +257,13 @@ impl ReceiveQueue for PacketQueue {
 
     fn waker(&self) -> Option<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned().ok()
+    }
+
+    fn outlook(&self, now_ns: u64) -> Outlook {
+        // What is in a block that is not full comes when the kernel hands it over.
+        if self.socket.is_ready() || self.socket.is_filling() {
+            return Outlook::Open;
+        }
+        Outlook::After(now_ns.saturating_sub(STAMP_TO_RING.as_nanos() as u64))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Rule: looking up changes nothing on the machine; all ports are looked up before one is opened.
 
-use std::{sync::Arc, thread};
+use std::{cell::Cell, sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
@@ -21,6 +21,8 @@ use super::{
     null::{NullPort, NullQueue},
     packet::{self, PacketPort},
     preflight,
+    replay::{self, Trace},
+    stamp,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -57,6 +59,8 @@ enum Kind {
     Queues(Box<Interface>),
     /// With the reason, if it was not asked for.
     Passive(Box<Interface>, Option<String>),
+    /// Taken when the port is opened.
+    Replay(Cell<Option<Box<Trace>>>),
     Null(NullPort),
 }
 
@@ -77,6 +81,10 @@ impl Source {
         match spec {
             PortSpec::Interface { name, access, queues } => {
                 Self::interface(name, *access, queues.as_ref(), workers)
+            }
+            PortSpec::Replay { path } => {
+                let kind = Kind::Replay(Cell::new(Some(Box::new(Trace::open(path)?))));
+                Ok(Self { name: spec.name(), kind, rings: vec![0], faults: Vec::new(), filter: None })
             }
             PortSpec::Null(port) => {
                 let rings = (0..port.queues).collect();
@@ -131,6 +139,12 @@ impl Source {
             Kind::Xdp(_) | Kind::Queues(_) => Some(packet::LINK_TYPE_ETHERNET),
             // One that has none is refused when it is opened.
             Kind::Passive(interface, _) => interface.hardware_type.link_type(),
+            Kind::Replay(trace) => {
+                let looked_at = trace.take();
+                let link_type = looked_at.as_ref().map(|trace| trace.link_type);
+                trace.set(looked_at);
+                link_type
+            }
             Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
         };
         self.filter =
@@ -147,12 +161,15 @@ impl Source {
             Kind::Xdp(interface) | Kind::Queues(interface) | Kind::Passive(interface, _) => {
                 Some(interface.ifindex)
             }
-            Kind::Null(_) => None,
+            Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
     /// Whether both would capture the same packets.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        if let (Kind::Replay(_), Kind::Replay(_)) = (&self.kind, &other.kind) {
+            return self.name == other.name;
+        }
         let is_set = |source: &Self| matches!(source.kind, Kind::Queues(_));
         let disjoint = || !self.rings.iter().any(|ring| other.rings.contains(ring));
         self.is_interface()
@@ -168,7 +185,27 @@ impl Source {
     pub(crate) fn reason_for_passive(&self) -> Option<&str> {
         match &self.kind {
             Kind::Passive(_, reason) => reason.as_deref(),
-            Kind::Xdp(_) | Kind::Queues(_) | Kind::Null(_) => None,
+            Kind::Xdp(_) | Kind::Queues(_) | Kind::Replay(_) | Kind::Null(_) => None,
+        }
+    }
+
+    /// Whether its packets can be stamped as wanted.
+    pub(crate) fn check_timestamp(&self, wanted: Timestamp) -> Result<(), Error> {
+        let name = || self.name.clone();
+        match (&self.kind, wanted) {
+            // They have the file's times, and that is said.
+            (Kind::Replay(_), _) => Ok(()),
+            (_, Timestamp::File) => Err(Error::NoFile { name: name() }),
+            (Kind::Null(_), Timestamp::Hardware | Timestamp::Kernel) => {
+                Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
+            }
+            (Kind::Passive(..), Timestamp::Hardware) => {
+                let reason =
+                    format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
+                Err(Error::NoHardwareTimestamps { name: name(), reason })
+            }
+            (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
+            _ => Ok(()),
         }
     }
 
@@ -180,7 +217,7 @@ impl Source {
     fn numa_node(&self) -> Option<u32> {
         match &self.kind {
             Kind::Xdp(interface) | Kind::Queues(interface) => interface.numa_node,
-            Kind::Passive(..) | Kind::Null(_) => None,
+            Kind::Passive(..) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
 
@@ -217,7 +254,7 @@ impl Source {
         let PortPools { mut pools, readers, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
-                let (timestamp, fallback) = passive_timestamp(&self.name, options.xdp.timestamp)?;
+                let (timestamp, fallback) = passive_timestamp(options.xdp.timestamp);
                 let nic_id = others.len() as u16;
                 let (port, queues) =
                     packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
@@ -234,17 +271,20 @@ impl Source {
                 let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
             }
+            Kind::Replay(trace) => {
+                let trace = trace.take().expect("a port is opened once");
+                let wishes = (self.filter.as_ref(), options.xdp.timestamp);
+                let (open, queue) = replay::open(*trace, &pools[0], memory, wishes);
+                (open, vec![queue])
+            }
             Kind::Null(null) => {
-                if let Some(source @ (Timestamp::Hardware | Timestamp::Kernel)) = options.xdp.timestamp {
-                    let (name, source_name) = (self.name.clone(), source.as_str());
-                    return Err(Error::OnlyBatchTimestamps { name, source_name });
-                }
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
                 (OpenPort::memory(&self.name), queues.collect())
             }
         };
         port.fallbacks.extend(far);
-        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(Reader::Cells));
+        let reader = if port.mode == QueueMode::Replay { Reader::Noted } else { Reader::Cells };
+        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(reader));
         let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader)));
         Ok((port, opened.collect()))
     }
@@ -260,18 +300,11 @@ impl Source {
 }
 
 /// The timestamps of a passive port, and what is to be said if others were asked for.
-fn passive_timestamp(
-    name: &str,
-    wanted: Option<Timestamp>,
-) -> Result<(TimestampReport, Option<String>), Error> {
-    if wanted == Some(Timestamp::Hardware) {
-        let reason = format!("it is captured beside the host, by AF_PACKET; say xdp:{name} to take it");
-        return Err(Error::NoHardwareTimestamps { name: name.into(), reason });
-    }
+fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<String>) {
     let fallback = (wanted == Some(Timestamp::Batch))
         .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
     let clock = "the system clock (UTC)".into();
-    Ok((TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback))
+    (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.

@@ -63,7 +63,7 @@ impl Stamping {
         shared: bool,
     ) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
-            None | Some(Timestamp::Batch) => return Ok(None),
+            None | Some(Timestamp::Batch | Timestamp::File) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             // The kernel takes no program that is bound to a device into a table of programs.
             Some(Timestamp::Hardware) if shared => {
@@ -95,9 +95,7 @@ impl Stamping {
     }
 
     fn hardware(interface: &Interface) -> Result<Self, Error> {
-        let abilities = netdev::stamp_abilities(&interface.name)?;
-        let metadata = interface.xdp_features.and_then(|features| features.rx_metadata);
-        let number = clock_number(metadata, abilities).map_err(|reason| refusal(interface, reason))?;
+        let number = hardware_clock(interface)?;
         let stamping = Self::by_driver(interface, PtpClock::open(number).map(ClockSource::from))?;
         Ok(Self { _switched_on: Some(HardwareStamping::enable(interface)?), ..stamping })
     }
@@ -176,6 +174,11 @@ impl StampReader {
         Self { clock: stamping.map(|stamping| stamping.clock.clone()), in_packet: false }
     }
 
+    /// Whether packets have times of their own.
+    pub(crate) fn is_used(&self) -> bool {
+        self.clock.is_some()
+    }
+
     /// Puts cells into `intake`, with the times of their packets.
     #[inline]
     pub(crate) fn take(
@@ -228,6 +231,13 @@ fn has_helper(helper: Helper) -> bool {
     let insns = asm.finish().expect("no labels");
     let probe = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "wirecap_probe", &insns));
     !matches!(probe, Err(bpf::Error::Rejected { .. }))
+}
+
+/// The number of the clock that the NIC of an interface stamps every packet by, `/dev/ptp…`.
+pub(crate) fn hardware_clock(interface: &Interface) -> Result<u32, Error> {
+    let abilities = netdev::stamp_abilities(&interface.name)?;
+    let metadata = interface.xdp_features.and_then(|features| features.rx_metadata);
+    clock_number(metadata, abilities).map_err(|reason| refusal(interface, reason))
 }
 
 /// The number of the clock that the NIC stamps every packet by, or why there is none.

@@ -136,3 +136,25 @@ fn what_is_missing_for_hardware_times_is_named() {
         assert!(reason.contains(words), "{reason}");
     }
 }
+
+/// A stamp stands right in front of the packet, where the queue looks for it, or there is none.
+#[test]
+fn metadata_that_was_there_before_leaves_no_place_for_a_stamp() {
+    if !require_root("stamp::metadata_that_was_there_before_leaves_no_place_for_a_stamp") {
+        return;
+    }
+    for (metadata_bytes, expected) in [(0, bpf::XDP_PASS), (4, bpf::XDP_DROP), (32, bpf::XDP_DROP)] {
+        let interface = netdev::interface("lo").unwrap();
+        let stamping = Stamping::kernel(&interface).unwrap();
+        let mut asm = Assembler::new();
+        let unstamped = asm.label();
+        asm.mov(Reg::R6, Reg::R1).mov_imm(Reg::R2, -metadata_bytes).call(Helper::XdpAdjustMeta);
+        stamping.emit(&mut asm, unstamped);
+        asm.mov_imm(Reg::R0, bpf::XDP_PASS).exit();
+        asm.bind(unstamped).mov_imm(Reg::R0, bpf::XDP_DROP).exit();
+        let insns = asm.finish().unwrap();
+        let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stamps", &insns)).unwrap();
+        let run = program.test_run(&[0x55; 60], 1).unwrap();
+        assert_eq!(run.action, expected as u32, "behind {metadata_bytes} bytes");
+    }
+}

@@ -8,6 +8,7 @@
 //! | buddies help, chunks go home | `offload` |
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
+//! | what is certain of packets to come | `horizon` |
 //! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
@@ -24,6 +25,7 @@ mod account;
 mod fault_port;
 mod filters;
 mod hold;
+mod horizon;
 mod host;
 mod killed;
 mod large_frames;

@@ -172,6 +172,41 @@ fn packets_of_several_cells(filter: &str) {
     assert_eq!(report.ports[0].timestamp.unstamped, 0);
 }
 
+/// Each owner of queues has the times it asked for.
+#[test]
+fn owners_of_queues_have_the_times_that_each_has_asked_for() {
+    need_root!("timestamps::owners_of_queues_have_the_times_that_each_has_asked_for");
+    const FRAMES: u64 = 40;
+    let wire = Wire::with_queues("stampown", 2);
+    for (queue, source) in [(1, Timestamp::Batch), (0, Timestamp::Kernel), (1, Timestamp::Kernel)] {
+        let other = wire.capture_of(&format!("in0@{}", 1 - queue), Capture::builder().chunks_per_pool(4));
+        let builder = Capture::builder().chunks_per_pool(4).timestamp(source);
+        let mut capture = wire.capture_of(&format!("in0@{queue}"), builder);
+        let begun_ns = now_ns();
+        wire.queue_sender(queue, FrameSpec::default()).send(FRAMES);
+        let sent_ns = now_ns();
+        give_it_a_chance();
+        let released_ns = now_ns();
+        let crew = Crew::eager(capture.take_workers());
+        crew.wait_for(FRAMES);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        check::account_closed(&report);
+        check::in_order(&arrivals);
+        let timestamp = &report.ports[0].timestamp;
+        assert_eq!((timestamp.source, timestamp.unstamped), (source, 0));
+        let allowed = match source {
+            Timestamp::Kernel => begun_ns - CLOCK_NS..=sent_ns + CLOCK_NS,
+            _ => released_ns - CLOCK_NS..=now_ns(),
+        };
+        for arrival in &arrivals {
+            assert!(allowed.contains(&arrival.timestamp_ns), "queue {queue}, {source:?}: {arrival:?}");
+        }
+        drop(other);
+    }
+}
+
 #[test]
 fn hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is() {
     need_root!("timestamps::hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is");

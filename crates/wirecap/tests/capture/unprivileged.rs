@@ -3,7 +3,7 @@
 use std::{env, process::Command};
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use wirecap::{Capture, report::FilterPlace};
+use wirecap::{Capture, Timestamp, report::FilterPlace};
 use wirecap_lab::VethOptions;
 
 use crate::support::{need_root, wire::Wire};
@@ -44,7 +44,10 @@ fn the_capabilities_of_the_documentation_suffice() {
         let with_perfmon = capabilities.to_str().unwrap().contains("perfmon");
         // Frames that fit a cell and frames that do not: different programs.
         for cell_bytes in [2048, 4096] {
-            drop(Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes).open().unwrap());
+            for source in [Timestamp::Batch, Timestamp::Kernel] {
+                let builder = Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes);
+                drop(builder.timestamp(source).open().unwrap());
+            }
         }
         // Headers of variable length take arithmetic on addresses.
         for port in ["in0", "packet:in0"] {

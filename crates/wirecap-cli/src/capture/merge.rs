@@ -1,0 +1,229 @@
+//! Merges what came from several queues by time.
+//!
+//! ```text
+//!   queue 0   ██ 1-4 ██  ██ 9-12 ██        ─┐
+//!   queue 1   ██ 5-8 ██  ██ 10-14 ██       ─┼─► 1-4  5-8  9 10 10 11 …       whole blocks where they do not overlap,
+//!   queue 2   nothing, and certainly later  ─┘                               runs copied together where they do
+//!             than 15: its horizon
+//! ```
+//!
+//! Rules: a packet is given on when no queue can have an earlier one any more: each holds a later one, or has
+//! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for its
+//! [`Horizon`]. Of packets with the same time, that of the lower queue comes first, so that the order is a function
+//! of the packets alone. And packets of one queue keep their order, whatever their times.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+use wirecap::Horizon;
+use wirecap_file::Format;
+
+use super::{
+    block::{Block, Records},
+    buffers::Buffers,
+    order::Span,
+    records::{self, Prefix},
+    sequencer::Sequencer,
+};
+
+/// Runs are copied together up to this size.
+const MERGED_BYTES: usize = 256 << 10;
+/// A block that is not longer is copied to the run before it: that costs less than a write of its own.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Holds packets back until it is their turn.
+#[derive(Debug)]
+pub(crate) struct Merger {
+    format: Format,
+    sequencer: Sequencer<Records>,
+    queues: Vec<Queue>,
+    /// The queues that hold something, by the time of their first packet. INVARIANT: each once.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Bytes of all that is held, in `queues` and before it is its turn in its queue.
+    held_bytes: usize,
+    /// Runs that were copied together.
+    merged: Records,
+}
+
+/// What has come from one queue.
+#[derive(Debug, Default)]
+struct Queue {
+    /// In order.
+    waiting: VecDeque<Records>,
+    /// How much of the first is given on.
+    taken: Prefix,
+    /// What has not come is later than this.
+    certain_ns: u64,
+    /// A promise that begins to hold when all before its number has come.
+    horizon: Option<Horizon>,
+}
+
+impl Queue {
+    /// Time of the first packet that waits.
+    fn head_ns(&self, format: Format) -> Option<u64> {
+        let first = self.waiting.front()?;
+        match self.taken.bytes {
+            0 => Some(first.span.first_ns),
+            taken => Some(records::first(format, &first.bytes[taken..])?.time_ns),
+        }
+    }
+
+    /// Relies on the promise, if all before `next` has come.
+    fn keep_promise(&mut self, next: u64) {
+        if let Some(horizon) = self.horizon.take_if(|horizon| horizon.number <= next) {
+            self.certain_ns = self.certain_ns.max(horizon.time_ns);
+        }
+    }
+}
+
+impl Merger {
+    /// For so many queues.
+    pub(crate) fn new(format: Format, queues: usize) -> Self {
+        Self {
+            format,
+            sequencer: Sequencer::new(queues),
+            queues: (0..queues).map(|_| Queue::default()).collect(),
+            heads: BinaryHeap::with_capacity(queues),
+            held_bytes: 0,
+            merged: Records { bytes: Vec::new(), packets: 0, span: Span::EMPTY, owner: None },
+        }
+    }
+
+    /// Bytes of all that is held back.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Takes a block.
+    pub(crate) fn accept(&mut self, block: Block) {
+        let Block { queue, first_number, records } = block;
+        self.held_bytes += records.bytes.len();
+        let numbers = first_number..first_number + records.packets;
+        self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
+    }
+
+    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut VecDeque<Records>)) {
+        let to = &mut self.queues[queue];
+        let before = to.waiting.len();
+        add(&mut self.sequencer, &mut to.waiting);
+        for records in to.waiting.range(before..) {
+            to.certain_ns = to.certain_ns.max(records.span.newest_ns);
+        }
+        to.keep_promise(self.sequencer.next(queue));
+        if let (0, Some(first)) = (before, to.waiting.front()) {
+            self.heads.push(Reverse((first.span.first_ns, queue)));
+        }
+    }
+
+    /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to come true.
+    pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
+        let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
+        for (queue, asked) in self.queues.iter_mut().enumerate() {
+            if asked.waiting.is_empty() && asked.certain_ns < first_ns && asked.horizon.is_none() {
+                asked.horizon = horizon(queue);
+                asked.keep_promise(self.sequencer.next(queue));
+            }
+        }
+    }
+
+    /// Gives on what certainly comes next.
+    pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        self.give_on(None, out, buffers);
+    }
+
+    /// Gives on what comes next, certainly or not, until at most so much is held.
+    pub(crate) fn force(&mut self, most_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        self.give_on(Some(most_bytes), out, buffers);
+        if self.held_bytes > most_bytes {
+            for queue in 0..self.queues.len() {
+                self.extend(queue, |sequencer, waiting| sequencer.drain(queue, waiting));
+            }
+            self.give_on(Some(most_bytes), out, buffers);
+        }
+    }
+
+    fn give_on(&mut self, force: Option<usize>, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        let silent = self.queues.iter().filter(|queue| queue.waiting.is_empty());
+        let mut certain_ns = match force {
+            None => silent.map(|queue| queue.certain_ns).min().unwrap_or(u64::MAX),
+            Some(_) => u64::MAX,
+        };
+        while let Some(&Reverse((first_ns, queue))) = self.heads.peek() {
+            if first_ns > certain_ns || force.is_some_and(|most_bytes| self.held_bytes <= most_bytes) {
+                break;
+            }
+            self.heads.pop();
+            // Up to the first packet of the next queue, whose turn it is at the same time if it is the lower one.
+            let limit_ns = match self.heads.peek() {
+                Some(&Reverse((next_ns, next))) => certain_ns.min(next_ns - u64::from(next < queue)),
+                None => certain_ns,
+            };
+            self.take(queue, limit_ns, out, buffers);
+            match self.queues[queue].head_ns(self.format) {
+                Some(head_ns) => self.heads.push(Reverse((head_ns, queue))),
+                None if force.is_none() => certain_ns = certain_ns.min(self.queues[queue].certain_ns),
+                None => {}
+            }
+        }
+        self.close(out, buffers);
+    }
+
+    /// Gives on what a queue has up to a time.
+    fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        while let Some(first) = self.queues[queue].waiting.front() {
+            let taken = self.queues[queue].taken;
+            let rest = &first.bytes[taken.bytes..];
+            let is_rest = first.span.newest_ns <= limit_ns;
+            if !is_rest || taken.bytes > 0 {
+                let run = records::run_until(self.format, rest, if is_rest { u64::MAX } else { limit_ns });
+                append(&mut self.merged, &rest[..run.prefix.bytes], run.prefix.packets, run.span);
+                let taken = &mut self.queues[queue].taken;
+                taken.bytes += run.prefix.bytes;
+                taken.packets += run.prefix.packets;
+            }
+            if self.merged.bytes.len() >= MERGED_BYTES {
+                self.close(out, buffers);
+            }
+            if !is_rest {
+                return;
+            }
+            self.give_block(queue, out, buffers);
+        }
+    }
+
+    /// The first block of a queue goes: to the output as it is, or, when it was copied, back to its worker.
+    fn give_block(&mut self, queue: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        let from = &mut self.queues[queue];
+        let Some(first) = from.waiting.pop_front() else { return };
+        self.held_bytes -= first.bytes.len();
+        if std::mem::take(&mut from.taken).bytes > 0 {
+            buffers.give_back(first);
+        } else if !self.merged.bytes.is_empty() && first.bytes.len() <= SMALL_BYTES {
+            append(&mut self.merged, &first.bytes, first.packets, first.span);
+            buffers.give_back(first);
+        } else {
+            self.close(out, buffers);
+            out.push_back(first);
+        }
+    }
+
+    /// What was copied together is given on.
+    fn close(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        if !self.merged.bytes.is_empty() {
+            let empty = Records { bytes: buffers.take(), packets: 0, span: Span::EMPTY, owner: None };
+            out.push_back(std::mem::replace(&mut self.merged, empty));
+        }
+    }
+}
+
+fn append(merged: &mut Records, bytes: &[u8], packets: u64, span: Span) {
+    merged.bytes.extend_from_slice(bytes);
+    merged.packets += packets;
+    merged.span.append(span);
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

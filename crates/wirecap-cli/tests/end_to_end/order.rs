@@ -1,0 +1,185 @@
+//! The file is in the order of time, over all queues and interfaces.
+
+use std::{
+    num::NonZeroU64,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_file::CapturedPacket;
+use wirecap_lab::{VethOptions, require_root};
+use wirecap_traffic::{FrameSpec, LiveOptions, PacketSender, SendPath, Template};
+
+use crate::lab::{Lab, assert_frames, by_queue, cores, read};
+
+/// Frames of each generator.
+const FRAMES: u64 = 10_000;
+/// Slow enough that generators run at the same time, also when they share a core.
+const RATE_PPS: u64 = 100_000;
+
+fn options() -> LiveOptions {
+    LiveOptions { rate_pps: NonZeroU64::new(RATE_PPS), ..LiveOptions::default() }
+}
+
+/// One veth pair for the capture to take, with so many queues.
+fn queues(queues: u32) -> VethOptions {
+    VethOptions { queues, ..VethOptions::default() }
+}
+
+/// Sends into all queues of both pairs at the same time. Returns how many frames.
+fn send_everywhere(lab: &Lab) -> u64 {
+    thread::scope(|scope| {
+        for (pair, core) in (0..lab.pairs.len()).flat_map(|pair| (0..cores()).map(move |core| (pair, core))) {
+            scope.spawn(move || lab.send(pair, core, FRAMES, options()));
+        }
+    });
+    FRAMES * (lab.pairs.len() * cores()) as u64
+}
+
+/// No packet is behind a later one. Returns how often the next packet is of another queue or interface.
+fn assert_in_order(packets: &[CapturedPacket]) -> usize {
+    let wrong = packets.windows(2).position(|pair| pair[0].timestamp_ns > pair[1].timestamp_ns);
+    assert_eq!(wrong, None, "of {} packets", packets.len());
+    let place = |packet: &CapturedPacket| (packet.interface, packet.queue);
+    packets.windows(2).filter(|pair| place(&pair[0]) != place(&pair[1])).count()
+}
+
+#[test]
+fn four_queues_of_two_interfaces_come_in_one_order() {
+    if !require_root("four_queues_of_two_interfaces_come_in_one_order") {
+        return;
+    }
+    // T = 0: batches of a queue come from several workers. M = 16: from as many as possible.
+    for arguments in [
+        &["-T", "0", "--workers", "4", "-M", "16"][..],
+        &["-T", "0", "--workers", "3", "-M", "64", "--dispatch", "push"],
+        &["--mode", "basic", "--workers", "1"],
+        &["--mode", "basic", "--dispatch", "push", "--capture-threads", "2"],
+    ] {
+        let lab = Lab::new("time", &[queues(2), queues(2)]);
+        let path = lab.path("time.pcapng");
+        // Cells for all frames, however late the workers are.
+        let output = ["r0", "r1", "-R", "1024", "-w", path.to_str().unwrap()];
+        let running = lab.capture(&[&output, arguments].concat());
+        let sent = send_everywhere(&lab);
+        let ended = running.stop();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let account = ended.account();
+        account.assert_lossless(sent);
+        assert_eq!((account.written("packets"), account.written("out_of_order")), (sent, 0), "{arguments:?}");
+
+        let capture = read(&path);
+        let changes = assert_in_order(&capture.packets);
+        assert!(changes > 10, "they were sent one after the other: {changes}");
+        let queues = by_queue(&capture.packets);
+        assert_eq!(queues.len(), 2 * cores());
+        for packets in queues.values() {
+            assert_eq!(packets.len() as u64, FRAMES);
+            assert_frames(packets, FrameSpec::default(), usize::MAX);
+        }
+    }
+}
+
+#[test]
+fn the_first_so_many_packets_are_the_earliest_in_classic_pcap_too() {
+    if !require_root("the_first_so_many_packets_are_the_earliest_in_classic_pcap_too") {
+        return;
+    }
+    let lab = Lab::with_queues("earliest", 2);
+    let path = lab.path("earliest.pcap");
+    let sizes = ["-T", "0", "-M", "16", "-R", "1024"];
+    let output = ["r0", "-c", "5000", "-w", path.to_str().unwrap()];
+    let running = lab.capture(&[&output[..], &sizes].concat());
+    thread::scope(|scope| {
+        for core in 0..cores() {
+            let lab = &lab;
+            scope.spawn(move || lab.send_some(0, core, FRAMES));
+        }
+    });
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    assert_eq!((account.written("packets"), account.written("out_of_order")), (5_000, 0));
+    let capture = read(&path);
+    assert_eq!(capture.packets.len(), 5_000);
+    assert_in_order(&capture.packets);
+}
+
+/// A pair whose captured end the host uses.
+fn of_the_host() -> VethOptions {
+    VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        queues: 2,
+        ..VethOptions::default()
+    }
+}
+
+/// Sends frames the way hosts do, for about so long.
+fn send_slowly(lab: &Lab, pair: usize, frames: u64, pause: Duration) {
+    let ifindex = lab.pairs[pair].a().ifindex().unwrap();
+    let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+    let mut template = Template::new(FrameSpec::default()).unwrap();
+    for sequence in 0..frames {
+        sender.send(template.stamp(sequence as u32 % 64, sequence)).unwrap();
+        thread::sleep(pause);
+    }
+}
+
+#[test]
+fn what_is_captured_beside_the_host_is_in_order_with_what_is_taken() {
+    if !require_root("what_is_captured_beside_the_host_is_in_order_with_what_is_taken") {
+        return;
+    }
+    let lab = Lab::new("both", &[of_the_host(), queues(2)]);
+    let path = lab.path("both.pcapng");
+    let running = lab.capture(&["r0", "r1", "-T", "0", "--workers", "2", "-w", path.to_str().unwrap()]);
+    thread::scope(|scope| {
+        scope.spawn(|| send_slowly(&lab, 0, 2_000, Duration::from_micros(50)));
+        for core in 0..cores() {
+            let lab = &lab;
+            scope.spawn(move || lab.send(1, core, FRAMES, options()));
+        }
+    });
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    assert_eq!((account.written("out_of_order"), account.sum("passed")), (0, 0));
+    assert_eq!(account.written("packets"), account.sum("delivered"));
+
+    let capture = read(&path);
+    assert_eq!(capture.packets.len() as u64, account.sum("delivered"));
+    let changes = assert_in_order(&capture.packets);
+    assert!(changes > 10, "they were sent one after the other: {changes}");
+    // The host's own packets are beside them.
+    let of = |interface: u32| capture.packets.iter().filter(move |packet| packet.interface == interface);
+    assert!(of(0).count() >= 2_000);
+    assert_eq!(of(1).count() as u64, FRAMES * cores() as u64);
+}
+
+#[test]
+fn an_interface_in_which_nothing_comes_holds_nobody_up() {
+    if !require_root("an_interface_in_which_nothing_comes_holds_nobody_up") {
+        return;
+    }
+    for second in [queues(4), of_the_host()] {
+        let lab = Lab::new("silent", &[queues(2), second]);
+        let path = lab.path("silent.pcapng");
+        let running = lab.capture(&["r0", "r1", "-w", path.to_str().unwrap()]);
+        let mut length = std::fs::metadata(&path).unwrap().len();
+        let mut shortest = Duration::MAX;
+        for _ in 0..5 {
+            let begun = Instant::now();
+            lab.send(0, 0, 10, LiveOptions::default());
+            // At least: a record has a header of 28 bytes, the frame, the option of the queue and the length.
+            length += 10 * (28 + 60 + 12 + 4);
+            running.wait_for_bytes(&path, length);
+            shortest = shortest.min(begun.elapsed());
+        }
+        // Held up by the other interface they would come after two seconds, each time.
+        assert!(shortest < Duration::from_secs(1), "{shortest:?}");
+        let account = running.stop().account();
+        assert_eq!(account.written("out_of_order"), 0);
+        assert!(account.written("packets") >= 50);
+    }
+}

@@ -1,0 +1,321 @@
+//! Trace files in the place of interfaces.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
+use tempfile::TempDir;
+use wirecap_file::{Capture, CapturedPacket, Format, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_lab::require_root;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+
+fn start(directory: &Path, arguments: &[&str]) -> Running {
+    let mut command = Command::new(WIRECAP);
+    command.current_dir(directory).arg("capture").args(arguments);
+    Running::spawn(command)
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Ended {
+    start(directory, arguments).wait()
+}
+
+/// A pcap file of so many packets of 100 bytes.
+fn trace(packets: u64) -> Vec<u8> {
+    let mut file = Vec::new();
+    pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
+    for number in 0..packets {
+        let header =
+            PacketHeader { timestamp_ns: 1_000 + number, original_len: 100, ..PacketHeader::default() };
+        pcap::packet(&mut file, &header, 0, [[number as u8; 100].as_slice()]);
+    }
+    file
+}
+
+/// A directory with traces `a.pcap` (3,000 packets) and `b.pcap` (40).
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.pcap"), trace(3_000)).unwrap();
+    fs::write(directory.path().join("b.pcap"), trace(40)).unwrap();
+    directory
+}
+
+/// What is to be written of packets that were read from interface `interface` of ours.
+fn as_written(packets: &[CapturedPacket], interface: u32, format: Format) -> Vec<CapturedPacket> {
+    let written = packets.iter().map(|packet| CapturedPacket {
+        interface,
+        timestamp_ns: Some(packet.timestamp_ns.unwrap_or(0)),
+        original_len: packet.original_len.max(packet.data.len() as u32),
+        queue: None,
+        packet_id: None,
+        outbound: packet.outbound.filter(|_| format == Format::Pcapng),
+        comments: Vec::new(),
+        ..packet.clone()
+    });
+    written.collect()
+}
+
+#[track_caller]
+fn assert_same(name: &str, got: &[CapturedPacket], expected: &[CapturedPacket]) {
+    let differs = got.iter().zip(expected).position(|(got, expected)| got != expected);
+    assert_eq!(differs, None, "{name}: the first packet that is not as it was");
+    assert_eq!(got.len(), expected.len(), "{name}");
+}
+
+/// The directory of traces that `WIRECAP_TRACES` names, or that is beside the repository.
+fn traces() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("WIRECAP_TRACES") {
+        return Some(named.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
+    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
+}
+
+#[test]
+fn every_trace_is_written_as_it_was_read() {
+    const TEST: &str = "every_trace_is_written_as_it_was_read";
+    let Some(traces) = traces() else {
+        return wirecap_lab::skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut paths: Vec<PathBuf> = fs::read_dir(traces).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut replayed = 0;
+    for path in paths {
+        let Ok(file) = Capture::read(File::open(&path).unwrap()) else { continue };
+        let link_type = file.interfaces[0].link_type;
+        let other = file.packets.iter().position(|packet| packet.link_type != link_type);
+        let packets = &file.packets[..other.unwrap_or(file.packets.len())];
+        let source = format!("replay:{}", path.display());
+        for (output, format) in [("out.pcapng", Format::Pcapng), ("out.pcap", Format::Pcap)] {
+            let ended = run(directory.path(), &[&source, "-w", output, "--json", "-q"]);
+            let account = ended.account();
+            account.assert_lossless(packets.len() as u64);
+            assert_eq!(account.written("packets"), packets.len() as u64);
+            let written = read(&directory.path().join(output));
+            assert_same(&source, &written.packets, &as_written(packets, 0, format));
+            assert_eq!(written.interfaces[0].link_type, link_type);
+            let error = &account.0["ports"][0]["error"];
+            if other.is_none() && file.damage.is_none() {
+                assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{source}");
+                assert!(error.is_null());
+            } else {
+                assert_eq!(ended.code, Some(1), "{source}");
+                assert_eq!(ended.stderr, format!("wirecap: {}", error.as_str().unwrap()));
+                assert!(
+                    ended.stderr.contains(&source) && ended.stderr.contains("at byte "),
+                    "{}",
+                    ended.stderr
+                );
+            }
+        }
+        replayed += 1;
+    }
+    assert!(replayed > 0);
+}
+
+#[test]
+fn two_traces_are_two_interfaces_of_one_file() {
+    let directory = directory();
+    let ended =
+        run(directory.path(), &["replay:a.pcap", "replay:b.pcap", "-w", "both.pcapng", "--json", "-M", "64"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(3_040);
+    let both = read(&directory.path().join("both.pcapng"));
+    let names: Vec<_> = both.interfaces.iter().map(|interface| interface.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["replay:a.pcap", "replay:b.pcap"]);
+    for (interface, name) in ["a.pcap", "b.pcap"].into_iter().enumerate() {
+        let packets = read(&directory.path().join(name)).packets;
+        let of_it = both.packets.iter().filter(|packet| packet.interface == interface as u32);
+        let of_it: Vec<_> = of_it.cloned().collect();
+        assert_same(name, &of_it, &as_written(&packets, interface as u32, Format::Pcapng));
+    }
+    let received: Vec<_> = both.statistics.iter().map(|port| port.counters.received.unwrap()).collect();
+    assert_eq!(received, [3_000, 40]);
+}
+
+#[test]
+fn flags_hold_for_traces_too() {
+    let directory = directory();
+    let path = directory.path().join("out.pcapng");
+    for dispatch in ["pull", "push"] {
+        let arguments =
+            ["replay:a.pcap", "-w", "out.pcapng", "--json", "--dispatch", dispatch, "--workers", "3"];
+        let ended = run(directory.path(), &[&arguments[..], &["-c", "1234", "--snaplen", "60"]].concat());
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(ended.account().written("packets"), 1_234);
+        let written = read(&path);
+        assert_eq!((written.packets.len(), written.interfaces[0].snaplen), (1_234, 60));
+        for (number, packet) in written.packets.iter().enumerate() {
+            assert_eq!((packet.data.as_slice(), packet.original_len), ([number as u8; 60].as_slice(), 100));
+            assert_eq!(packet.timestamp_ns, Some(1_000 + number as u64));
+        }
+    }
+    let ended = run(directory.path(), &["replay:b.pcap"]);
+    let table = String::from_utf8(ended.stdout).unwrap();
+    assert!(table.contains("replay:b.pcap") && table.contains("40 packets in"), "{table}");
+    assert!(
+        ended.stderr.contains("replay:b.pcap (none), queue 0: a trace file, read into cells"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_trace_is_never_written_over() {
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    fs::hard_link(at("a.pcap"), at("hard.pcapng")).unwrap();
+    symlink("a.pcap", at("soft.pcap")).unwrap();
+    for (source, output) in [
+        ("replay:a.pcap", "a.pcap"),
+        ("replay:./a.pcap", "../a.pcap"),
+        ("replay:a.pcap", "hard.pcapng"),
+        ("replay:soft.pcap", "a.pcap"),
+        ("replay:hard.pcapng", "soft.pcap"),
+    ] {
+        let output = output.replace("..", directory.path().to_str().unwrap());
+        let ended = run(directory.path(), &[source, "-w", &output]);
+        assert_eq!(ended.code, Some(2), "{source} {output}: {ended:#?}");
+        assert!(ended.stderr.contains("is the trace that is replayed"), "{}", ended.stderr);
+        assert_eq!(fs::read(at("a.pcap")).unwrap(), trace(3_000));
+    }
+    // Appended to by the shell: >> a.pcap
+    let mut command = Command::new(WIRECAP);
+    command.current_dir(directory.path()).args(["capture", "replay:a.pcap", "-w", "-"]);
+    let appending = OpenOptions::new().append(true).open(at("a.pcap")).unwrap();
+    let status = command.stdout(appending).stderr(Stdio::null()).status().unwrap();
+    assert_eq!((status.code(), fs::read(at("a.pcap")).unwrap() == trace(3_000)), (Some(2), true));
+}
+
+#[test]
+fn what_cannot_be_replayed_leaves_everything_as_it_was() {
+    let directory = directory();
+    fs::write(directory.path().join("old.pcapng"), "precious").unwrap();
+    fs::write(directory.path().join("text.pcap"), "no trace at all").unwrap();
+    for (source, hint) in [
+        ("replay:none.pcap", "check the name"),
+        ("replay:text.pcap", "not a pcap or pcapng file"),
+        ("replay:.", "is a directory"),
+        ("replay:", "check the name"),
+    ] {
+        let ended = run(directory.path(), &["replay:a.pcap", source, "-w", "old.pcapng", "--json"]);
+        assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
+        assert!(ended.stderr.contains(hint) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+        assert_eq!(fs::read(directory.path().join("old.pcapng")).unwrap(), b"precious");
+    }
+    let ended = run(directory.path(), &["replay:a.pcap", "replay:a.pcap"]);
+    assert_eq!(ended.code, Some(2), "{ended:#?}");
+    assert!(ended.stderr.contains("named twice"), "{}", ended.stderr);
+}
+
+#[test]
+fn standard_input_is_a_trace() {
+    let directory = directory();
+    let mut command = Command::new("sh");
+    // Two programs in a row, as one would: the second reads what the first writes.
+    let script = format!(
+        "'{WIRECAP}' capture replay:a.pcap -q -w - 2>/dev/null | '{WIRECAP}' capture replay:- -q -w out.pcapng --json"
+    );
+    command.current_dir(directory.path()).args(["-c", &script]);
+    let ended = Running::spawn(command).wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(3_000);
+    let packets = read(&directory.path().join("a.pcap")).packets;
+    let written = read(&directory.path().join("out.pcapng")).packets;
+    assert_same("a.pcap", &written, &as_written(&packets, 0, Format::Pcapng));
+}
+
+#[test]
+fn a_named_pipe_is_waited_for_and_followed() {
+    let directory = directory();
+    let path = directory.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng"]);
+    running.wait_for("waiting for a program that writes pipe");
+    running.signal(Signal::SIGINT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("nobody writes pipe, so nothing was captured"), "{}", ended.stderr);
+    assert!(!directory.path().join("out.pcapng").exists(), "nothing is left behind");
+
+    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json"]);
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let bytes = trace(20);
+    let (first, second) = bytes.split_at(24 + 10 * 116);
+    writer.write_all(first).unwrap();
+    // While the pipe is silent, what has come is in the file already.
+    running.wait_for_bytes(&directory.path().join("out.pcapng"), 10 * 132);
+    writer.write_all(second).unwrap();
+    drop(writer);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(20);
+
+    let running = start(directory.path(), &["replay:pipe", "-w", "more.pcapng", "--json"]);
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all(first).unwrap();
+    running.wait_for_bytes(&directory.path().join("more.pcapng"), 10 * 132);
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "a signal ends it although the pipe is open: {ended:#?}");
+    ended.account().assert_lossless(10);
+}
+
+#[test]
+fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
+    if !require_root("a_trace_beside_an_interface_ends_and_the_capture_goes_on") {
+        return;
+    }
+    let lab = Lab::with_queues("replay", 1);
+    let (source, path) = (lab.path("b.pcap"), lab.path("out.pcapng"));
+    fs::write(&source, trace(40)).unwrap();
+    let source = format!("replay:{}", source.display());
+    let running = lab.capture(&[&source, "r0", "-w", path.to_str().unwrap()]);
+    running.wait_for("is read; the capture goes on with the others");
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(1_040);
+    let written = read(&path);
+    let of = |interface| written.packets.iter().filter(|packet| packet.interface == interface).count();
+    assert_eq!((of(0), of(1)), (40, 1_000));
+    assert_eq!(written.interfaces[1].name.as_deref(), Some("r0"));
+}
+
+#[test]
+fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
+    let directory = directory();
+    let path = directory.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    // It is gone before anybody has looked at what it wrote.
+    for _ in 0..20 {
+        let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+        fs::write(&path, trace(20)).unwrap();
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.account().assert_lossless(20);
+    }
+    let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+    drop(OpenOptions::new().write(true).open(&path).unwrap());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("the capture file is empty"), "{}", ended.stderr);
+
+    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json", "-q"]);
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all(&trace(0)[..10]).unwrap();
+    running.wait_for("waiting for a program that writes pipe");
+    running.signal(Signal::SIGTERM);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "also within the header of the file: {ended:#?}");
+    assert!(!directory.path().join("out.pcapng").exists());
+}

@@ -1,0 +1,204 @@
+//! Cells that this process fills itself: for a port whose packets come from user space.
+//!
+//! ```text
+//!   attach: cells of free chunks ──► CellWriter ── write() ──► Descriptor ──► the pool: captured
+//!
+//!   cell:  │ head room: 256 bytes, as in front of a packet of a NIC       │ the packet, or a part of it │
+//!          │ …                                       │ note: 8 bytes     │
+//! ```
+//!
+//! Rule: the writer has what the kernel has of another port: the right to the cells of its pool from when they are
+//! attached until they are filled. A cell is written once and leaves the writer by that.
+
+use std::sync::Arc;
+
+use wirecap_core::{Descriptor, Direction, Pool};
+
+use super::{Cells, PacketMemory, PoolClaim};
+
+/// Bytes that stay free in front of a packet, as the kernel leaves them (`XDP_PACKET_HEADROOM`): whoever forwards a
+/// packet has room for headers.
+pub const HEAD_ROOM_BYTES: u32 = 256;
+const NOTE_BYTES: usize = 8;
+const _: () = assert!(NOTE_BYTES <= HEAD_ROOM_BYTES as usize);
+
+/// Every cell begins at a multiple of its size, which is a multiple of this.
+const SMALLEST_CELL_BYTES: u64 = 2048;
+
+/// What is known of a packet besides its bytes and its time. Stands in front of it in its cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// How long it was on the wire, in bytes.
+    pub original_len: u32,
+    /// Which way it went, if that is known.
+    pub direction: Option<Direction>,
+}
+
+impl Note {
+    fn to_bytes(self) -> [u8; NOTE_BYTES] {
+        let direction: u32 = match self.direction {
+            None => 0,
+            Some(Direction::In) => 1,
+            Some(Direction::Out) => 2,
+        };
+        ((u64::from(direction) << 32) | u64::from(self.original_len)).to_ne_bytes()
+    }
+
+    fn from_bytes(bytes: [u8; NOTE_BYTES]) -> Self {
+        let word = u64::from_ne_bytes(bytes);
+        let direction = match word >> 32 {
+            1 => Some(Direction::In),
+            2 => Some(Direction::Out),
+            _ => None,
+        };
+        Self { original_len: word as u32, direction }
+    }
+}
+
+/// Fills the cells of one pool. For the thread that owns the pool.
+#[derive(Debug)]
+pub struct CellWriter {
+    memory: Arc<PacketMemory>,
+    claim: PoolClaim,
+    /// Cells that are attached and not filled: a ring.
+    /// INVARIANT: the length is a power of two that holds the whole pool, and `head <= tail <= head + length`. Entries
+    /// `head .. tail` are cells that the pool of `claim` has attached here and that were not written since, each once.
+    cells: Box<[u64]>,
+    head: usize,
+    tail: usize,
+}
+
+impl CellWriter {
+    /// The writer of a pool; `None` if the pool was not carved out of this memory, or its cells are given to somebody
+    /// else already.
+    pub fn new(memory: &Arc<PacketMemory>, pool: &Pool) -> Option<Self> {
+        let claim = memory.claim(pool)?;
+        let cells = vec![0; pool.geometry().ring_entries() as usize].into();
+        Some(Self { memory: Arc::clone(memory), claim, cells, head: 0, tail: 0 })
+    }
+
+    /// Takes the cells of the pool's free chunks.
+    ///
+    /// # Panics
+    /// When it is another pool.
+    pub fn attach(&mut self, pool: &mut Pool) {
+        assert!(self.claim.is_of(pool), "the writer of another pool");
+        let (room, mask) = (self.cells.len() - (self.tail - self.head), self.cells.len() - 1);
+        pool.attach(room as u32, |cell| {
+            self.cells[self.tail & mask] = cell;
+            self.tail += 1;
+        });
+    }
+
+    /// Cells that can be written.
+    pub fn attached(&self) -> u32 {
+        (self.tail - self.head) as u32
+    }
+
+    /// Writes as much of `bytes` as one cell holds, behind the head room with the note in it. The descriptor says how
+    /// much that was, and whether there is more. It has to go to the pool that the cells came from: whoever drops it
+    /// loses the cell until the port is closed. `None` if no cell is attached.
+    pub fn write(&mut self, note: Note, bytes: &[u8], timestamp_ns: u64) -> Option<Descriptor> {
+        if self.head == self.tail {
+            return None;
+        }
+        let cell = self.cells[self.head & (self.cells.len() - 1)];
+        let address = cell + u64::from(HEAD_ROOM_BYTES);
+        let most = self.claim.place().cell_bytes - u64::from(HEAD_ROOM_BYTES);
+        let part = &bytes[..bytes.len().min(most as usize)];
+        let note_at = address - NOTE_BYTES as u64;
+        // The cell is ours to write by the invariant on `cells`, and it leaves them with it.
+        self.head += 1;
+        let written = self.memory.write(note_at, &note.to_bytes()) && self.memory.write(address, part);
+        debug_assert!(written, "cells of a pool lie in its memory");
+        let more = part.len() < bytes.len();
+        Some(Descriptor { address, len: part.len() as u32, more, timestamp_ns })
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// The next filled cell with the note in front of it. Only cells of a [`CellWriter`] have one: in others anything
+    /// may stand there.
+    #[inline]
+    pub fn next_with_note(&mut self) -> Option<(Descriptor, &'a [u8], Note)> {
+        let (descriptor, bytes) = self.next()?;
+        if descriptor.address % SMALLEST_CELL_BYTES < NOTE_BYTES as u64 {
+            return None;
+        }
+        // SAFETY: the bytes lie in the same cell as the first of the packet (checked above), so in the memory. The cell
+        // is captured, which the `ChunkRange` behind `self` proves, so nobody writes to it during `'a`.
+        let note = unsafe { self.memory.bytes(descriptor.address - NOTE_BYTES as u64, NOTE_BYTES as u32) };
+        let note = Note::from_bytes(note.try_into().expect("as many as were asked for"));
+        Some((descriptor, bytes, note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap_core::{Geometry, PoolId};
+
+    use super::*;
+
+    const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
+
+    #[test]
+    fn what_was_written_is_read_with_its_note_across_cells() {
+        for cell_bytes in [2048, 4096] {
+            let geometry = Geometry::new(4, 2, cell_bytes).unwrap();
+            let payload = (cell_bytes - HEAD_ROOM_BYTES) as usize;
+            let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+            let (mut pool, reader) = memory.carve(ID, geometry).unwrap();
+            let mut writer = CellWriter::new(&memory, &pool).unwrap();
+            assert!(CellWriter::new(&memory, &pool).is_none(), "one at a time");
+            let notes = [
+                Note { original_len: u32::MAX, direction: Some(Direction::Out) },
+                Note { original_len: 0, direction: None },
+                Note { original_len: 9000, direction: Some(Direction::In) },
+            ];
+            assert_eq!(writer.write(notes[0], b"no cell", 1), None);
+            writer.attach(&mut pool);
+            assert_eq!(writer.attached(), 8);
+            let packets = [vec![7; payload], Vec::new(), (0..=payload).map(|at| at as u8).collect()];
+            let mut filler = pool.filler().unwrap();
+            for (packet, note) in packets.iter().zip(notes) {
+                let mut at = 0;
+                loop {
+                    let part = writer.write(note, &packet[at..], 5).unwrap();
+                    at += part.len as usize;
+                    assert_eq!(part.more, at < packet.len());
+                    assert!(filler.fill(part));
+                    if !part.more {
+                        break;
+                    }
+                }
+            }
+            filler.finish();
+            assert_eq!((writer.attached(), pool.foreign()), (4, 0));
+            let handover = pool.hand_over().unwrap();
+            assert_eq!(handover.packets, 3);
+            let mut cells = reader.cells(&handover.range);
+            for (packet, note) in packets.iter().zip(notes) {
+                let (mut descriptor, bytes, read) = cells.next_with_note().unwrap();
+                assert_eq!(read, note);
+                let mut whole = bytes.to_vec();
+                while descriptor.more {
+                    let (next, bytes) = cells.next().unwrap();
+                    whole.extend(bytes);
+                    descriptor = next;
+                }
+                assert_eq!((&whole, descriptor.timestamp_ns), (packet, 5));
+            }
+            assert!(cells.next_with_note().is_none());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the writer of another pool")]
+    fn a_writer_takes_cells_of_its_own_pool_only() {
+        let geometry = Geometry::new(1, 1, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes()).unwrap());
+        let (pool, _) = memory.carve(ID, geometry).unwrap();
+        let (mut other, _) = memory.carve(PoolId { ring_id: 1, ..ID }, geometry).unwrap();
+        CellWriter::new(&memory, &pool).unwrap().attach(&mut other);
+    }
+}

@@ -1,0 +1,102 @@
+//! What is certain of packets that have not come yet: for who merges the packets of several queues by time.
+//!
+//! ```text
+//!   queue 0   ── 3 ── 7 ── 9 ─►                        9 may be given on only when it is certain
+//!   queue 1   ── 5 ──────────────── (nothing waits)    that nothing before 9 comes from queue 1
+//!                       horizon { number: 1, time: 12 } ─┘
+//! ```
+//!
+//! Rule: it is asked under the queue's lock, so that no batch is taken meanwhile. Who merges asks when it is held up, not
+//! for each packet.
+
+use std::sync::{Arc, Weak};
+
+use crate::engine::Shared;
+
+/// A promise about one receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// The packets that the promise is about: from this number on ([`crate::Packet::number`]). Those before it were
+    /// handed over; a worker may have them still.
+    pub number: u64,
+    /// They are later than this, in nanoseconds since 1970 (UTC). `u64::MAX`: there will be none.
+    pub time_ns: u64,
+}
+
+/// Tells the [`Horizon`] of each receive queue while the capture runs. Get it from [`Capture::horizons`], keep it in any
+/// thread; keeping it keeps nothing else.
+///
+/// [`Capture::horizons`]: crate::Capture::horizons
+#[derive(Debug, Clone)]
+pub struct Horizons {
+    shared: Weak<Shared>,
+}
+
+impl Horizons {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::downgrade(shared) }
+    }
+
+    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while some wait
+    /// to be, and when there is no such queue. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
+    /// second at most.
+    ///
+    /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Beside the
+    /// host, where packets have their times from the kernel, the promise is of 50 ms ago, and holds for packets that are
+    /// not longer than that on their way into a block.
+    ///
+    /// ```
+    /// # use wirecap::{Capture, port::null::NullPort};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let horizons = capture.horizons();
+    /// let batch = worker.next_batch().expect("ten packets");
+    /// let last = batch.packets().last().expect("a batch is not empty");
+    /// let horizon = horizons.of(0, 0).expect("nothing waits");
+    /// assert_eq!(horizon.number, last.number() + 1);
+    /// assert!(horizon.time_ns > last.timestamp_ns());
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn of(&self, port: usize, queue: u16) -> Option<Horizon> {
+        let Some(shared) = self.shared.upgrade() else {
+            return Some(Horizon { number: 0, time_ns: u64::MAX });
+        };
+        // Looked at before the ring: what was on its way into it at the end is there.
+        let stopped = shared.is_stopping();
+        let mut queues = shared.queues[shared.ports.get(port)?.clone()].iter();
+        queues.find(|candidate| candidate.ring_id == queue)?.lock().horizon(stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Capture, port::null::NullPort};
+
+    #[test]
+    fn nothing_is_promised_while_packets_wait_and_everything_at_the_end() {
+        let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 20 };
+        let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
+        let mut capture = builder.open().unwrap();
+        let mut worker = capture.take_workers().remove(0);
+        let horizons = capture.horizons();
+        assert_eq!(horizons.of(0, 0).unwrap().number, 0, "memory makes no packet before it is asked");
+        let mut later = None;
+        let mut given = [0, 0];
+        while let crate::Next::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
+            let queue = usize::from(batch.queue());
+            given[queue] += batch.len() as u64;
+            let horizon = horizons.of(0, batch.queue());
+            assert_eq!(horizon.is_some(), given[queue] == 20, "4 of 20 are in the next chunk");
+            later = later.max(horizon.map(|horizon| (horizon.time_ns, horizon.number)));
+        }
+        assert!(later.is_some_and(|(time_ns, number)| time_ns < u64::MAX && number == 20));
+        assert_eq!((horizons.of(0, 2), horizons.of(1, 0)), (None, None), "there are no such queues");
+
+        capture.stopper().stop();
+        let horizon = horizons.of(0, 1).unwrap();
+        assert_eq!((horizon.number, horizon.time_ns), (20, u64::MAX));
+        drop((worker, capture));
+        assert_eq!(horizons.of(0, 1).unwrap().time_ns, u64::MAX, "the capture is gone");
+    }
+}

@@ -1,0 +1,301 @@
+//! The `replay` port: a trace file, or a pipe, as a NIC with one receive queue.
+//!
+//! ```text
+//!   file ──► Reader ──► Record::Packet ──► filled cell, with a note in its head room ──► chunk
+//!                           │                 original length, direction
+//!                           └── of another link type, or damaged: the end, and why
+//! ```
+//!
+//! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are attached,
+//! so that it never loses: who is slow makes the file wait. Each packet is copied once, into its cell; what of a
+//! packet does not fit into the first, twice.
+//!
+//! Kept are the bytes, the order, the time as the file has it (also where it goes back or stands still; 0 where the
+//! file has none), the original length and the direction. All interfaces of the file are one port, so they must have
+//! one link type; which of them a packet is of is not kept, nor are its comments.
+//!
+//! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at their
+//! end, the capture ends by itself.
+
+mod status;
+mod trace;
+
+use std::{io::ErrorKind, os::fd::OwnedFd, sync::Arc};
+
+use wirecap_core::{Descriptor, Direction, Geometry, Pool};
+use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
+use wirecap_sys::{
+    input::Input,
+    memory::{CellWriter, HEAD_ROOM_BYTES, Note, PacketMemory},
+};
+
+use self::status::Status;
+pub use self::trace::check;
+pub(crate) use self::{status::ReplayPort, trace::Trace};
+use super::{
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
+    filter::{PortFilter, UserFilter},
+};
+use crate::{
+    Error, Timestamp,
+    capture::{OpenPort, Taken},
+    report::QueueMode,
+    timestamp::TimestampReport,
+};
+
+/// Records that are read at most before others may have the queue: of those that make no packet there may be many.
+const RECORDS_AT_ONCE: u32 = 1 << 16;
+
+/// The one queue of the port.
+#[derive(Debug)]
+pub(crate) struct ReplayQueue {
+    /// For messages.
+    name: String,
+    reader: Reader<Input>,
+    writer: CellWriter,
+    link_type: u16,
+    filter: Option<UserFilter>,
+    /// The longest packet that lies in two chunks at most, in bytes.
+    longest: usize,
+    /// What of a packet found no room yet.
+    rest: Rest,
+    /// Nothing more is read.
+    is_read: bool,
+    /// Nothing was there at the last attempt: a pipe.
+    is_dry: bool,
+    counts: QueueCounts,
+    status: Arc<Status>,
+}
+
+/// The end of a packet of which the beginning is in its cells.
+#[derive(Debug)]
+struct Rest {
+    /// Reused; allocated up to the longest packet there was.
+    bytes: Vec<u8>,
+    /// INVARIANT: at most the length of `bytes`; equal to it if there is no rest.
+    written: usize,
+    note: Note,
+    timestamp_ns: u64,
+}
+
+/// Opens the port over a trace. Of the times that are wanted it is only said that they cannot be had.
+pub(crate) fn open(
+    trace: Trace,
+    pool: &Pool,
+    memory: &Arc<PacketMemory>,
+    (filter, timestamp): (Option<&PortFilter>, Option<Timestamp>),
+) -> (OpenPort, AnyQueue) {
+    let writer = CellWriter::new(memory, pool).expect("a pool of this memory that nobody else has");
+    let longest = longest(pool.geometry());
+    let Trace { name, reader, len, link_type, is_read } = trace;
+    let status = Arc::new(Status::new(len, longest));
+    if is_read {
+        status.end(None);
+    }
+    let mut fallbacks = Vec::from_iter(too_short(longest));
+    let filter = filter.map(|filter| {
+        let (user, no_native) = UserFilter::new(&filter.filter);
+        fallbacks.extend(no_native);
+        (filter.report(user.place()), user)
+    });
+    let (reported, filter) = filter.unzip();
+    let wanted = timestamp.filter(|&wanted| wanted != Timestamp::File);
+    fallbacks.extend(wanted.map(|wanted| format!("the file's timestamps, not {} ones", wanted.as_str())));
+    let port = OpenPort {
+        name: name.clone(),
+        ifindex: None,
+        driver: "none".into(),
+        numa_node: None,
+        link_type,
+        link: None,
+        mode: QueueMode::Replay,
+        filter: reported,
+        fallbacks,
+        timestamp: Some(TimestampReport::of_packets(
+            Timestamp::File,
+            "the clock of who wrote the file".into(),
+            1,
+        )),
+        multi_buffer: true,
+        taken: Taken::Replay(ReplayPort::new(&status)),
+        removed: false,
+    };
+    let note = Note { original_len: 0, direction: None };
+    let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
+    let counts = QueueCounts::default();
+    let queue = ReplayQueue {
+        name,
+        reader,
+        writer,
+        link_type,
+        filter,
+        longest,
+        rest,
+        is_read,
+        is_dry: false,
+        counts,
+        status,
+    };
+    (port, AnyQueue::Replay(Box::new(queue)))
+}
+
+/// A packet must lie in two chunks at most, and the second can only be had while the first is not home.
+fn longest(geometry: Geometry) -> usize {
+    let cells = if geometry.chunks_per_pool() > 1 { geometry.cells_per_chunk() } else { 1 };
+    cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize
+}
+
+/// What is said where packets may be too long for the pool.
+fn too_short(longest: usize) -> Option<String> {
+    (longest < MAX_CAPTURED_LEN as usize).then(|| {
+        format!(
+            "packets longer than {longest} bytes are lost (too_long), since M or R is small; -M 256 takes all"
+        )
+    })
+}
+
+fn note(packet: &Packet<'_>) -> Note {
+    Note {
+        // A damaged file may say less than there is.
+        original_len: packet.original_len.max(packet.data.len() as u32),
+        direction: packet.outbound.map(|outbound| if outbound { Direction::Out } else { Direction::In }),
+    }
+}
+
+fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
+    filter.is_none_or(|filter| filter.wants(packet.data, packet.original_len))
+}
+
+impl ReplayQueue {
+    /// The next cell, filled: with the next part of a packet that was begun, or the beginning of the next.
+    fn next_part(&mut self) -> Option<Descriptor> {
+        if self.rest.is_empty() { self.next_packet() } else { self.next_of_rest() }
+    }
+
+    fn next_of_rest(&mut self) -> Option<Descriptor> {
+        let Rest { bytes, written, note, timestamp_ns } = &mut self.rest;
+        let part = self.writer.write(*note, &bytes[*written..], *timestamp_ns)?;
+        *written += part.len as usize;
+        self.counts.seen += u64::from(!part.more);
+        Some(part)
+    }
+
+    /// Reads on to the next packet, and fills a cell with the beginning of it.
+    fn next_packet(&mut self) -> Option<Descriptor> {
+        for _ in 0..RECORDS_AT_ONCE {
+            if self.writer.attached() == 0 || self.has_ended() {
+                break;
+            }
+            match self.reader.next() {
+                Ok(Some(Record::Packet(packet))) if packet.link_type != self.link_type => {
+                    let (interface, other) = (packet.interface, packet.link_type);
+                    let error = self.other_link_type(interface, other);
+                    self.end(Some(error));
+                }
+                Ok(Some(Record::Packet(packet))) if !wants(self.filter.as_ref(), &packet) => {
+                    self.counts.seen += 1;
+                    self.counts.filtered += 1;
+                }
+                Ok(Some(Record::Packet(packet))) if packet.data.len() > self.longest => {
+                    self.counts.seen += 1;
+                    self.counts.too_long += 1;
+                }
+                Ok(Some(Record::Packet(packet))) => {
+                    let (note, timestamp_ns) = (note(&packet), packet.timestamp_ns.unwrap_or(0));
+                    let part = self.writer.write(note, packet.data, timestamp_ns)?;
+                    if part.more {
+                        self.rest.keep(&packet.data[part.len as usize..], note, timestamp_ns);
+                    } else {
+                        self.counts.seen += 1;
+                    }
+                    return Some(part);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => self.end(None),
+                Err(wirecap_file::Error::Read { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
+                    self.is_dry = true;
+                    break;
+                }
+                Err(source) => {
+                    let error = Error::Trace { name: self.name.clone(), source };
+                    self.end(Some(error));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether nothing more is read.
+    fn has_ended(&self) -> bool {
+        self.is_read || self.status.is_closed()
+    }
+
+    fn end(&mut self, error: Option<Error>) {
+        self.is_read = true;
+        self.status.end(error.map(|error| error.to_string()));
+    }
+
+    fn other_link_type(&self, interface: u32, other: u16) -> Error {
+        let described = self.reader.interfaces().get(interface as usize);
+        let name = described.and_then(|interface| interface.name.as_ref());
+        Error::LinkTypes {
+            name: self.name.clone(),
+            interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
+            link_type: self.link_type,
+            other,
+            offset: self.reader.record_offset(),
+        }
+    }
+}
+
+impl Rest {
+    fn is_empty(&self) -> bool {
+        self.written == self.bytes.len()
+    }
+
+    fn keep(&mut self, bytes: &[u8], note: Note, timestamp_ns: u64) {
+        debug_assert!(self.is_empty(), "one packet after the other");
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        (self.written, self.note, self.timestamp_ns) = (0, note, timestamp_ns);
+    }
+}
+
+impl ReceiveQueue for ReplayQueue {
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
+        self.is_dry = false;
+        intake.take_timed((0..max).map_while(|_| self.next_part()));
+        self.status.read_to(self.reader.offset());
+    }
+
+    fn attach(&mut self, pool: &mut Pool) {
+        self.writer.attach(pool);
+    }
+
+    /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
+    /// again, but is no backlog.
+    fn backlog(&self) -> u32 {
+        match (self.rest.is_empty(), self.has_ended(), self.is_dry) {
+            (true, true, _) => 0,
+            (true, false, true) => self.writer.attached().min(1),
+            _ => self.writer.attached(),
+        }
+    }
+
+    fn counts(&mut self) -> QueueCounts {
+        self.counts
+    }
+
+    fn waker(&self) -> Option<OwnedFd> {
+        self.reader.get_ref().waker()
+    }
+
+    /// Nothing is known of times that were not read.
+    fn outlook(&self, _now_ns: u64) -> Outlook {
+        if self.is_at_end() { Outlook::Ended } else { Outlook::Open }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.rest.is_empty() && self.has_ended()
+    }
+}

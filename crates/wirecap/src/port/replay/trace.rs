@@ -1,0 +1,69 @@
+//! Opening a trace: what can be wrong with it before its first packet is found here.
+
+use std::path::Path;
+
+use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
+use wirecap_sys::input::Input;
+
+use crate::{Error, PortSpec};
+
+/// A trace of which everything before the first packet is read.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// As the port is called.
+    pub(super) name: String,
+    pub(super) reader: Reader<Input>,
+    /// Of the file, in bytes; `None` for a pipe.
+    pub(super) len: Option<u64>,
+    /// Of the first interface.
+    pub(in crate::port) link_type: u16,
+    /// The file has no interface, so no packet either.
+    pub(super) is_read: bool,
+}
+
+impl Trace {
+    /// Opens a trace. Waits for the writer of a pipe until it has written what stands before the packets.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let name = PortSpec::Replay { path: path.into() }.name();
+        let input = if path == Path::new("-") { Input::stdin() } else { Input::open(path) };
+        let opened = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
+        let opened = opened.and_then(|input| {
+            let len = input.len();
+            let mut reader = Reader::new(input)?;
+            let link_type = first_link_type(&mut reader)?;
+            reader.get_mut().set_patient(false);
+            Ok((reader, len, link_type))
+        });
+        let (reader, len, link_type) =
+            opened.map_err(|source| Error::Trace { name: name.clone(), source })?;
+        let is_read = link_type.is_none();
+        Ok(Self { name, reader, len, link_type: link_type.unwrap_or(LINK_TYPE_ETHERNET), is_read })
+    }
+}
+
+/// The link type of the first interface; `None` if the file ends before one is described.
+fn first_link_type(reader: &mut Reader<Input>) -> Result<Option<u16>, wirecap_file::Error> {
+    while let Some(record) = reader.next()? {
+        if let Record::Interface(interface) = record {
+            return Ok(Some(interface.link_type));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a trace can be replayed, as far as can be told without taking anything out of a pipe: for finding out
+/// early.
+///
+/// ```
+/// let error = wirecap::port::replay::check("/no/such.pcapng".as_ref()).unwrap_err();
+/// assert!(error.to_string().contains("replay:/no/such.pcapng"));
+/// ```
+///
+/// # Errors
+/// [`Error::Trace`]: it cannot be read, or it is no trace.
+pub fn check(path: &Path) -> Result<(), Error> {
+    // A pipe is what it will be once somebody writes.
+    let waits = path == Path::new("-")
+        || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    if waits { Ok(()) } else { Trace::open(path).map(drop) }
+}

@@ -1,0 +1,80 @@
+//! What is promised of packets that have not come yet is kept.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use wirecap::{Builder, Capture, Dispatch, Horizon, Mode};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wire::Wire};
+
+/// A burst of each length, and a pause behind it.
+const BURSTS: u64 = 50;
+const FRAMES: u64 = BURSTS * (BURSTS + 1) / 2;
+const QUEUES: u16 = 2;
+
+/// Captures while somebody asks for horizons, and checks that all were kept.
+fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
+    let wire = Wire::with_queues(label, u32::from(QUEUES));
+    let builder = builder.mode(Mode::Advanced { threshold_percent: 0 }).workers(2).port(port);
+    let mut capture = wire.inside.enter(|| builder.open()).unwrap();
+    let horizons = capture.horizons();
+    let crew = Crew::eager(capture.take_workers());
+    let done = AtomicBool::new(false);
+    let promises: Vec<(u16, Horizon)> = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut promises = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                let each = (0..QUEUES).filter_map(|queue| Some((queue, horizons.of(0, queue)?)));
+                promises.extend(each);
+                thread::sleep(Duration::from_micros(50));
+            }
+            promises
+        });
+        let mut senders: Vec<_> =
+            (0..QUEUES).map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect();
+        for frames in 1..=BURSTS {
+            senders.iter_mut().for_each(|sender| sender.send(frames));
+            // Blocks that are not full are handed over, and some queue has nothing waiting.
+            thread::sleep(Duration::from_millis(10));
+        }
+        crew.wait_for(FRAMES * u64::from(QUEUES));
+        done.store(true, Ordering::Relaxed);
+        asking.join().unwrap()
+    });
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    for queue in 0..QUEUES {
+        let horizon = horizons.of(0, queue).expect("nothing waits at the end");
+        assert_eq!(horizon.time_ns, u64::MAX);
+    }
+    check::account_closed(&capture.finish());
+
+    let queues = check::in_order(&arrivals);
+    let mut between = 0;
+    for (queue, horizon) in promises {
+        let Some(packets) = queues.get(&(0, queue)) else { continue };
+        if let Some(next) = packets.get(horizon.number as usize) {
+            assert!(next.timestamp_ns > horizon.time_ns, "{queue}: {horizon:?}, and then {next:?}");
+            between += u64::from(horizon.number > 0);
+        }
+    }
+    assert!(between > 0, "no promise was made while packets came");
+}
+
+#[test]
+fn of_an_interface_that_is_taken() {
+    need_root!("horizon::of_an_interface_that_is_taken");
+    keeps_its_promises("taken_pull", "xdp:in0", Capture::builder().chunks_per_pool(16));
+    let push = Capture::builder().chunks_per_pool(16).dispatch(Dispatch::Push);
+    keeps_its_promises("taken_push", "xdp:in0", push);
+}
+
+#[test]
+fn of_an_interface_that_the_host_keeps() {
+    need_root!("horizon::of_an_interface_that_the_host_keeps");
+    keeps_its_promises("beside", "packet:in0", Capture::builder().chunks_per_pool(16));
+}

@@ -1,0 +1,85 @@
+//! Pipes: what is written is captured while the writer still writes.
+
+use std::{fs::OpenOptions, io::Write, path::PathBuf, thread};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use wirecap::{Capture, Wait};
+
+use crate::{
+    build::Order,
+    run::port,
+    support::{check, crew::Crew},
+};
+
+fn fifo(directory: &tempfile::TempDir) -> PathBuf {
+    let path = directory.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    path
+}
+
+#[test]
+fn packets_come_as_they_are_written_and_the_last_writer_ends_it() {
+    for wait in [Wait::Sleep, Wait::Block, Wait::Busy] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = fifo(&directory);
+        let order = Order::Little;
+        let open = thread::spawn({
+            let path = path.clone();
+            move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&path)).open().unwrap()
+        });
+        let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 113);
+        // Bit by bit, so that it has to wait within the header.
+        writer.write_all(&header[..3]).unwrap();
+        writer.write_all(&header[3..20]).unwrap();
+        writer.write_all(&header[20..]).unwrap();
+        let mut capture = open.join().unwrap();
+        let crew = Crew::eager(capture.take_workers());
+        for number in 0..50_u32 {
+            let record = order.pcap_record(number, 0, (5_000, 5_000), &[number as u8; 5_000]);
+            writer.write_all(&record[..700]).unwrap();
+            // The report is to be had although the pipe has nothing to give.
+            assert!(!capture.is_at_end() && capture.report().ports[0].error.is_none());
+            writer.write_all(&record[700..]).unwrap();
+            crew.wait_for(u64::from(number) + 1);
+        }
+        drop(writer);
+        let arrivals = crew.join();
+        let report = capture.finish();
+        check::account_closed(&report);
+        assert_eq!((report.total().delivered, report.ports[0].link_type), (50, 113), "{wait:?}");
+        assert_eq!(report.ports[0].read_percent, None, "nobody knows how much will come");
+        for (number, arrival) in arrivals.iter().enumerate() {
+            assert_eq!(arrival.bytes, [number as u8; 5_000]);
+        }
+    }
+}
+
+#[test]
+fn a_capture_of_a_silent_pipe_can_be_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = fifo(&directory);
+    let order = Order::Big;
+    let writer = thread::spawn({
+        let path = path.clone();
+        move || {
+            let mut writer = OpenOptions::new().write(true).open(path).unwrap();
+            let begun = &order.pcap_record(0, 0, (100, 100), &[1; 100])[..60];
+            let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
+            writer
+                .write_all(&[header, order.pcap_record(0, 0, (4, 4), b"abcd"), begun.into()].concat())
+                .unwrap();
+            writer
+        }
+    });
+    let mut capture = Capture::builder().chunks_per_pool(4).port(port(&path)).open().unwrap();
+    let silent = writer.join().unwrap();
+    let crew = Crew::eager(capture.take_workers());
+    crew.wait_for(1);
+    capture.stopper().stop();
+    assert_eq!(crew.join().len(), 1);
+    let report = capture.finish();
+    check::account_closed(&report);
+    assert_eq!(report.ports[0].error, None, "it was stopped, not damaged");
+    drop(silent);
+}
