@@ -41,9 +41,10 @@ impl Horizons {
     /// to be, and when there is no such queue. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
     /// second at most.
     ///
-    /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Beside the
-    /// host, where packets have their times from the kernel, the promise is of 50 ms ago, and holds for packets that are
-    /// not longer than that on their way into a block.
+    /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Packets that
+    /// were stamped one by one have waited, so the promise is of some time ago, and holds for packets that were not longer on
+    /// their way into the ring: 10 ms with stamps of the kernel, 110 ms with those of the NIC, whose clock may be off; 50 ms
+    /// beside the host.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};

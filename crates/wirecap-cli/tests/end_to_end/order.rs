@@ -55,6 +55,8 @@ fn four_queues_of_two_interfaces_come_in_one_order() {
         &["-T", "0", "--workers", "3", "-M", "64", "--dispatch", "push"],
         &["--mode", "basic", "--workers", "1"],
         &["--mode", "basic", "--dispatch", "push", "--capture-threads", "2"],
+        // Packets of the same batch are of different times, so that batches overlap.
+        &["-T", "0", "--workers", "2", "--timestamp", "kernel"],
     ] {
         let lab = Lab::new("time", &[queues(2), queues(2)]);
         let path = lab.path("time.pcapng");

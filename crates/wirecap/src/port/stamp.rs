@@ -8,7 +8,7 @@
 //! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none", or what is left
 //! in its cell from a packet before, which is no later than the packet that was taken last.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use wirecap_sys::{
     bpf::{
@@ -19,7 +19,7 @@ use wirecap_sys::{
     xsk::{Contents, Received},
 };
 
-use super::{Intake, Told};
+use super::{Intake, Outlook, Told};
 use crate::{Error, Timestamp, timestamp::TimestampReport};
 
 // Offsets in `struct xdp_md` of <linux/bpf.h>.
@@ -32,6 +32,11 @@ pub(crate) const STAMP_BYTES: i32 = 8;
 const ANSWER: i16 = -16;
 /// What asks the driver for the NIC's time of a packet (Linux 6.3).
 const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
+
+/// How long a packet with a stamp may be on its way to its ring: what is left of a round of the softirq.
+const STAMP_TO_RING: Duration = Duration::from_millis(10);
+/// So far the clock of a NIC may be from the system clock, and still count as showing what that shows.
+const NIC_CLOCK_OFF: Duration = Duration::from_millis(100);
 
 /// What the XDP program asks for the time.
 #[derive(Debug, Clone, Copy)]
@@ -165,18 +170,27 @@ impl Stamping {
 pub(crate) struct StampReader {
     /// `None` where packets have the time of their batch.
     clock: Option<StampClock>,
+    /// A stamp may be so much older than the moment in which its packet is in the ring.
+    lateness: Duration,
     /// The packet taken last goes on in the next cell.
     in_packet: bool,
 }
 
 impl StampReader {
     pub(crate) fn new(stamping: Option<&Stamping>) -> Self {
-        Self { clock: stamping.map(|stamping| stamping.clock.clone()), in_packet: false }
+        let lateness = match stamping.map(|stamping| stamping.source) {
+            Some(Timestamp::Hardware) => STAMP_TO_RING + NIC_CLOCK_OFF,
+            _ => STAMP_TO_RING,
+        };
+        Self { clock: stamping.map(|stamping| stamping.clock.clone()), lateness, in_packet: false }
     }
 
-    /// Whether packets have times of their own.
-    pub(crate) fn is_used(&self) -> bool {
-        self.clock.is_some()
+    /// What is certain of the times of packets when none waits.
+    pub(crate) fn outlook(&self, now_ns: u64) -> Outlook {
+        match self.clock {
+            Some(_) => Outlook::After(now_ns.saturating_sub(self.lateness.as_nanos() as u64)),
+            None => Outlook::OnReceipt,
+        }
     }
 
     /// Puts cells into `intake`, with the times of their packets.

@@ -40,9 +40,6 @@ use crate::{Error, Timestamp, report::QueueMode, timestamp::TimestampReport};
 const KERNEL_HEADROOM_BYTES: u32 = 256;
 /// Ethernet header and two VLAN tags, which the MTU does not count.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
-/// A packet that was stamped is in its ring after this time at the latest: when the driver has worked off what it
-/// took at once. The clock of a NIC may differ from ours by as much.
-const STAMP_TO_RING: Duration = Duration::from_millis(10);
 /// How long a queue may stay busy after its last user has gone.
 const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -467,13 +464,8 @@ impl ReceiveQueue for XdpQueue {
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {
-        if self.backlog() > 0 {
-            Outlook::Open
-        } else if self.stamps.is_used() {
-            Outlook::After(now_ns.saturating_sub(STAMP_TO_RING.as_nanos() as u64))
-        } else {
-            Outlook::OnReceipt
-        }
+        let waits = self.socket.filled() > 0 || self.sieve.as_ref().is_some_and(|sieve| sieve.waiting() > 0);
+        if waits { Outlook::Open } else { self.stamps.outlook(now_ns) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap::{Builder, Capture, Dispatch, Horizon, Mode};
+use wirecap::{Builder, Capture, Dispatch, Horizon, Mode, Timestamp};
 use wirecap_traffic::FrameSpec;
 
 use crate::support::{check, crew::Crew, need_root, wire::Wire};
@@ -71,6 +71,8 @@ fn of_an_interface_that_is_taken() {
     keeps_its_promises("taken_pull", "xdp:in0", Capture::builder().chunks_per_pool(16));
     let push = Capture::builder().chunks_per_pool(16).dispatch(Dispatch::Push);
     keeps_its_promises("taken_push", "xdp:in0", push);
+    let stamped = Capture::builder().chunks_per_pool(16).timestamp(Timestamp::Kernel);
+    keeps_its_promises("taken_stamped", "xdp:in0", stamped);
 }
 
 #[test]
