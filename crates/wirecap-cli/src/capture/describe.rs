@@ -63,11 +63,13 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
 
 /// The name is all that is said of a trace file: it may have had several interfaces.
 fn describe_trace(out: &mut Vec<u8>, port: &PortReport, plan: &Plan) {
+    let timestamps = format!("timestamps: {}", port.timestamp.in_words());
     let info = InterfaceInfo {
         name: Some(&port.name),
         link_type: port.link_type,
         snaplen: told_snaplen(plan.snaplen),
         filter: plan.filter.as_deref(),
+        comments: &[&timestamps],
         ..InterfaceInfo::default()
     };
     pcapng::interface(out, &info);

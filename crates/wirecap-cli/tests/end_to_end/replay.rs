@@ -319,3 +319,23 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
     assert_eq!(ended.code, Some(1), "also within the header of the file: {ended:#?}");
     assert!(!directory.path().join("out.pcapng").exists());
 }
+
+#[test]
+fn a_filter_chooses_among_the_packets_of_a_trace() {
+    let directory = directory();
+    // The bytes of packet n are all n; the length of what an IPv4 header would tell is of no interest.
+    let arguments = ["replay:a.pcap", "ether[0] = 7", "-w", "out.pcapng", "--json", "-q"];
+    let ended = run(directory.path(), &arguments);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    assert_eq!((account.sum("seen"), account.sum("filtered"), account.sum("delivered")), (3_000, 2_988, 12));
+    assert_eq!(account.0["ports"][0]["filter"]["runs"], "native-code");
+    assert_eq!(account.0["ports"][0]["timestamp"]["source"], "file");
+    let all = read(&directory.path().join("a.pcap")).packets;
+    let wanted: Vec<_> = all.into_iter().filter(|packet| packet.data[0] == 7).collect();
+    let written = read(&directory.path().join("out.pcapng"));
+    assert_same("7", &written.packets, &as_written(&wanted, 0, Format::Pcapng));
+    let interface = &written.interfaces[0];
+    assert_eq!(interface.filter.as_deref(), Some("ether[0] = 7"));
+    assert!(interface.comments[0].contains("of each packet as the file has it"), "{interface:?}");
+}

@@ -87,7 +87,7 @@ pub(crate) fn open(
 ) -> (OpenPort, AnyQueue) {
     let writer = CellWriter::new(memory, pool).expect("a pool of this memory that nobody else has");
     let longest = longest(pool.geometry());
-    let Trace { name, reader, len, link_type, is_read } = trace;
+    let Trace { name, reader, len, link_type, resolution_ns, is_read } = trace;
     let status = Arc::new(Status::new(len, longest));
     if is_read {
         status.end(None);
@@ -114,7 +114,7 @@ pub(crate) fn open(
         timestamp: Some(TimestampReport::of_packets(
             Timestamp::File,
             "the clock of who wrote the file".into(),
-            1,
+            resolution_ns,
         )),
         multi_buffer: true,
         taken: Taken::Replay(ReplayPort::new(&status)),

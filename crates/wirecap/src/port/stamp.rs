@@ -33,10 +33,9 @@ const ANSWER: i16 = -16;
 /// What asks the driver for the NIC's time of a packet (Linux 6.3).
 const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
 
-/// A packet that was stamped is in its ring after this time at the latest: when the driver has worked off what it took
-/// at once.
+/// How long a packet with a stamp may be on its way to its ring: what is left of a round of the softirq.
 const STAMP_TO_RING: Duration = Duration::from_millis(10);
-/// So far the clock of a NIC may be from the system clock, and still be taken at its word.
+/// So far the clock of a NIC may be from the system clock, and still count as showing what that shows.
 const NIC_CLOCK_OFF: Duration = Duration::from_millis(100);
 
 /// What the XDP program asks for the time.
@@ -171,7 +170,7 @@ impl Stamping {
 pub(crate) struct StampReader {
     /// `None` where packets have the time of their batch.
     clock: Option<StampClock>,
-    /// When its packet is in the ring, a stamp may be so much older than the moment.
+    /// A stamp may be so much older than the moment in which its packet is in the ring.
     lateness: Duration,
     /// The packet taken last goes on in the next cell.
     in_packet: bool,
@@ -186,11 +185,11 @@ impl StampReader {
         Self { clock: stamping.map(|stamping| stamping.clock.clone()), lateness, in_packet: false }
     }
 
-    /// What is certain of the times of packets while none waits.
+    /// What is certain of the times of packets when none waits.
     pub(crate) fn outlook(&self, now_ns: u64) -> Outlook {
         match self.clock {
-            None => Outlook::OnReceipt,
             Some(_) => Outlook::After(now_ns.saturating_sub(self.lateness.as_nanos() as u64)),
+            None => Outlook::OnReceipt,
         }
     }
 

@@ -464,7 +464,8 @@ impl ReceiveQueue for XdpQueue {
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {
-        if self.backlog() > 0 { Outlook::Open } else { self.stamps.outlook(now_ns) }
+        let waits = self.socket.filled() > 0 || self.sieve.as_ref().is_some_and(|sieve| sieve.waiting() > 0);
+        if waits { Outlook::Open } else { self.stamps.outlook(now_ns) }
     }
 }
 

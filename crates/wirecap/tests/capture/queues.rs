@@ -110,6 +110,25 @@ fn an_owner_that_leaves_under_load_costs_the_other_nothing() {
     assert_all(&end(stays, crew, &[1]), &[1], sender.sent());
 }
 
+/// The dispatcher looks for a queue by halves.
+#[test]
+fn each_of_many_queues_is_found() {
+    need_root!("queues::each_of_many_queues_is_found");
+    let wire = Wire::with_queues("many", 101);
+    let own = [0, 1, 37, 49, 50, 51, 99, 100];
+    let mut other = wire.capture_of("in0@36,98", small().chunks_per_pool(2));
+    let mut capture = wire.capture_of("in0@0-1,37,49-51,99-100", small().chunks_per_pool(2));
+    let crew = Crew::eager(capture.take_workers());
+    let others = Crew::eager(other.take_workers());
+    for queue in [36, 38, 48, 98].into_iter().chain(own) {
+        wire.queue_sender(queue, FrameSpec::default()).send(10);
+    }
+    crew.wait_for(80);
+    others.wait_for(20);
+    assert_all(&end(capture, crew, &own), &own, 10);
+    assert_all(&end(other, others, &[36, 98]), &[36, 98], 10);
+}
+
 /// Founders race, and members join while the last one leaves: whoever has opened a queue gets its packets.
 #[test]
 fn owners_that_come_and_go_at_once_all_get_their_queues() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | files of every kind, through every way of dispatch | `round_trip` |
 //! | the end: of one, of all, early, in damage | `end` |
+//! | filters, and whose the times are | `filter` |
 //! | pipes | `pipe` |
 //! | real traces, whole and damaged | `traces` |
 //! | what is refused | `refusals` |
@@ -16,6 +17,7 @@ mod build;
 mod support;
 
 mod end;
+mod filter;
 mod pipe;
 mod refusals;
 mod round_trip;

@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// After [`PATIENCE`], with `what` was waited for.
 #[track_caller]
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
-    wait_or_explain(|| what.into(), condition);
+    wait_or_explain(|| format!("{what}\n{}", wire::explain_all()), condition);
 }
 
 /// Waits until `condition` holds.

@@ -1,6 +1,6 @@
 //! Two namespaces joined by a veth pair: one sends, in the other is the capture.
 
-use std::{thread, time::Duration};
+use std::{cell::RefCell, process::Command, thread, time::Duration};
 
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
@@ -14,6 +14,20 @@ pub const PORT: &str = "in0";
 
 /// Frames under way at most: fewer than a veth's ring of 256 takes, so that none is lost on the way.
 const IN_FLIGHT: u32 = 64;
+
+thread_local! {
+    /// The namespaces of this test, for [`explain_all`].
+    static NAMESPACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the kernel has counted on the interfaces of this test, for one that waits in vain.
+pub fn explain_all() -> String {
+    let counters = |namespace: &String| {
+        let output = Command::new("ip").args(["-n", namespace, "-s", "-s", "link", "show"]).output();
+        output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into())
+    };
+    NAMESPACES.with_borrow(|names| names.iter().map(counters).collect::<Vec<_>>().join("\n"))
+}
 
 /// A veth pair.
 pub struct Wire {
@@ -31,6 +45,7 @@ impl Wire {
         let outside = Namespace::new(&format!("{label}_out")).unwrap();
         let inside = Namespace::new(&format!("{label}_in")).unwrap();
         let veth = VethPair::new(&outside, SENDER, &inside, PORT, options).unwrap();
+        NAMESPACES.with_borrow_mut(|names| names.extend([&outside, &inside].map(|one| one.name().into())));
         Self { outside, inside, veth }
     }
 

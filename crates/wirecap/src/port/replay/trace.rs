@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
+use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record, Resolution};
 use wirecap_sys::input::Input;
 
 use crate::{Error, PortSpec};
@@ -17,6 +17,8 @@ pub(crate) struct Trace {
     pub(super) len: Option<u64>,
     /// Of the first interface.
     pub(in crate::port) link_type: u16,
+    /// The unit of the times of the first interface, in nanoseconds; at least 1.
+    pub(super) resolution_ns: u64,
     /// The file has no interface, so no packet either.
     pub(super) is_read: bool,
 }
@@ -30,25 +32,37 @@ impl Trace {
         let opened = opened.and_then(|input| {
             let len = input.len();
             let mut reader = Reader::new(input)?;
-            let link_type = first_link_type(&mut reader)?;
+            let first = first_interface(&mut reader)?;
             reader.get_mut().set_patient(false);
-            Ok((reader, len, link_type))
+            Ok((reader, len, first))
         });
-        let (reader, len, link_type) =
-            opened.map_err(|source| Error::Trace { name: name.clone(), source })?;
-        let is_read = link_type.is_none();
-        Ok(Self { name, reader, len, link_type: link_type.unwrap_or(LINK_TYPE_ETHERNET), is_read })
+        let (reader, len, first) = opened.map_err(|source| Error::Trace { name: name.clone(), source })?;
+        let is_read = first.is_none();
+        let (link_type, resolution) = first.unwrap_or((LINK_TYPE_ETHERNET, Resolution::default()));
+        Ok(Self { name, reader, len, link_type, resolution_ns: in_ns(resolution), is_read })
     }
 }
 
-/// The link type of the first interface; `None` if the file ends before one is described.
-fn first_link_type(reader: &mut Reader<Input>) -> Result<Option<u16>, wirecap_file::Error> {
+/// Link type and unit of time of the first interface; `None` if the file ends before one is described.
+fn first_interface(reader: &mut Reader<Input>) -> Result<Option<(u16, Resolution)>, wirecap_file::Error> {
     while let Some(record) = reader.next()? {
         if let Record::Interface(interface) = record {
-            return Ok(Some(interface.link_type));
+            return Ok(Some((interface.link_type, interface.resolution)));
         }
     }
     Ok(None)
+}
+
+/// A unit of time in nanoseconds; at least 1, as finer times are cut to that.
+fn in_ns(resolution: Resolution) -> u64 {
+    let second = 1_000_000_000_u64;
+    let unit = match resolution {
+        Resolution::PowerOfTen(exponent) => {
+            10_u64.checked_pow(exponent.into()).map_or(0, |units| second / units)
+        }
+        Resolution::PowerOfTwo(exponent) => second.checked_shr(exponent.into()).unwrap_or(0),
+    };
+    unit.max(1)
 }
 
 /// Whether a trace can be replayed, as far as can be told without taking anything out of a pipe: for finding out
@@ -66,4 +80,18 @@ pub fn check(path: &Path) -> Result<(), Error> {
     let waits = path == Path::new("-")
         || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
     if waits { Ok(()) } else { Trace::open(path).map(drop) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_time_in_nanoseconds() {
+        for (tsresol, ns) in
+            [(0, 1_000_000_000), (6, 1_000), (9, 1), (12, 1), (127, 1), (0x80 | 20, 953), (0xff, 1)]
+        {
+            assert_eq!(in_ns(Resolution::from_tsresol(tsresol)), ns, "{tsresol:#x}");
+        }
+    }
 }

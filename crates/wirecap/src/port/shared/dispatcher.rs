@@ -1,11 +1,11 @@
 //! The program that hands packets to the programs of others: looked for, joined, founded.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use wirecap_sys::{
     bpf::{
-        self, Assembler, Helper, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
-        SharedMap, Size, XDP_PASS, XdpMode,
+        self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
+        Reg, SharedMap, Size, XDP_PASS, XdpMode,
     },
     netdev::{self, AttachedMode, AttachedProgram, Interface},
 };
@@ -100,6 +100,25 @@ fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     programs.accepts(&trial, spare).map(|accepted| !accepted)
 }
 
+/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if there is none.
+///
+/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an indirect one,
+/// which protection against Spectre makes many times as expensive.
+fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) {
+    let middle = queues.start + (queues.end - queues.start) / 2;
+    if middle == queues.start {
+        asm.jump_if(Cond::Ne, Reg::R3, queues.start as i32, pass);
+        asm.load_map_fd(Reg::R2, programs).mov_imm(Reg::R3, queues.start as i32).call(Helper::TailCall);
+        asm.jump(pass);
+        return;
+    }
+    let upper = asm.label();
+    asm.jump_if(Cond::Ge, Reg::R3, middle as i32, upper);
+    branch(asm, programs, queues.start..middle, pass);
+    asm.bind(upper);
+    branch(asm, programs, middle..queues.end, pass);
+}
+
 /// A dispatcher that is not attached yet.
 #[derive(Debug)]
 pub(crate) struct Founder {
@@ -120,8 +139,9 @@ impl Founder {
         })?;
         let mut asm = Assembler::new();
         asm.load(Size::Word, Reg::R3, Reg::R1, MD_RX_QUEUE_INDEX);
-        asm.load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
-        asm.mov_imm(Reg::R0, XDP_PASS).exit();
+        let pass = asm.label();
+        branch(&mut asm, &programs, 0..queues, pass);
+        asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
         let insns = asm.finish()?;
         let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
         Ok(Self { program: Program::load(&spec)?, programs: Arc::new(programs), frags })

@@ -1,0 +1,87 @@
+//! Filters on trace files: what is not wanted takes no cell, and is in the account.
+
+use wirecap::{Capture, Error, Timestamp, port::null::NullPort, report::FilterPlace};
+use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter};
+use wirecap_traffic::{FrameSpec, Template};
+
+use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
+
+/// A pcap file of frames of several flows and sizes, some of them cut to 60 bytes.
+fn frames(link_type: u16, skipped: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pcap::file_header(&mut bytes, link_type, 0);
+    for number in 0..2_000_u32 {
+        let spec = FrameSpec { len: 80 + 7 * (number as usize % 800), ..FrameSpec::default() };
+        let mut template = Template::new(spec).unwrap();
+        let frame = &template.stamp(number % 50, number.into())[skipped..];
+        let header = PacketHeader {
+            timestamp_ns: number.into(),
+            original_len: frame.len() as u32,
+            ..PacketHeader::default()
+        };
+        pcap::packet(&mut bytes, &header, if number % 3 == 0 { 60 } else { 0 }, [frame]);
+    }
+    bytes
+}
+
+/// Replays with a filter, and compares with what the interpreter says of each packet.
+fn only_what_is_wanted(link_type: u16, data_link_type: u16, skipped: usize, expression: &str) {
+    let bytes = frames(link_type, skipped);
+    let packets = wirecap_file::Capture::read(bytes.as_slice()).unwrap().packets;
+    let filter = Filter::compile(expression, data_link_type, DEFAULT_SNAPLEN).unwrap();
+    let wanted: Vec<_> =
+        packets.iter().filter(|packet| filter.matches(&packet.data, packet.original_len)).cloned().collect();
+    assert!(!wanted.is_empty() && wanted.len() < packets.len(), "{expression}: {}", wanted.len());
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory, "filtered.pcap", &bytes);
+    for (setup, builder) in setups(64, 2) {
+        let (got, report) = to_the_end(builder.filter(expression).port(port(&path)).open().unwrap());
+        assert_same(&format!("{expression}, {setup}"), &got, &expected(&wanted));
+        let total = report.total();
+        assert_eq!((total.seen, total.filtered), (2_000, 2_000 - wanted.len() as u64));
+        let told = report.ports[0].filter.as_ref().unwrap();
+        assert_eq!((told.expression.as_str(), told.runs), (expression, FilterPlace::NativeCode));
+    }
+}
+
+#[test]
+fn only_packets_that_are_wanted_come_out_and_the_rest_is_in_the_account() {
+    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "udp and ip[15] = 3 or ip[2:2] < 200");
+    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "ip host 198.18.0.7");
+    // The length is that on the wire, also of a packet that was cut.
+    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "greater 3000");
+    // Raw IP, which libpcap's compiler calls by another number than files do.
+    only_what_is_wanted(101, 12, 14, "ip host 198.18.0.7");
+}
+
+#[test]
+fn a_filter_that_wants_nothing_reads_to_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory, "nothing.pcap", &frames(LINK_TYPE_ETHERNET, 0));
+    for (_, builder) in setups(64, 2) {
+        let (got, report) = to_the_end(builder.filter("arp").port(port(&path)).open().unwrap());
+        assert_eq!((got, report.total().filtered), (Vec::<Got>::new(), 2_000));
+    }
+    let refused = Capture::builder().filter("tcp prot 80").port(port(&path)).open();
+    assert!(matches!(refused, Err(Error::Filter(_))));
+}
+
+#[test]
+fn the_times_are_the_file_s_and_that_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory, "times.pcap", &frames(LINK_TYPE_ETHERNET, 0));
+    for asked in [None, Some(Timestamp::File), Some(Timestamp::Kernel), Some(Timestamp::Hardware)] {
+        let builder = Capture::builder().chunks_per_pool(4).port(port(&path));
+        let builder = asked.map_or(builder.clone(), |asked| builder.timestamp(asked));
+        let (got, report) = to_the_end(builder.open().unwrap());
+        assert_eq!(got[5].timestamp_ns, 5);
+        let port = &report.ports[0];
+        assert_eq!((port.timestamp.source, port.timestamp.resolution_ns), (Timestamp::File, 1));
+        let told = port.fallbacks.iter().any(|line| line.contains("the file's timestamps, not"));
+        assert_eq!(told, !matches!(asked, None | Some(Timestamp::File)), "{:?}", port.fallbacks);
+    }
+    let null = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1 };
+    let refused = Capture::builder().timestamp(Timestamp::File).port(null).open();
+    assert!(matches!(refused, Err(Error::NoFile { .. })));
+}
