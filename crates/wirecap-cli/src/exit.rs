@@ -36,7 +36,7 @@ pub(crate) struct Usage(pub(crate) String);
 /// The exit code an error calls for: values that no machine could take, or cores that this one does
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
-    use wirecap::Error::{Filter, Geometry, IdleWorkers, NoPort, NoWorker, PortTwice};
+    use wirecap::Error::{Filter, Geometry, IdleWorkers, NoPort, NoWorker, PortTwice, TooMany};
     use wirecap_filter::Error::{Expression, Invalid, SocketOnly};
     let wrong_values = matches!(
         error.downcast_ref(),
@@ -46,6 +46,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | NoPort
                 | NoWorker
                 | PortTwice(_)
+                | TooMany { what: "workers" | "ports", .. }
                 | Filter(Expression { .. } | Invalid { .. } | SocketOnly { .. })
         )
     );

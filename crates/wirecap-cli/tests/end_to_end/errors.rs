@@ -94,6 +94,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
             &["r0", "the driver does not offer it", "leave --xdp-mode out"],
         ),
         (&["r0", "--mode", "basic", "--workers", "3"], 2, &["advanced mode"]),
+        (&["r0", "--workers", "100000"], 2, &["workers: 100000 is more than the 256"]),
     ] {
         // A file that did not exist is not there afterwards, one that did is as it was.
         let (new, old) = (lab.path("new.pcapng"), lab.path("old.pcapng"));
