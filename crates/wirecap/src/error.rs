@@ -214,7 +214,7 @@ pub enum Error {
     RssBesideHost(String),
     /// The process lacks the privilege to join others.
     #[error(
-        "{name} is shared with other processes, and to join them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
+        "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
          as root, or once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
     )]
     JoinNotPermitted {

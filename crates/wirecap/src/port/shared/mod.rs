@@ -28,7 +28,8 @@ use std::{thread, time::Duration};
 pub(crate) use self::attachment::{Attachment, Claim, Way};
 pub(crate) use self::owners::{in_words, members, owners};
 
-/// Name of the table, by which a dispatcher is known.
+/// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
+/// another name.
 const TABLE: &str = "wirecap_queues";
 
 /// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew, and the
