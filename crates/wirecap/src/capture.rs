@@ -164,13 +164,14 @@ impl Stopper {
         for port in ports.iter_mut() {
             match &mut port.taken {
                 Taken::Xdp(xdp) => {
-                    xdp.promiscuous = None;
-                    xdp.stamping = None;
                     if let Some(link) = xdp.link.take() {
                         // It fails when the interface is gone; closing the link is all there is to do then.
                         let _ = link.detach();
                         detached = true;
                     }
+                    // Only now: packets that come while the NIC is set up anew are the host's.
+                    xdp.promiscuous = None;
+                    xdp.stamping = None;
                     xdp.rss.iter_mut().for_each(SymmetricRss::restore);
                 }
                 Taken::Passive(packet) => {

@@ -154,6 +154,7 @@ impl QueueOwner {
     /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
+        self.source.tidy(attach);
         let recycled = !recycle.is_empty();
         if !recycled && self.pool.levels().free_chunks == 0 {
             return false;

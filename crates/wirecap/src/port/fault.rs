@@ -68,6 +68,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         }
     }
 
+    fn tidy(&mut self, gives: bool) {
+        self.inner.tidy(gives);
+    }
+
     fn backlog(&self) -> u32 {
         self.inner.backlog()
     }

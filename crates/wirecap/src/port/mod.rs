@@ -87,6 +87,10 @@ pub(crate) trait ReceiveQueue: Send {
     /// Gives the pool's free chunks to the kernel, as far as its ring has room.
     fn attach(&mut self, pool: &mut Pool);
 
+    /// Gives the kernel cells that it could not be given before, if the port has such. Without `gives` it is given none
+    /// from now on.
+    fn tidy(&mut self, _gives: bool) {}
+
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
 
@@ -139,6 +143,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn attach(&mut self, pool: &mut Pool) {
         each_port!(self, queue => queue.attach(pool), _counts => ());
+    }
+
+    fn tidy(&mut self, gives: bool) {
+        each_port!(self, queue => queue.tidy(gives), _counts => ());
     }
 
     fn backlog(&self) -> u32 {

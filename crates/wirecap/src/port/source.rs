@@ -204,6 +204,7 @@ impl Source {
                     format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
                 Err(Error::NoHardwareTimestamps { name: name(), reason })
             }
+            (Kind::Queues(interface), Timestamp::Hardware) => Err(stamp::not_of_queues(interface)),
             (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
             _ => Ok(()),
         }

@@ -72,10 +72,7 @@ impl Stamping {
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             // The kernel takes no program that is bound to a device into a table of programs.
             Some(Timestamp::Hardware) if shared => {
-                return Err(refusal(
-                    interface,
-                    "they can be had for the whole interface only, not for queues of it",
-                ));
+                return Err(not_of_queues(interface));
             }
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
@@ -269,6 +266,11 @@ fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Resu
         return Err("the NIC stamps packets of the precision time protocol only");
     }
     abilities.clock.ok_or("its driver does not say by which clock the NIC stamps")
+}
+
+/// Why single receive queues have none.
+pub(crate) fn not_of_queues(interface: &Interface) -> Error {
+    refusal(interface, "they can be had for the whole interface only, not for queues of it")
 }
 
 fn refusal(interface: &Interface, reason: &str) -> Error {

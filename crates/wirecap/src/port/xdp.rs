@@ -153,6 +153,8 @@ pub(crate) fn open(
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
+    // Before anything is set on the NIC: another's capture must not feel that this one is refused.
+    way_of(interface, shared, pools)?;
     let stamping = Stamping::prepare(interface, options.timestamp, shared)?;
     open_stamped(interface, shared, pools, memory, (options, filter, stamping), sharable)
 }
@@ -170,8 +172,7 @@ pub(super) fn open_stamped(
     let rss = (options.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
     let mut attempts = Attempts::new();
     let (mut port, queues) = loop {
-        let queues = pools.iter().map(|pool| pool.id().ring_id);
-        let way = if shared { Way::of_queues(interface, queues)? } else { Way::of_whole(interface)? };
+        let way = way_of(interface, shared, pools)?;
         let wishes = Wishes { options, filter, stamping: stamping.as_ref() };
         match open_by(&way, interface, pools, memory, wishes, sharable) {
             // Somebody else became the founder just before us.
@@ -184,6 +185,12 @@ pub(super) fn open_stamped(
     let told = stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
     port.fallbacks.extend(told);
     Ok((XdpPort { promiscuous, rss, stamping: stamping.map(Box::new), ..port }, queues))
+}
+
+/// How the interface can be had, if it can.
+fn way_of(interface: &Interface, shared: bool, pools: &[Pool]) -> Result<Way, Error> {
+    let queues = pools.iter().map(|pool| pool.id().ring_id);
+    if shared { Way::of_queues(interface, queues) } else { Way::of_whole(interface) }
 }
 
 fn open_by(
@@ -312,7 +319,8 @@ impl Attempt<'_> {
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
-            let (sieve, stamps) = (filter.sieve(), StampReader::new(self.wishes.stamping));
+            let (sieve, stamps) =
+                (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.wishes.stamping));
             let multi_buffer = self.multi_buffer;
             opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
@@ -417,10 +425,16 @@ impl XdpQueue {
 impl ReceiveQueue for XdpQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         if let Some(sieve) = &mut self.sieve {
-            sieve.receive(&mut self.socket, &mut self.stamps, intake);
+            sieve.receive(&mut self.socket, &mut self.stamps, max, intake);
         } else if let Some(received) = self.socket.receive(max) {
             let contents = received.contents();
             self.stamps.take(received, contents, intake);
+        }
+    }
+
+    fn tidy(&mut self, gives: bool) {
+        if let Some(sieve) = &mut self.sieve {
+            sieve.tidy(&mut self.socket, gives);
         }
     }
 
@@ -437,7 +451,7 @@ impl ReceiveQueue for XdpQueue {
             // empty just before we filled it. Without this it would sleep for ever.
             self.socket.wake_receiver();
         }
-        filled + self.sieve.as_ref().map_or(0, Sieve::waiting)
+        filled + self.sieve.as_ref().map_or(0, Sieve::wanted)
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -464,8 +478,11 @@ impl ReceiveQueue for XdpQueue {
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {
-        let waits = self.socket.filled() > 0 || self.sieve.as_ref().is_some_and(|sieve| sieve.waiting() > 0);
-        if waits { Outlook::Open } else { self.stamps.outlook(now_ns) }
+        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
+        match self.stamps.outlook(now_ns) {
+            Outlook::After(_) if self.backlog() > 0 => Outlook::Open,
+            outlook => outlook,
+        }
     }
 }
 
