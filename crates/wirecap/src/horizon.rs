@@ -19,8 +19,18 @@ pub struct Horizon {
     /// The packets that the promise is about: from this number on ([`crate::Packet::number`]). Those before it were
     /// handed over; a worker may have them still.
     pub number: u64,
-    /// They are later than this, in nanoseconds since 1970 (UTC). `u64::MAX`: there will be none.
+    /// They are later than this, in nanoseconds since 1970 (UTC). `u64::MAX`: there will be none. 0: nothing is known of
+    /// them, see [`Horizon::is_pause`].
     pub time_ns: u64,
+}
+
+impl Horizon {
+    /// Whether nothing waits, and nothing is known of what comes: a pipe that nobody has written to for 0.1 s. Its times are
+    /// its own, and no clock tells when it goes on, so who merges does better not to wait for it; ask again the next
+    /// time, since it may have gone on.
+    pub fn is_pause(&self) -> bool {
+        self.time_ns == 0
+    }
 }
 
 /// Tells the [`Horizon`] of each receive queue while the capture runs. Get it from [`Capture::horizons`], keep it in any

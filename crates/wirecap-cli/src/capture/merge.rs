@@ -9,7 +9,7 @@
 //!
 //! Rules: a packet is given on when no queue can have an earlier one any more: each holds a later one, or has
 //! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for its
-//! [`Horizon`]. Of packets with the same time, that of the lower queue comes first, so that the order is a function
+//! [`Horizon`]; one that has paused, of whose times nothing can be known, is not waited for. Of packets with the same time, that of the lower queue comes first, so that the order is a function
 //! of the packets alone. And packets of one queue keep their order, whatever their times.
 
 use std::{
@@ -58,6 +58,8 @@ struct Queue {
     certain_ns: u64,
     /// A promise that begins to hold when all before its number has come.
     horizon: Option<Horizon>,
+    /// It is not waited for in the next merge; then it is asked again.
+    has_paused: bool,
 }
 
 impl Queue {
@@ -74,7 +76,14 @@ impl Queue {
     fn keep_promise(&mut self, next: u64) {
         if let Some(horizon) = self.horizon.take_if(|horizon| horizon.number <= next) {
             self.certain_ns = self.certain_ns.max(horizon.time_ns);
+            // With more behind it that has come, the pause is over.
+            self.has_paused = horizon.is_pause() && horizon.number == next;
         }
+    }
+
+    /// Whether the others wait for its next packet.
+    fn is_awaited(&self) -> bool {
+        self.waiting.is_empty() && !self.has_paused
     }
 }
 
@@ -131,6 +140,7 @@ impl Merger {
     /// Gives on what certainly comes next.
     pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         self.give_on(None, out, buffers);
+        self.queues.iter_mut().for_each(|queue| queue.has_paused = false);
     }
 
     /// Gives on what comes next, certainly or not, until at most so much is held.
@@ -145,7 +155,7 @@ impl Merger {
     }
 
     fn give_on(&mut self, force: Option<usize>, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
-        let silent = self.queues.iter().filter(|queue| queue.waiting.is_empty());
+        let silent = self.queues.iter().filter(|queue| queue.is_awaited());
         let mut certain_ns = match force {
             None => silent.map(|queue| queue.certain_ns).min().unwrap_or(u64::MAX),
             Some(_) => u64::MAX,
@@ -163,7 +173,9 @@ impl Merger {
             self.take(queue, limit_ns, out, buffers);
             match self.queues[queue].head_ns(self.format) {
                 Some(head_ns) => self.heads.push(Reverse((head_ns, queue))),
-                None if force.is_none() => certain_ns = certain_ns.min(self.queues[queue].certain_ns),
+                None if force.is_none() && self.queues[queue].is_awaited() => {
+                    certain_ns = certain_ns.min(self.queues[queue].certain_ns);
+                }
                 None => {}
             }
         }

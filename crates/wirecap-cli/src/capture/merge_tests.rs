@@ -264,6 +264,40 @@ fn a_silent_queue_holds_the_others_up_until_it_promises() {
 }
 
 #[test]
+fn a_queue_that_has_paused_is_not_waited_for_until_it_goes_on() {
+    let format = Format::Pcapng;
+    let mut bed = Bed::new(format, 2);
+    let pause = |number| Some(Horizon { number, time_ns: 0 });
+    let times = |bed: &Bed| read(format, &bed.out).iter().map(|packet| packet.time_ns).collect::<Vec<_>>();
+    bed.merger.accept(block(format, 0, 0, &[10, 11]));
+    bed.merger.ask(|_| pause(0));
+    bed.merge();
+    assert_eq!((times(&bed), bed.merger.held_bytes()), (vec![10, 11], 0));
+
+    // It may have gone on by the next time.
+    bed.merger.accept(block(format, 0, 2, &[20, 21]));
+    bed.merge();
+    bed.merger.ask(|_| None);
+    bed.merge();
+    assert_eq!(times(&bed), [10, 11]);
+    bed.merger.accept(block(format, 1, 0, &[15, 16]));
+    bed.merge();
+    assert_eq!(times(&bed), [10, 11, 15, 16]);
+
+    // A worker has its packet 2 still: the pause is behind that. And packet 3 came after it.
+    bed.merger.ask(|_| pause(3));
+    bed.merge();
+    assert_eq!(times(&bed).len(), 4);
+    bed.merger.accept(block(format, 1, 2, &[17, 19]));
+    bed.merge();
+    assert_eq!(times(&bed), [10, 11, 15, 16, 17, 19]);
+    bed.merger.ask(|_| pause(4));
+    bed.merge();
+    assert_eq!(times(&bed), [10, 11, 15, 16, 17, 19, 20, 21]);
+    assert_eq!(bed.late(format), 0);
+}
+
+#[test]
 fn blocks_that_do_not_overlap_are_not_copied() {
     let format = Format::Pcapng;
     let mut bed = Bed::new(format, 2);

@@ -25,7 +25,7 @@ pub const WIRECAP: &str = env!("CARGO_BIN_EXE_wirecap");
 /// Longer than anything here takes, also on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What `wirecap` says once it captures.
-const READY: &str = "wirecap: M = ";
+pub const READY: &str = "wirecap: M = ";
 
 /// Two namespaces joined by veth pairs, and a directory for files.
 pub struct Lab {

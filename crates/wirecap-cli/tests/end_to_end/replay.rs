@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -17,7 +18,7 @@ use wirecap_file::{Capture, CapturedPacket, Format, LINK_TYPE_ETHERNET, PacketHe
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+use crate::lab::{Ended, Lab, READY, Running, WIRECAP, read};
 
 fn start(directory: &Path, arguments: &[&str]) -> Running {
     let mut command = Command::new(WIRECAP);
@@ -289,6 +290,43 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
     let of = |interface| written.packets.iter().filter(|packet| packet.interface == interface).count();
     assert_eq!((of(0), of(1)), (40, 1_000));
     assert_eq!(written.interfaces[1].name.as_deref(), Some("r0"));
+}
+
+#[test]
+fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
+    if !require_root("a_silent_pipe_beside_an_interface_holds_nobody_up") {
+        return;
+    }
+    let lab = Lab::with_queues("dry", 1);
+    let (pipe, path) = (lab.path("pipe"), lab.path("out.pcapng"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let source = format!("replay:{}", pipe.display());
+    let running = lab.spawn(&["capture", "--json", &source, "r0", "-w", path.to_str().unwrap()]);
+    let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
+    writer.write_all(&trace(0)).unwrap();
+    running.wait_for(READY);
+    let mut length = fs::metadata(&path).unwrap().len();
+    let mut delays = [(); 5].map(|()| {
+        let begun = Instant::now();
+        lab.send(0, 0, 10, LiveOptions::default());
+        // At least: a record has a header of 28 bytes, the frame and the length.
+        length += 10 * (28 + 60 + 4);
+        running.wait_for_bytes(&path, length);
+        begun.elapsed()
+    });
+    delays.sort_unstable();
+    // Held up by the pipe they would come after two seconds, each time.
+    assert!(delays[2] < Duration::from_secs(1), "{delays:?}");
+
+    writer.write_all(&trace(20)[24..]).unwrap();
+    drop(writer);
+    running.wait_for("is read; the capture goes on with the others");
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    account.assert_lossless(70);
+    // Their times are of 1970, and the interface has not waited for them.
+    assert_eq!((account.written("packets"), account.written("out_of_order")), (70, 20));
 }
 
 #[test]

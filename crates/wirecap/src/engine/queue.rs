@@ -201,6 +201,7 @@ impl QueueOwner {
             Outlook::Open => return None,
             Outlook::Ended => u64::MAX,
             _ if stopped => u64::MAX,
+            Outlook::Pause => 0,
             Outlook::After(time_ns) => time_ns,
             Outlook::OnReceipt => {
                 // The next batch keeps to it, also when the clock is set back.

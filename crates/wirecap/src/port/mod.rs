@@ -71,6 +71,8 @@ pub(crate) struct QueueCounts {
 pub(crate) enum Outlook {
     /// Nothing: packets wait, or their times have nothing to do with the clock.
     Open,
+    /// Nothing of their times, and none has waited for so long that nobody should wait for them.
+    Pause,
     /// They get their time when they are received.
     OnReceipt,
     /// They are later than this, in nanoseconds since 1970 (UTC).

@@ -20,7 +20,12 @@
 mod status;
 mod trace;
 
-use std::{io::ErrorKind, os::fd::OwnedFd, sync::Arc};
+use std::{
+    io::ErrorKind,
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use wirecap_core::{Descriptor, Direction, Geometry, Pool};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
@@ -45,6 +50,9 @@ use crate::{
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
+/// A pipe without anything for so long has paused. Shorter than that, whoever writes it is at work: two pipes from programs
+/// that take turns are merged in order.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The one queue of the port.
 #[derive(Debug)]
@@ -63,6 +71,8 @@ pub(crate) struct ReplayQueue {
     is_read: bool,
     /// Nothing was there at the last attempt: a pipe.
     is_dry: bool,
+    /// Since when, while `is_dry`.
+    dry_since: Option<Instant>,
     counts: QueueCounts,
     status: Arc<Status>,
 }
@@ -133,6 +143,7 @@ pub(crate) fn open(
         rest,
         is_read,
         is_dry: false,
+        dry_since: None,
         counts,
         status,
     };
@@ -264,7 +275,10 @@ impl Rest {
 impl ReceiveQueue for ReplayQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         self.is_dry = false;
+        let offset = self.reader.offset();
         intake.take_timed((0..max).map_while(|_| self.next_part()));
+        let since = self.dry_since.take().filter(|_| self.reader.offset() == offset);
+        self.dry_since = self.is_dry.then(|| since.unwrap_or_else(Instant::now));
         self.status.read_to(self.reader.offset());
     }
 
@@ -292,7 +306,13 @@ impl ReceiveQueue for ReplayQueue {
 
     /// Nothing is known of times that were not read.
     fn outlook(&self, _now_ns: u64) -> Outlook {
-        if self.is_at_end() { Outlook::Ended } else { Outlook::Open }
+        if self.is_at_end() {
+            Outlook::Ended
+        } else if self.dry_since.is_some_and(|since| since.elapsed() >= PAUSE) {
+            Outlook::Pause
+        } else {
+            Outlook::Open
+        }
     }
 
     fn is_at_end(&self) -> bool {

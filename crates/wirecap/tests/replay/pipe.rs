@@ -1,6 +1,12 @@
 //! Pipes: what is written is captured while the writer still writes.
 
-use std::{fs::OpenOptions, io::Write, path::PathBuf, thread};
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use wirecap::{Capture, Wait};
@@ -52,6 +58,45 @@ fn packets_come_as_they_are_written_and_the_last_writer_ends_it() {
         for (number, arrival) in arrivals.iter().enumerate() {
             assert_eq!(arrival.bytes, [number as u8; 5_000]);
         }
+    }
+}
+
+#[test]
+fn a_pipe_that_has_paused_says_so_until_it_goes_on() {
+    for wait in [Wait::Sleep, Wait::Block] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = fifo(&directory);
+        let order = Order::Little;
+        let open = thread::spawn({
+            let path = path.clone();
+            move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&path)).open().unwrap()
+        });
+        let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+        writer.write_all(&order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1)).unwrap();
+        let mut capture = open.join().unwrap();
+        let horizons = capture.horizons();
+        assert_eq!(horizons.of(0, 0), None, "nobody has looked whether something waits");
+        let crew = Crew::eager(capture.take_workers());
+        for number in 1..4 {
+            writer.write_all(&order.pcap_record(number, 0, (4, 4), b"abcd")).unwrap();
+            crew.wait_for(number.into());
+            let taken = Instant::now();
+            let horizon = loop {
+                let horizon = horizons.of(0, 0);
+                let asked = taken.elapsed();
+                match horizon {
+                    Some(horizon) => break horizon,
+                    None => assert!(asked < Duration::from_secs(30), "{wait:?}: it never pauses"),
+                }
+                thread::sleep(Duration::from_millis(1));
+            };
+            assert!(horizon.is_pause() && horizon.number == u64::from(number), "{wait:?}: {horizon:?}");
+        }
+        drop(writer);
+        crew.join();
+        let horizon = horizons.of(0, 0).unwrap();
+        assert_eq!((horizon.number, horizon.time_ns), (3, u64::MAX), "{wait:?}");
+        check::account_closed(&capture.finish());
     }
 }
 
