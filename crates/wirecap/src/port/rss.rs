@@ -65,7 +65,7 @@ impl SymmetricRss {
             );
             return Err(Error::Rss { name, reason });
         }
-        match Change::symmetric(device) {
+        match Change::symmetric(device, &name) {
             Ok(change) => Ok(Self { change, interface: name }),
             Err(reason) => Err(Error::Rss { name, reason }),
         }
@@ -105,8 +105,9 @@ enum End {
 }
 
 impl<D: Hashing> Change<D> {
-    /// Makes a device symmetric, or says why that cannot be. Then it is as before.
-    fn symmetric(mut device: D) -> Result<Self, String> {
+    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
+    /// command that makes it so.
+    fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
         let before = device.get()?;
         if is_symmetric(&before) {
             return Ok(Self { device, set: before.clone(), before, end: End::Open });
@@ -114,14 +115,22 @@ impl<D: Hashing> Change<D> {
         let mut refusals = Vec::new();
         for wanted in candidates(&before) {
             let what = name(&wanted);
-            match device.set(&before, &wanted).and_then(|()| device.get()) {
+            if let Err(reason) = device.set(&before, &wanted) {
+                refusals.push(format!("{what}: {reason}"));
+                continue;
+            }
+            let (now, reason) = match device.get() {
                 Ok(set) if is_symmetric(&set) => return Ok(Self { device, before, set, end: End::Open }),
-                Ok(other) => {
-                    // The driver took it and did something else.
-                    device.set(&other, &before)?;
-                    refusals.push(format!("{what}: the driver does not keep it"));
-                }
-                Err(reason) => refusals.push(format!("{what}: {reason}")),
+                // The driver took it and did something else.
+                Ok(other) => (other, "the driver does not keep it".into()),
+                Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
+            };
+            refusals.push(format!("{what}: {reason}"));
+            if let Err(reason) = device.set(&now, &before) {
+                let undo = undo(interface, &before, &now);
+                refusals
+                    .push(format!("then what was before could not be put back ({reason}), do it by: {undo}"));
+                break;
             }
         }
         Err(refusals.join("; "))
