@@ -43,13 +43,13 @@ impl Way {
         queues: impl IntoIterator<Item = u16>,
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
-        for queue in queues {
-            if let Some(holder) = owners::owner(&dispatcher.programs, queue.into()) {
+        match owners::owner(&dispatcher.programs, queues) {
+            Some((queue, holder)) => {
                 let holder = owners::in_words(&[holder]);
-                return Err(Error::QueueTaken { name: interface.name.clone(), queue, holder });
+                Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
             }
+            None => Ok(Self::Join(Arc::new(dispatcher))),
         }
-        Ok(Self::Join(Arc::new(dispatcher)))
     }
 
     /// Why this mode cannot be had, in words, since others have chosen.
