@@ -34,6 +34,8 @@ impl Books<'_> {
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
             ports.push(port_report(port, queues, timestamp, self.closed));
         }
+        let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
+        drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
         let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
             packets: state.packets.load(Ordering::Relaxed),
@@ -152,6 +154,17 @@ fn port_report(
     }
 }
 
+/// What the NIC drops is of the whole interface: of several ports of one, the first tells it, so that a sum is right.
+fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
+    let mut told = Vec::new();
+    for (ifindex, dropped) in ports {
+        if ifindex.is_some() && told.contains(&ifindex) {
+            *dropped = 0;
+        }
+        told.push(ifindex);
+    }
+}
+
 /// A queue without a socket: the program leaves all its packets to the host.
 fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
     let ProgramCounts { seen, filtered, passed, too_long, .. } = counts;
@@ -197,4 +210,18 @@ fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {
         "{port} has {now} receive queues by now, of which {captured} are captured: packets of {which} go to the host; \
          start the capture anew to have them, or take the queues away (ethtool -L)"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_nic_drops_is_told_once_for_each_interface() {
+        // Three ports of one interface, one of another, two traces.
+        let interfaces = [Some(2), None, Some(2), Some(3), None, Some(2)];
+        let mut drops = [10, 1, 11, 5, 1, 12];
+        drops_once(interfaces.into_iter().zip(&mut drops));
+        assert_eq!(drops, [10, 1, 0, 5, 1, 0]);
+    }
 }
