@@ -85,6 +85,10 @@ fn what_was_symmetric_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+    assert_eq!(
+        change.in_words("eth1"),
+        "symmetric (symmetric-or-xor), as it was already; whoever has set it may change it back, which would be told"
+    );
     change.restore();
     assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
     assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
@@ -118,6 +122,58 @@ fn a_driver_that_cannot_is_left_as_it_was() {
     let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
     assert!(reason.contains("symmetric-xor: the driver does not keep it"), "{reason}");
     assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
+}
+
+#[test]
+fn the_last_port_of_an_interface_puts_it_back() {
+    let (other, driver, parts) = (driver(|_| true), driver(|_| true), Parts::new());
+    let take =
+        |driver: &Driver, place| parts.take(place, || Change::symmetric(driver.clone(), "eth1")).unwrap();
+    let place = Place::of(7);
+    assert!(place.is_some() && place != Place::of(8));
+    let (mut first, mut second) = (take(&driver, place), take(&driver, place));
+    let elsewhere = take(&other, Place::of(8));
+    first.leave();
+    first.leave();
+    assert!(is_symmetric(&driver.now.borrow()));
+    let stays = "symmetric (symmetric-xor); it stays for another capture of this process";
+    assert_eq!(first.in_words("eth1"), stays);
+    assert!(second.in_words("eth1").contains("until the end"));
+    second.leave();
+    assert_eq!(*driver.now.borrow(), plain());
+    for part in [&first, &second] {
+        assert_eq!(part.in_words("eth1"), "symmetric (symmetric-xor); put back as it was");
+    }
+    assert!(is_symmetric(&other.now.borrow()));
+    drop(elsewhere);
+    assert_eq!(*other.now.borrow(), plain());
+
+    // After the end it begins anew, whoever still has the account of the last time.
+    drop(take(&driver, place));
+    let third = take(&driver, place);
+    assert!(is_symmetric(&driver.now.borrow()));
+    drop((first, third));
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+/// As when of two processes the one that has set it ends first.
+#[test]
+fn symmetry_that_somebody_else_ends_is_noticed() {
+    let (driver, parts) = (driver(|_| true), Parts::new());
+    let theirs = Change::symmetric(driver.clone(), "eth1").unwrap();
+    let mut ours = parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1")).unwrap();
+    assert!(!ours.is_lost() && ours.in_words("eth1").contains("as it was already"));
+    drop(theirs);
+    assert!(ours.is_lost());
+    ours.leave();
+    assert_eq!(*driver.now.borrow(), plain(), "not ours to put back");
+    assert!(
+        !ours.is_lost() && ours.in_words("eth1").ends_with("until somebody else changed it: left as it is")
+    );
+
+    let unreadable = Driver { reads: 2, ..driver };
+    let ours = parts.take(None, || Change::symmetric(unreadable, "eth1")).unwrap();
+    assert!(!ours.is_lost(), "an interface that is gone is told of otherwise");
 }
 
 #[test]
