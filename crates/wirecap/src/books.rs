@@ -6,7 +6,7 @@ use wirecap_core::Lost;
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 
 use crate::{
-    capture::OpenPort,
+    capture::{OpenPort, Taken},
     engine::Shared,
     port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
@@ -131,6 +131,10 @@ fn port_report(
     let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
     warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
+    if let Taken::Xdp(xdp) = &port.taken {
+        port.upkeep.look(xdp);
+    }
+    warnings.extend(port.upkeep.warnings(&port.name));
     warnings.extend(unstamped_in_words(&port.name, &timestamp));
     let replay = port.replay();
     let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();

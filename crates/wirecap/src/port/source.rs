@@ -23,6 +23,7 @@ use super::{
     preflight,
     replay::{self, Trace},
     stamp,
+    upkeep::Upkeep,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -345,6 +346,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -380,6 +382,7 @@ impl OpenPort {
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -398,6 +401,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 }
