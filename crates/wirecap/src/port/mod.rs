@@ -38,6 +38,7 @@ mod sieve;
 mod socket_filter;
 pub(crate) mod source;
 pub(crate) mod stamp;
+pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
 use std::{os::fd::OwnedFd, path::PathBuf};

@@ -23,6 +23,7 @@ use super::{
     preflight,
     replay::{self, Trace},
     stamp,
+    upkeep::Upkeep,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -346,6 +347,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -381,6 +383,7 @@ impl OpenPort {
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -399,6 +402,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 }

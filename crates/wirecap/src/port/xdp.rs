@@ -92,6 +92,10 @@ impl XdpPort {
         self.stamping.as_ref().map(|stamping| stamping.report())
     }
 
+    pub(crate) fn program(&self) -> &bpf::Program {
+        &self.program.program
+    }
+
     /// What happened on the receive queues that are not captured and had packets, by their numbers.
     pub(crate) fn uncaptured(&self) -> impl Iterator<Item = (u32, ProgramCounts)> {
         let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
