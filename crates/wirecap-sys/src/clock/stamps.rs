@@ -124,16 +124,15 @@ impl StampClock {
     fn learn(&mut self, seen: Distance) {
         let shift_ns = self.shift(seen);
         let change_ns = shift_ns.abs_diff(self.shift_ns);
-        if self.scale == Scale::Other && change_ns <= SAME_NS.max(seen.error_ns) {
-            return;
+        if self.earlier.is_some_and(|(_, until_ns)| until_ns <= seen.at_ns) {
+            self.earlier = None;
         }
         if change_ns > NEAR_NS {
             self.earlier = Some((self.shift_ns, seen.at_ns + CHANGE_NS));
         }
-        if self.earlier.is_some_and(|(_, until_ns)| until_ns <= seen.at_ns) {
-            self.earlier = None;
+        if self.scale != Scale::Other || change_ns > SAME_NS.max(seen.error_ns) {
+            self.shift_ns = shift_ns;
         }
-        self.shift_ns = shift_ns;
         self.shorten(seen.at_ns);
     }
 

@@ -85,6 +85,25 @@ fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() 
     assert_eq!(clock.utc_ns(since_boot_ns + 2 * NS_PER_S, now_ns), Some(now_ns));
 }
 
+/// Long after the system clock was set back, what waits longer than half the step is not taken for a packet of before it.
+#[test]
+fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
+    let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
+    let ahead_ns = since_boot_ns as i64 - start_ns as i64;
+    let leaps = Arc::new(LeapSeconds::built_in());
+    let mut clock = StampClock::at(ClockSource::Monotonic, leaps, seen(start_ns, ahead_ns));
+    // Half a second back.
+    let ahead_ns = ahead_ns + SECOND / 2;
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
+    assert!(clock.earlier.is_some(), "what waits may be of before");
+    let now_ns = start_ns + 3_600 * NS_PER_S;
+    clock.learn(seen(now_ns, ahead_ns));
+    let came_ns = now_ns - 300_000_000;
+    let stamp = came_ns.wrapping_add_signed(ahead_ns);
+    assert_eq!(clock.utc_ns(stamp, now_ns), Some(came_ns));
+    assert!(clock.short.contains(&stamp));
+}
+
 #[test]
 fn looking_is_done_ten_times_a_second() {
     let mut clock =
