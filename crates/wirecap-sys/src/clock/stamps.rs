@@ -25,8 +25,8 @@ const NEAR_NS: u64 = 100_000_000;
 const SAME_NS: u64 = 10_000;
 /// How long packets stamped before a change of the shift may be on their way.
 const CHANGE_NS: u64 = 10 * NS_PER_S;
-/// A stamp that is so far ahead of the present is wrong.
-const AHEAD_NS: u64 = NS_PER_S;
+/// A stamp that is so far ahead of the present is wrong: the system clock is slewed, and readings differ.
+const AHEAD_NS: u64 = 5_000_000;
 
 /// What a clock shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,8 +145,9 @@ impl StampClock {
         self.add_ns = self.shift_ns - behind_ns as i64;
     }
 
-    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that is more than
-    /// a second ahead of `now_ns`: then the clock was set since the last look, and is looked at again at once.
+    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that is ahead of
+    /// `now_ns` by more than 5 ms, and what the clock of a NIC may be off: it may have been set since the last look, and is
+    /// looked at again at once.
     #[inline]
     pub fn utc_ns(&mut self, stamp: u64, now_ns: u64) -> Option<u64> {
         let utc_ns = if self.short.contains(&stamp) {
@@ -156,11 +157,20 @@ impl StampClock {
         } else {
             self.long_way(stamp, now_ns)
         };
-        if utc_ns > now_ns.saturating_add(AHEAD_NS) {
+        if utc_ns > now_ns.saturating_add(self.ahead_ns()) {
             self.next_look_ns = 0;
             return None;
         }
         Some(utc_ns)
+    }
+
+    /// So far ahead of the present a stamp may be.
+    #[inline]
+    fn ahead_ns(&self) -> u64 {
+        match self.scale {
+            Scale::Tai | Scale::Utc => NEAR_NS + AHEAD_NS,
+            Scale::WholeSeconds | Scale::Other => AHEAD_NS,
+        }
     }
 
     #[cold]

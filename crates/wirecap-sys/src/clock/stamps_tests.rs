@@ -65,7 +65,8 @@ fn no_stamp_is_no_time() {
     assert_eq!(clock.utc_ns(0, now_ns), None);
     let stamp = now_ns + 37 * NS_PER_S;
     assert_eq!(clock.utc_ns(stamp, now_ns), Some(now_ns));
-    assert_eq!(clock.utc_ns(stamp + 2 * NS_PER_S, now_ns), None, "it has not happened yet");
+    assert_eq!(clock.utc_ns(stamp + 4_000_000, now_ns), Some(now_ns + 4_000_000), "readings differ");
+    assert_eq!(clock.utc_ns(stamp + 6_000_000, now_ns), None, "it has not happened yet");
 }
 
 #[test]

@@ -453,7 +453,8 @@ impl ReceiveQueue for XdpQueue {
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
-                unstamped: program.unstamped,
+                // The program's includes those that were lost, and the reader's those with a stamp that cannot be.
+                unstamped: program.unstamped.max(self.stamps.unknown()),
             };
         }
         self.last
