@@ -135,7 +135,9 @@ impl Stamping {
 
     pub(crate) fn report(&self) -> TimestampReport {
         let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
-        TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns)
+        let error_bound_ns = self.clock.error_bound_ns();
+        let report = TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns);
+        TimestampReport { error_bound_ns, ..report }
     }
 
     /// Stamps the packet, or jumps to `unstamped`. The context is in R6; R0 to R5 and R9 are lost, and all pointers into
@@ -190,6 +192,11 @@ struct Stamps {
 impl StampReader {
     pub(crate) fn new(stamping: Option<&Stamping>) -> Self {
         Self { stamps: stamping.map(|stamping| Stamps::new(stamping, system_ns())), in_packet: false }
+    }
+
+    /// By which stamps are brought to UTC.
+    pub(crate) fn clock(&self) -> Option<&StampClock> {
+        self.stamps.as_ref().map(|stamps| &stamps.clock)
     }
 
     /// Packets that were to have a stamp, and had none that can be.

@@ -93,6 +93,7 @@ fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
     assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
     let report = port.timestamp().unwrap();
     assert_eq!(report.source, Timestamp::Hardware);
+    assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::{
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
+    clock::StampClock,
     memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
@@ -458,6 +459,10 @@ impl ReceiveQueue for XdpQueue {
             };
         }
         self.last
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        self.stamps.clock()
     }
 
     fn waker(&self) -> Option<OwnedFd> {
