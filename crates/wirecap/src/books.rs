@@ -74,11 +74,13 @@ impl Books<'_> {
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
             let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
-            let bound_ns = owner.clock.error_bound_ns();
-            report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
-            if port.timestamp.is_some() {
-                report.unstamped += owner.counts().unstamped;
+            if port.timestamp.is_none() {
+                let bound_ns = owner.clock.error_bound_ns();
+                report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+                continue;
             }
+            report.unstamped += owner.counts().unstamped;
+            owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
         report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()))
     }
@@ -136,6 +138,10 @@ fn port_report(
     }
     warnings.extend(port.upkeep.warnings(&port.name));
     warnings.extend(unstamped_in_words(&port.name, &timestamp));
+    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
+    warnings.extend(
+        was_set.then(|| format!("{}: the clock that stamps was set: {}", port.name, timestamp.clock)),
+    );
     let replay = port.replay();
     let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
     warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));

@@ -17,7 +17,10 @@ use std::{
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
-use wirecap_sys::{clock::BatchClock, memory::CellReader};
+use wirecap_sys::{
+    clock::{BatchClock, StampClock},
+    memory::CellReader,
+};
 
 use crate::batch::Reader;
 use crate::horizon::Horizon;
@@ -215,6 +218,11 @@ impl QueueOwner {
     /// The port's counters.
     pub(crate) fn counts(&mut self) -> QueueCounts {
         self.source.counts()
+    }
+
+    /// The clock of the port's stamps, if its packets are stamped one by one for it.
+    pub(crate) fn stamp_clock(&self) -> Option<&StampClock> {
+        self.source.stamp_clock()
     }
 
     /// Readable when packets wait.

@@ -44,7 +44,7 @@ pub(crate) mod xdp;
 use std::{os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
-use wirecap_sys::netdev;
+use wirecap_sys::{clock::StampClock, netdev};
 
 pub(crate) use self::intake::{Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
@@ -106,6 +106,11 @@ pub(crate) trait ReceiveQueue: Send {
     /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
     fn outlook(&self, now_ns: u64) -> Outlook;
 
+    /// The clock of its stamps, if its packets are stamped one by one for it.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
+
     /// Whether nothing will come any more, and all there was has been received. Never of an interface.
     fn is_at_end(&self) -> bool {
         false
@@ -166,6 +171,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn outlook(&self, now_ns: u64) -> Outlook {
         each_port!(self, queue => queue.outlook(now_ns), _counts => Outlook::Ended)
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        each_port!(self, queue => queue.stamp_clock(), _counts => None)
     }
 
     fn is_at_end(&self) -> bool {

@@ -13,7 +13,11 @@ mod queue;
 
 use std::sync::Arc;
 
-use wirecap_sys::{bpf::XdpMode, netdev::Promiscuous, xsk::BindMode};
+use wirecap_sys::{
+    bpf::{self, XdpMode},
+    netdev::Promiscuous,
+    xsk::BindMode,
+};
 
 #[cfg(test)]
 pub(super) use self::open::open_stamped;

@@ -6,7 +6,10 @@ use std::{
 };
 
 use wirecap_core::Pool;
-use wirecap_sys::xsk::{BindMode, Socket};
+use wirecap_sys::{
+    clock::StampClock,
+    xsk::{BindMode, Socket},
+};
 
 use super::super::{
     Intake, Outlook, QueueCounts, ReceiveQueue, program::CaptureProgram, shared::Claim, sieve::Sieve,
@@ -87,10 +90,15 @@ impl ReceiveQueue for XdpQueue {
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
-                unstamped: program.unstamped,
+                // The program's includes those that were lost, and the reader's those with a stamp that cannot be.
+                unstamped: program.unstamped.max(self.stamps.unknown()),
             };
         }
         self.last
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        self.stamps.clock()
     }
 
     fn waker(&self) -> Option<OwnedFd> {
