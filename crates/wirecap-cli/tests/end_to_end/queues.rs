@@ -3,6 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use wirecap_lab::require_root;
+use wirecap_sys::{bpf, netdev};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::lab::{Ended, Lab, assert_frames, by_queue, cores, read};
@@ -103,4 +104,23 @@ fn conflicts_are_refused_in_words_and_a_killed_founder_costs_nothing() {
     let whole = lab.capture(&["r0"]);
     refused("r0@1", 1, &format!("r0 is captured as a whole by wirecap (pid {})", whole.pid()));
     whole.stop().account().assert_lossless(0);
+}
+
+#[test]
+fn queues_that_are_lost_are_told_of_at_once_and_in_the_account() {
+    if !require_root("queues_that_are_lost_are_told_of_at_once_and_in_the_account") {
+        return;
+    }
+    let lab = Lab::with_queues("lostqueues", 2);
+    let capture = lab.capture(&["r0@0-1"]);
+    capture.wait_for("r0@0-1 (veth), queues 0-1: native XDP");
+    let interface = lab.right.enter(|| netdev::interface("r0")).unwrap();
+    let table = bpf::shared_map(interface.xdp_programs[0].program_id, "wirecap_queues").unwrap().unwrap();
+    assert!(table.map.delete(&1_u32.to_ne_bytes()).unwrap());
+    capture.wait_for("packets of queues 1 went to the host, uncounted, until it was put back just now");
+    assert!(table.map.program_id(1).unwrap().is_some());
+    let ended = capture.stop();
+    assert_eq!(ended.code, Some(0));
+    let warnings = ended.account().0["ports"][0]["warnings"].to_string();
+    assert!(warnings.contains("packets of queues 1 went to the host, uncounted"), "{warnings}");
 }
