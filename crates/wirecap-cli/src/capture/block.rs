@@ -59,8 +59,9 @@ impl Queues {
     }
 
     fn of(&self, port: usize, queue: u16) -> usize {
-        // Nearly always a port has all its queues.
-        let guess = self.first[port] + usize::from(queue);
+        // Nearly always a port has all its queues, or all from its first one on.
+        let first = self.first[port];
+        let guess = first + usize::from(queue.wrapping_sub(self.places[first].1));
         if self.places.get(guess) == Some(&(port, queue)) {
             return guess;
         }
@@ -181,8 +182,8 @@ mod tests {
 
     #[test]
     fn queues_are_numbered_through_all_ports() {
-        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3]]);
-        assert_eq!(queues.count(), 6);
+        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3], vec![64, 65]]);
+        assert_eq!(queues.count(), 8);
         for queue in 0..queues.count() {
             let (port, number) = queues.place(queue);
             assert_eq!(queues.of(port, number), queue);
