@@ -1,5 +1,6 @@
 //! The bpf module against the running kernel. Needs root; each test has a network namespace of its own.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 use wirecap_sys::bpf::{
     Alu, Assembler, Cond, Error, Helper, Insn, Link, Map, MapKind, MapSpec, Operand, Program, ProgramKind,
-    ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, link_holders, links, possible_cpus,
-    program_holders, shared_map,
+    ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, holders_of_programs, link_holders, links,
+    possible_cpus, program_holders, shared_map,
 };
 
 const FRAME: [u8; 60] = [0x5a; 60];
@@ -62,7 +63,12 @@ fn a_program_array_calls_what_is_in_it_and_takes_one_kind_only() {
             (programs.program_id(2).unwrap(), action()),
             (Some(called.id().unwrap()), XDP_DROP as u32)
         );
-        assert!(program_holders(called.id().unwrap()).iter().any(|holder| holder.pid == std::process::id()));
+        let ids = [called.id().unwrap(), caller.id().unwrap(), u32::MAX];
+        let holders = holders_of_programs(&ids);
+        let is_ours = |id| program_holders(id).iter().any(|holder| holder.pid == std::process::id());
+        assert!(is_ours(ids[0]) && is_ours(ids[1]) && !is_ours(ids[2]));
+        assert_eq!(holders.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from([ids[0], ids[1]]));
+        assert!(holders.values().all(|of| of.iter().any(|holder| holder.pid == std::process::id())));
         assert!(programs.delete(&2u32.to_ne_bytes()).unwrap());
         assert_eq!((programs.program_id(2).unwrap(), action()), (None, XDP_PASS as u32));
 

@@ -6,7 +6,7 @@ use wirecap_core::Lost;
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 
 use crate::{
-    capture::OpenPort,
+    capture::{OpenPort, Taken},
     engine::Shared,
     port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
@@ -34,6 +34,8 @@ impl Books<'_> {
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
             ports.push(port_report(port, queues, timestamp, self.closed));
         }
+        let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
+        drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
         let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
             packets: state.packets.load(Ordering::Relaxed),
@@ -72,11 +74,13 @@ impl Books<'_> {
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
             let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
-            let bound_ns = owner.clock.error_bound_ns();
-            report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
-            if port.timestamp.is_some() {
-                report.unstamped += owner.counts().unstamped;
+            if port.timestamp.is_none() {
+                let bound_ns = owner.clock.error_bound_ns();
+                report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+                continue;
             }
+            report.unstamped += owner.counts().unstamped;
+            owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
         report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()))
     }
@@ -129,7 +133,15 @@ fn port_report(
     let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
     warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
+    if let Taken::Xdp(xdp) = &port.taken {
+        port.upkeep.look(xdp);
+    }
+    warnings.extend(port.upkeep.warnings(&port.name));
     warnings.extend(unstamped_in_words(&port.name, &timestamp));
+    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
+    warnings.extend(
+        was_set.then(|| format!("{}: the clock that stamps was set: {}", port.name, timestamp.clock)),
+    );
     let replay = port.replay();
     let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
     warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));
@@ -149,6 +161,17 @@ fn port_report(
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,
+    }
+}
+
+/// What the NIC drops is of the whole interface: of several ports of one, the first tells it, so that a sum is right.
+fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
+    let mut told = Vec::new();
+    for (ifindex, dropped) in ports {
+        if ifindex.is_some() && told.contains(&ifindex) {
+            *dropped = 0;
+        }
+        told.push(ifindex);
     }
 }
 
@@ -197,4 +220,18 @@ fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {
         "{port} has {now} receive queues by now, of which {captured} are captured: packets of {which} go to the host; \
          start the capture anew to have them, or take the queues away (ethtool -L)"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_nic_drops_is_told_once_for_each_interface() {
+        // Three ports of one interface, one of another, two traces.
+        let interfaces = [Some(2), None, Some(2), Some(3), None, Some(2)];
+        let mut drops = [10, 1, 11, 5, 1, 12];
+        drops_once(interfaces.into_iter().zip(&mut drops));
+        assert_eq!(drops, [10, 1, 0, 5, 1, 0]);
+    }
 }

@@ -25,13 +25,19 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Builder, Dispatch, Error, Grouping, Worker,
+    Builder, Dispatch, Error, Grouping, PortEvent, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
     horizon::Horizons,
     port::{
-        filter::FilterReport, link::LinkWatch, packet::PacketPort, replay::ReplayPort, rss::SymmetricRss,
-        source::OpenQueue, xdp::XdpPort,
+        filter::FilterReport,
+        link::LinkWatch,
+        packet::PacketPort,
+        replay::ReplayPort,
+        rss::SymmetricRss,
+        source::OpenQueue,
+        upkeep::{self, Upkeep},
+        xdp::XdpPort,
     },
     report::{QueueMode, Report},
     timestamp::TimestampReport,
@@ -60,6 +66,8 @@ pub(crate) struct OpenPort {
     pub(crate) link_type: u16,
     pub(crate) taken: Taken,
     pub(crate) removed: bool,
+    /// What others have undone.
+    pub(crate) upkeep: Upkeep,
 }
 
 /// What has to be given back.
@@ -105,33 +113,6 @@ pub(crate) struct Parts {
     pub(crate) queues: Vec<Vec<OpenQueue>>,
 }
 
-/// What happened to a port while the capture ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PortEvent {
-    /// The link went down. The capture goes on when it is up again.
-    Down(String),
-    /// The link is up.
-    Up(String),
-    /// The interface was deleted; what had been captured is kept.
-    Removed(String),
-    /// A trace file is read, to its end or as far as it can be: see [`crate::report::PortReport::error`].
-    Read(String),
-    /// Receive queues were added (`ethtool -L`). They are not captured: their packets go to the host.
-    QueuesAdded {
-        /// The interface.
-        port: String,
-        /// Receive queues it has now.
-        queues: u32,
-    },
-    /// Receive queues that are captured were taken away (`ethtool -L`): nothing comes from them any more.
-    QueuesRemoved {
-        /// The port.
-        port: String,
-        /// Receive queues its interface has now.
-        queues: u32,
-    },
-}
-
 /// A running capture. Dropping it ends it and gives the interfaces back.
 #[derive(Debug)]
 pub struct Capture {
@@ -164,13 +145,14 @@ impl Stopper {
         for port in ports.iter_mut() {
             match &mut port.taken {
                 Taken::Xdp(xdp) => {
-                    xdp.promiscuous = None;
-                    xdp.stamping = None;
                     if let Some(link) = xdp.link.take() {
                         // It fails when the interface is gone; closing the link is all there is to do then.
                         let _ = link.detach();
                         detached = true;
                     }
+                    // Only now: packets that come while the NIC is set up anew are the host's.
+                    xdp.promiscuous = None;
+                    xdp.stamping = None;
                     xdp.rss.iter_mut().for_each(SymmetricRss::restore);
                 }
                 Taken::Passive(packet) => {
@@ -309,6 +291,7 @@ impl Capture {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = queues_changed(&mut ports);
         events.extend(traces_read(&mut ports));
+        events.extend(upkeep::look_after(&mut ports));
         let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {

@@ -66,6 +66,7 @@ mod builder;
 mod capture;
 mod engine;
 mod error;
+mod event;
 mod horizon;
 pub mod port;
 pub mod report;
@@ -73,12 +74,13 @@ mod timestamp;
 
 pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::{Builder, Dispatch, Grouping, LookedUp};
-pub use capture::{Capture, PortEvent, Stopper};
+pub use capture::{Capture, Stopper};
 pub use engine::{
     wait::Wait,
     worker::{Next, Worker},
 };
 pub use error::Error;
+pub use event::PortEvent;
 pub use horizon::{Horizon, Horizons};
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,

@@ -10,7 +10,10 @@
 //! later than the one before it is 1 ns later.
 
 use serde::Serialize;
-use wirecap_sys::{clock::BatchClock, netdev};
+use wirecap_sys::{
+    clock::{BatchClock, StampClock},
+    netdev,
+};
 
 use crate::{Error, port::stamp};
 
@@ -79,9 +82,9 @@ pub struct TimestampReport {
     /// The finest difference that the clock can tell, in nanoseconds.
     pub resolution_ns: u64,
     /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have shown so
-    /// far. Only for a clock that is compared with it, the CPU's counter.
+    /// far. Only for a clock that is compared with it: the CPU's counter, and that of a NIC which shows neither UTC nor TAI.
     pub error_bound_ns: Option<u64>,
-    /// Packets that were not stamped, and bear the time of their batch.
+    /// Packets that were not stamped, or whose stamp cannot be; those that were captured bear the time of their batch.
     pub unstamped: u64,
 }
 
@@ -102,6 +105,14 @@ impl TimestampReport {
         Self { source, clock, resolution_ns, error_bound_ns: None, unstamped: 0 }
     }
 
+    /// What the clock of a queue has learnt since the start.
+    pub(crate) fn learn(&mut self, clock: &StampClock) {
+        if clock.was_set() {
+            self.clock = clock.in_words();
+        }
+        self.error_bound_ns = self.error_bound_ns.max(clock.error_bound_ns());
+    }
+
     /// All of it in one line: source, clock, resolution, bound.
     pub fn in_words(&self) -> String {
         let when = match self.source {
@@ -114,5 +125,29 @@ impl TimestampReport {
             self.error_bound_ns.map_or_else(String::new, |bound_ns| format!(", within {bound_ns} ns"));
         let (source, clock, resolution_ns) = (self.source.as_str(), &self.clock, self.resolution_ns);
         format!("{source}, {when}: {clock}{bound}; resolution {resolution_ns} ns")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use wirecap_sys::clock::{ClockSource, LeapSeconds};
+
+    #[test]
+    fn the_bound_is_that_of_the_worst_clock() {
+        let clock = |source| StampClock::new(source, Arc::new(LeapSeconds::built_in())).unwrap();
+        let mut report = TimestampReport::of_packets(Timestamp::Hardware, "a clock".into(), 1);
+        report.learn(&clock(ClockSource::Tai));
+        assert_eq!(report.error_bound_ns, None, "it is taken at its word");
+        let follows = clock(ClockSource::Monotonic);
+        report.learn(&follows);
+        assert_eq!(report.error_bound_ns, follows.error_bound_ns());
+        assert!(report.error_bound_ns.is_some_and(|bound_ns| bound_ns > 0));
+        report.error_bound_ns = Some(u64::MAX);
+        report.learn(&follows);
+        assert_eq!(report.error_bound_ns, Some(u64::MAX));
+        assert_eq!(report.clock, "a clock", "it shows what it did");
     }
 }

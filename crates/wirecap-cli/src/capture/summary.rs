@@ -47,8 +47,9 @@ fn json(report: &Report, written: Option<&Written>) -> String {
 fn in_words(report: &Report, written: Option<&Written>) -> String {
     let mut text = format!("{}\n{}", accounts(report), workers(report));
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
+        let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
         text += &format!(
-            "\n{}: {} packets were dropped by the NIC or its driver before they could be seen\n",
+            "\n{}: {} packets were dropped by the NIC or its driver before they could be seen{whole}\n",
             port.name, port.dropped_before_xdp
         );
     }

@@ -208,6 +208,21 @@ impl Watch {
                      that were taken away"
                 ));
             }
+            PortEvent::QueuesLost { port, queues, failure } => {
+                let end = failure.map_or_else(
+                    || "until it was put back just now".into(),
+                    |reason| format!("since then, as it cannot be put back: {reason}"),
+                );
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of queues \
+                     {queues} went to the host, uncounted, {end}"
+                ));
+            }
+            PortEvent::Asymmetric(port) => {
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it"
+                ));
+            }
             PortEvent::Read(port) => {
                 if !capture.is_at_end() {
                     self.progress

@@ -80,7 +80,10 @@ impl Emitter<'_> {
             match (guard, op) {
                 (Guard::Unreachable, _) => {}
                 (Guard::Reject, _) => rejects = true,
-                (Guard::Length(_) | Guard::LengthFromX(_), _) => beyond = true,
+                (Guard::Length(_) | Guard::LengthFromX(_), _) => {
+                    rejects |= matches!(self.splice.length, Length::Register(_));
+                    beyond = true;
+                }
                 (Guard::Free, Op::Return(_)) => matches = true,
                 (Guard::Free, Op::ReturnA) => (matches, rejects) = (true, true),
                 (Guard::Free, Op::Alu(Alu::Div | Alu::Mod, Operand::X)) => rejects = true,
@@ -116,7 +119,7 @@ impl Emitter<'_> {
         match guard {
             Guard::Length(end) => {
                 self.body.asm.mov(SCRATCH, DATA).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-                self.body.asm.jump_if(EbpfCond::Gt, SCRATCH, DATA_END, self.splice.beyond);
+                self.in_first_buffer(SCRATCH, None, end);
             }
             Guard::LengthFromX(end) => {
                 // The bound of X is what lets the verifier follow the pointer; no packet is that long.
@@ -124,10 +127,29 @@ impl Emitter<'_> {
                 self.body.asm.jump_if(EbpfCond::Gt, X, bound as i32, self.splice.beyond);
                 self.body.asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);
                 self.body.asm.mov(SCRATCH, FROM_X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-                self.body.asm.jump_if(EbpfCond::Gt, SCRATCH, DATA_END, self.splice.beyond);
+                self.in_first_buffer(SCRATCH, Some(X), end);
             }
             Guard::Unreachable | Guard::Reject | Guard::Free => {}
         }
+    }
+
+    /// Goes on if the packet's first buffer reaches to `pointer`, which is `end` bytes after its start or after X. If it
+    /// does not, the packet is either too short, or longer than its first buffer.
+    fn in_first_buffer(&mut self, pointer: Reg, from: Option<Reg>, end: u64) {
+        let Length::Register(length) = self.splice.length else {
+            self.body.asm.jump_if(EbpfCond::Gt, pointer, DATA_END, self.splice.beyond);
+            return;
+        };
+        let reached = self.body.asm.label();
+        self.body.asm.jump_if(EbpfCond::Le, pointer, DATA_END, reached);
+        // Lengths are compared, not addresses: that takes no privilege.
+        match from {
+            Some(x) => self.body.asm.mov(SCRATCH, x).alu64(EbpfAlu::Add, SCRATCH, end as i32),
+            None => self.body.asm.mov_imm(SCRATCH, end as i32),
+        };
+        self.body.asm.jump_if(EbpfCond::Gt, SCRATCH, length, self.splice.rejects);
+        self.body.asm.jump(self.splice.beyond);
+        self.body.asm.bind(reached);
     }
 
     /// One instruction. `next` is the one whose code comes directly after.

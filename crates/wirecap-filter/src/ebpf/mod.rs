@@ -16,7 +16,7 @@
 //!
 //! **Packets of several buffers** (jumbo frames): direct access sees the first buffer only. What the filter
 //! would read behind it is for user space to look at: `beyond` of a program with `frags` lets such packets
-//! through, undecided. In a program without `frags` the first buffer is the packet, and `beyond` is the same as
+//! through, undecided. Packets that are too short for what the filter wants to see are rejected all the same. In a program without `frags` the first buffer is the packet, and `beyond` is the same as
 //! `rejects`.
 //!
 //! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or what

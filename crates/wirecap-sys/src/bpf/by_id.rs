@@ -6,6 +6,7 @@
 //!
 //! All of it needs CAP_SYS_ADMIN: numbers are the same in all containers of a machine.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -46,8 +47,13 @@ pub fn shared_map(prog_id: u32, name: &str) -> Result<Option<SharedMap>, Error> 
 
 /// The processes that hold the program `prog_id`, as [`link_holders`](super::link_holders) does for links.
 pub fn program_holders(prog_id: u32) -> Vec<LinkHolder> {
+    holders_of_programs(&[prog_id]).remove(&prog_id).unwrap_or_default()
+}
+
+/// For each of these programs the processes that hold it, if there are any; at the price of one [`program_holders`].
+pub fn holders_of_programs(prog_ids: &[u32]) -> BTreeMap<u32, Vec<LinkHolder>> {
     // A link's fdinfo has the number of its program as well.
-    holders("prog_id:", prog_id)
+    holders("prog_id:", prog_ids)
 }
 
 fn first_of(ids: &[u32], name: &str) -> io::Result<Option<SharedMap>> {

@@ -1,5 +1,6 @@
 //! Links: a program attached to an interface for as long as somebody holds the link.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -190,28 +191,34 @@ fn is_gone(cause: &io::Error) -> bool {
 /// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link has no
 /// holder.
 pub fn link_holders(link_id: u32) -> Vec<LinkHolder> {
-    holders("link_id:", link_id)
+    holders("link_id:", &[link_id]).remove(&link_id).unwrap_or_default()
 }
 
-/// The processes with a file whose fdinfo has this `field` with this number.
-pub(super) fn holders(field: &str, number: u32) -> Vec<LinkHolder> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|&pid| holds(pid, field, number))
-        .map(|pid| LinkHolder { pid, name: comm(pid) })
-        .collect()
+/// For each of these numbers the processes with a file whose fdinfo has this `field` with it, if there are any.
+pub(super) fn holders(field: &str, numbers: &[u32]) -> BTreeMap<u32, Vec<LinkHolder>> {
+    let mut found: BTreeMap<u32, Vec<LinkHolder>> = BTreeMap::new();
+    if numbers.is_empty() {
+        return found;
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return found };
+    for pid in processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        for number in held(pid, field, numbers) {
+            found.entry(number).or_default().push(LinkHolder { pid, name: comm(pid) });
+        }
+    }
+    found
 }
 
-fn holds(pid: u32, field: &str, number: u32) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
-    files.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| has(&info, field, number)))
+/// Which of these numbers a process holds.
+fn held(pid: u32, field: &str, numbers: &[u32]) -> BTreeSet<u32> {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return BTreeSet::new() };
+    let infos = files.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+    infos.filter_map(|info| value(&info, field)).filter(|number| numbers.contains(number)).collect()
 }
 
-/// Whether a file's fdinfo has a field with this number (`link_id:\t7`).
-fn has(fdinfo: &str, field: &str, number: u32) -> bool {
-    fdinfo.lines().filter_map(|line| line.strip_prefix(field)).any(|value| value.trim().parse() == Ok(number))
+/// The number that a field of a file's fdinfo has (`link_id:\t7`).
+fn value(fdinfo: &str, field: &str) -> Option<u32> {
+    fdinfo.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
 fn comm(pid: u32) -> String {
@@ -304,8 +311,8 @@ mod tests {
     #[test]
     fn fdinfo_names_its_link() {
         let info = "pos:\t0\nflags:\t02\nlink_type:\txdp\nlink_id:\t17\nprog_id:\t4\nifindex:\t2\n";
-        assert!(has(info, "link_id:", 17));
-        assert!(!has(info, "link_id:", 1) && !has(info, "link_id:", 4) && !has("pos:\t0\n", "link_id:", 0));
+        assert_eq!((value(info, "link_id:"), value(info, "prog_id:")), (Some(17), Some(4)));
+        assert_eq!((value("pos:\t0\n", "link_id:"), value("link_id:\tx\n", "link_id:")), (None, None));
     }
 
     #[test]

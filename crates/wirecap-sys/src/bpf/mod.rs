@@ -41,7 +41,7 @@ mod syscall;
 
 pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
-pub use by_id::{SharedMap, program_holders, shared_map};
+pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};

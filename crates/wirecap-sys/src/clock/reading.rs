@@ -49,6 +49,14 @@ impl PtpClock {
         }
     }
 
+    /// One that cannot be read, in place of a NIC's.
+    #[cfg(test)]
+    pub(super) fn unreadable() -> Self {
+        let path = "/dev/null".to_owned();
+        let file = Arc::new(File::open(&path).expect("every Linux has it"));
+        Self { file, path, name: "none".into() }
+    }
+
     /// Its device, and what its driver calls it.
     pub fn in_words(&self) -> String {
         format!("{} ({})", self.path, self.name)

@@ -21,12 +21,13 @@ use super::{
 
 /// A clock that is so near to UTC or to TAI is meant to be it.
 const NEAR_NS: u64 = 100_000_000;
-/// A shift that changes by less is the same: two readings differ as well.
-const SAME_NS: u64 = 10_000;
+/// By so much two clocks drift apart from one look to the next, before it was seen how much: one part in 10,000, which is
+/// more than quartzes differ by.
+const DRIFT_NS: u64 = LOOK_INTERVAL_NS / 10_000;
 /// How long packets stamped before a change of the shift may be on their way.
 const CHANGE_NS: u64 = 10 * NS_PER_S;
-/// A stamp that is so far ahead of the present is wrong.
-const AHEAD_NS: u64 = NS_PER_S;
+/// A stamp that is so far ahead of the present is wrong: the system clock is slewed, and readings differ.
+const AHEAD_NS: u64 = 5_000_000;
 
 /// What a clock shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +56,45 @@ pub struct StampClock {
     add_ns: i64,
     /// When to look again, by the system clock.
     next_look_ns: u64,
-    /// At the start.
-    first: Distance,
+    /// When the scale was found: at the start, or when the clock was seen to show something else.
+    found: Distance,
+    /// What it showed before, if it was set to something else.
+    was: Option<Scale>,
+    /// The most by which two looks differed that were not of a clock that was set, and how wrong a look was.
+    error_ns: u64,
+}
+
+impl Scale {
+    /// What a clock shows that is so far from the system clock.
+    fn of(source: &ClockSource, leaps: &LeapSeconds, seen: Distance) -> Self {
+        match source {
+            ClockSource::Tai => Scale::WholeSeconds,
+            ClockSource::Monotonic => Scale::Other,
+            ClockSource::Ptp(_) => [Scale::Tai, Scale::Utc]
+                .into_iter()
+                .find(|scale| {
+                    scale.demands_ns(leaps, seen).is_some_and(|ns| seen.ahead_ns.abs_diff(ns) < NEAR_NS)
+                })
+                .unwrap_or(Scale::Other),
+        }
+    }
+
+    /// How far a clock that shows this is ahead of the system clock, if that is known.
+    fn demands_ns(self, leaps: &LeapSeconds, seen: Distance) -> Option<i64> {
+        match self {
+            Scale::Tai => Some((leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64),
+            Scale::Utc => Some(0),
+            Scale::WholeSeconds | Scale::Other => None,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Scale::WholeSeconds | Scale::Tai => "TAI",
+            Scale::Utc => "UTC",
+            Scale::Other => "a time of its own",
+        }
+    }
 }
 
 impl StampClock {
@@ -70,17 +108,20 @@ impl StampClock {
     }
 
     fn at(source: ClockSource, leaps: Arc<LeapSeconds>, first: Distance) -> Self {
-        let behind_ns = (leaps.behind_s(first.at_ns / NS_PER_S) * NS_PER_S) as i64;
-        let scale = match source {
-            ClockSource::Tai => Scale::WholeSeconds,
-            ClockSource::Monotonic => Scale::Other,
-            ClockSource::Ptp(_) if first.ahead_ns.abs_diff(behind_ns) < NEAR_NS => Scale::Tai,
-            ClockSource::Ptp(_) if first.ahead_ns.unsigned_abs() < NEAR_NS => Scale::Utc,
-            ClockSource::Ptp(_) => Scale::Other,
+        let scale = Scale::of(&source, &leaps, first);
+        let mut clock = Self {
+            source,
+            scale,
+            leaps,
+            shift_ns: 0,
+            earlier: None,
+            short: 0..0,
+            add_ns: 0,
+            next_look_ns: first.at_ns + LOOK_INTERVAL_NS,
+            found: first,
+            was: None,
+            error_ns: first.error_ns + DRIFT_NS,
         };
-        let (short, next_look_ns) = (0..0, first.at_ns + LOOK_INTERVAL_NS);
-        let (shift_ns, add_ns, earlier) = (0, 0, None);
-        let mut clock = Self { source, scale, leaps, shift_ns, earlier, short, add_ns, next_look_ns, first };
         clock.shift_ns = clock.shift(first);
         clock.shorten(first.at_ns);
         clock
@@ -122,18 +163,26 @@ impl StampClock {
     }
 
     fn learn(&mut self, seen: Distance) {
+        let demanded_ns = self.scale.demands_ns(&self.leaps, seen);
+        if demanded_ns.is_some_and(|ns| seen.ahead_ns.abs_diff(ns) >= NEAR_NS + seen.error_ns) {
+            self.was = Some(self.scale);
+            self.scale = Scale::of(&self.source, &self.leaps, seen);
+            self.found = seen;
+        }
         let shift_ns = self.shift(seen);
         let change_ns = shift_ns.abs_diff(self.shift_ns);
-        if self.scale == Scale::Other && change_ns <= SAME_NS.max(seen.error_ns) {
-            return;
-        }
-        if change_ns > NEAR_NS {
-            self.earlier = Some((self.shift_ns, seen.at_ns + CHANGE_NS));
-        }
         if self.earlier.is_some_and(|(_, until_ns)| until_ns <= seen.at_ns) {
             self.earlier = None;
         }
-        self.shift_ns = shift_ns;
+        if change_ns > NEAR_NS {
+            self.earlier = Some((self.shift_ns, seen.at_ns + CHANGE_NS));
+        } else {
+            self.error_ns = self.error_ns.max(change_ns + seen.error_ns);
+        }
+        // Two looks differ by how wrong they are: what is no more than that is no change.
+        if self.scale != Scale::Other || change_ns > seen.error_ns {
+            self.shift_ns = shift_ns;
+        }
         self.shorten(seen.at_ns);
     }
 
@@ -146,8 +195,9 @@ impl StampClock {
         self.add_ns = self.shift_ns - behind_ns as i64;
     }
 
-    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that is more than
-    /// a second ahead of `now_ns`: then the clock was set since the last look, and is looked at again at once.
+    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that is ahead of
+    /// `now_ns` by more than 5 ms, and what the clock of a NIC may be off: it may have been set since the last look, and is
+    /// looked at again at once.
     #[inline]
     pub fn utc_ns(&mut self, stamp: u64, now_ns: u64) -> Option<u64> {
         let utc_ns = if self.short.contains(&stamp) {
@@ -157,11 +207,20 @@ impl StampClock {
         } else {
             self.long_way(stamp, now_ns)
         };
-        if utc_ns > now_ns.saturating_add(AHEAD_NS) {
+        if utc_ns > now_ns.saturating_add(self.ahead_ns()) {
             self.next_look_ns = 0;
             return None;
         }
         Some(utc_ns)
+    }
+
+    /// So far ahead of the present a stamp may be.
+    #[inline]
+    fn ahead_ns(&self) -> u64 {
+        match self.scale {
+            Scale::Tai | Scale::Utc => NEAR_NS + AHEAD_NS,
+            Scale::WholeSeconds | Scale::Other => AHEAD_NS,
+        }
     }
 
     #[cold]
@@ -172,36 +231,43 @@ impl StampClock {
         nearest.max_by_key(|utc_ns| Reverse(utc_ns.abs_diff(now_ns))).expect("there is one")
     }
 
-    /// Which clock it is, how it is brought to UTC, and how sure that is, in words.
+    /// Which clock it is, and how it is brought to UTC, in words.
     pub fn in_words(&self) -> String {
         let name = self.source.in_words();
-        let error_ns = self.first.error_ns;
-        match self.scale {
+        let Distance { ahead_ns, .. } = self.found;
+        let shows = match self.scale {
             Scale::WholeSeconds => {
-                let behind_s =
-                    self.first.ahead_ns.saturating_add(NS_PER_S as i64 / 2).div_euclid(NS_PER_S as i64);
-                format!("{name}, {behind_s} s ahead of UTC as this machine has it")
+                let second = NS_PER_S as i64;
+                let behind_s = ahead_ns.saturating_add(second / 2).div_euclid(second);
+                return format!("{name}, {behind_s} s ahead of UTC as this machine has it");
             }
-            Scale::Tai => format!("{name}, which shows TAI ({})", self.off(self.shift_of_tai())),
-            Scale::Utc => format!("{name}, which shows UTC ({})", self.off(0)),
-            Scale::Other => format!(
-                "{name}, brought to UTC by the system clock, ten times a second, within {error_ns} ns"
-            ),
-        }
+            Scale::Tai | Scale::Utc => {
+                let demanded_ns = self.scale.demands_ns(&self.leaps, self.found).unwrap_or(0);
+                let (off_ns, scale) = (ahead_ns.abs_diff(demanded_ns), self.scale.as_str());
+                let when = if self.was.is_some() { "then" } else { "at the start" };
+                format!("{name}, which shows {scale} ({off_ns} ns from the system clock {when})")
+            }
+            Scale::Other => format!("{name}, brought to UTC by the system clock, ten times a second"),
+        };
+        let was =
+            self.was.map(|was| format!(", since it was set meanwhile: it showed {} before", was.as_str()));
+        shows + &was.unwrap_or_default()
     }
 
-    fn shift_of_tai(&self) -> i64 {
-        (self.leaps.behind_s(self.first.at_ns / NS_PER_S) * NS_PER_S) as i64
+    /// Whether it was seen to be set to something else than it showed at first. [`Self::in_words`] says so.
+    pub fn was_set(&self) -> bool {
+        self.was.is_some()
     }
 
-    /// How far the clock was from where it should be at the start.
-    fn off(&self, right_ns: i64) -> String {
-        format!("{} ns from the system clock at the start", self.first.ahead_ns.abs_diff(right_ns))
+    /// By how much times may differ from the system clock, in nanoseconds, as far as looks have shown: by how much one
+    /// may be wrong, and the drift to the next. `None` for a clock that is taken at its word.
+    pub fn error_bound_ns(&self) -> Option<u64> {
+        (self.scale == Scale::Other).then_some(self.error_ns)
     }
 
     /// When the table of leap seconds it uses expired, as a date, if it has.
     pub fn expired_on(&self) -> Option<String> {
-        let expired = self.leaps.expires_s() < self.first.at_ns / NS_PER_S;
+        let expired = self.leaps.expires_s() < self.found.at_ns / NS_PER_S;
         expired.then(|| self.leaps.expires_on())
     }
 

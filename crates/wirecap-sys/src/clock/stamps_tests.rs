@@ -65,7 +65,8 @@ fn no_stamp_is_no_time() {
     assert_eq!(clock.utc_ns(0, now_ns), None);
     let stamp = now_ns + 37 * NS_PER_S;
     assert_eq!(clock.utc_ns(stamp, now_ns), Some(now_ns));
-    assert_eq!(clock.utc_ns(stamp + 2 * NS_PER_S, now_ns), None, "it has not happened yet");
+    assert_eq!(clock.utc_ns(stamp + 4_000_000, now_ns), Some(now_ns + 4_000_000), "readings differ");
+    assert_eq!(clock.utc_ns(stamp + 6_000_000, now_ns), None, "it has not happened yet");
 }
 
 #[test]
@@ -75,14 +76,77 @@ fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() 
     let leaps = Arc::new(LeapSeconds::built_in());
     let mut clock = StampClock::at(ClockSource::Monotonic, leaps, seen(start_ns, ahead_ns));
     assert_eq!(clock.utc_ns(since_boot_ns + 9, start_ns + 10), Some(start_ns + 9));
-    // Readings differ by some nanoseconds: that is no change.
-    clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 2_000));
+    // Two looks differ by as much as each may be wrong: that is no change.
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 30));
     assert_eq!(clock.utc_ns(since_boot_ns + NS_PER_S, start_ns + NS_PER_S), Some(start_ns + NS_PER_S));
+    assert_eq!(clock.error_bound_ns(), Some(30 + DRIFT_NS));
+    // More is one, however small, and it is in the bound.
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 9_000));
+    assert_eq!(
+        clock.utc_ns(since_boot_ns + NS_PER_S + 9_000, start_ns + NS_PER_S),
+        Some(start_ns + NS_PER_S)
+    );
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns - 41_000));
+    assert_eq!(clock.error_bound_ns(), Some(50_030));
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
     // The system clock was set an hour ahead: what waits is of before.
     let hour = 3_600 * NS_PER_S;
     let now_ns = start_ns + hour + 2 * NS_PER_S;
     clock.learn(seen(now_ns, ahead_ns - hour as i64));
     assert_eq!(clock.utc_ns(since_boot_ns + 2 * NS_PER_S, now_ns), Some(now_ns));
+}
+
+/// Long after the system clock was set back, what waits longer than half the step is not taken for a packet of before it.
+#[test]
+fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
+    let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
+    let ahead_ns = since_boot_ns as i64 - start_ns as i64;
+    let leaps = Arc::new(LeapSeconds::built_in());
+    let mut clock = StampClock::at(ClockSource::Monotonic, leaps, seen(start_ns, ahead_ns));
+    // Half a second back.
+    let ahead_ns = ahead_ns + SECOND / 2;
+    clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
+    assert!(clock.earlier.is_some(), "what waits may be of before");
+    let now_ns = start_ns + 3_600 * NS_PER_S;
+    clock.learn(seen(now_ns, ahead_ns));
+    let came_ns = now_ns - 300_000_000;
+    let stamp = came_ns.wrapping_add_signed(ahead_ns);
+    assert_eq!(clock.utc_ns(stamp, now_ns), Some(came_ns));
+    assert!(clock.short.contains(&stamp));
+}
+
+/// The driver sets the clock to UTC, as some do when the link is reset; then somebody to any time.
+#[test]
+fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_then() {
+    let start_ns = 1_790_000_000 * NS_PER_S;
+    let leaps = Arc::new(LeapSeconds::built_in());
+    let source = ClockSource::Ptp(PtpClock::unreadable());
+    let mut clock = StampClock::at(source, leaps, seen(start_ns, 37 * SECOND + 900));
+    assert!(clock.in_words().contains("shows TAI (900 ns from the system clock at the start)"));
+    assert_eq!(clock.utc_ns(start_ns + 37 * NS_PER_S, start_ns), Some(start_ns));
+    assert_eq!((clock.was_set(), clock.error_bound_ns()), (false, None));
+
+    let set_ns = start_ns + 5 * NS_PER_S;
+    clock.learn(seen(set_ns, 700));
+    for (stamp, came_ns) in [(set_ns - 1_000 + 37 * NS_PER_S, set_ns - 1_000), (set_ns - 500, set_ns - 500)] {
+        assert_eq!(clock.utc_ns(stamp, set_ns), Some(came_ns));
+    }
+    assert!(clock.was_set());
+    assert!(
+        clock
+            .in_words()
+            .contains("shows UTC (700 ns from the system clock then), since it was set meanwhile")
+    );
+    assert!(clock.in_words().contains("it showed TAI before"), "{}", clock.in_words());
+    // Off by less than what it is taken at its word for.
+    clock.learn(seen(set_ns + NS_PER_S, 99_000_000));
+    assert_eq!(clock.scale, Scale::Utc);
+
+    let set_ns = set_ns + 20 * NS_PER_S;
+    clock.learn(seen(set_ns, -SECOND / 2));
+    assert_eq!(clock.utc_ns(set_ns - NS_PER_S / 2, set_ns), Some(set_ns));
+    assert_eq!(clock.error_bound_ns(), Some(30 + DRIFT_NS));
+    assert!(clock.in_words().contains("it showed UTC before"), "{}", clock.in_words());
 }
 
 #[test]

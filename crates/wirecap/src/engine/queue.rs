@@ -14,7 +14,10 @@ use std::{
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
-use wirecap_sys::{clock::BatchClock, memory::CellReader};
+use wirecap_sys::{
+    clock::{BatchClock, StampClock},
+    memory::CellReader,
+};
 
 use super::stopping::Stopping;
 use crate::batch::Reader;
@@ -136,6 +139,7 @@ impl QueueOwner {
     /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
+        self.source.tidy(attach);
         let recycled = !recycle.is_empty();
         if !recycled && self.pool.levels().free_chunks == 0 {
             return false;
@@ -205,6 +209,11 @@ impl QueueOwner {
     /// The port's counters.
     pub(crate) fn counts(&mut self) -> QueueCounts {
         self.source.counts()
+    }
+
+    /// The clock of the port's stamps, if its packets are stamped one by one for it.
+    pub(crate) fn stamp_clock(&self) -> Option<&StampClock> {
+        self.source.stamp_clock()
     }
 
     /// Readable when packets wait.

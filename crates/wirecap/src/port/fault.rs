@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Pool};
+use wirecap_sys::clock::StampClock;
 
 use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
 
@@ -68,6 +69,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         }
     }
 
+    fn tidy(&mut self, gives: bool) {
+        self.inner.tidy(gives);
+    }
+
     fn backlog(&self) -> u32 {
         self.inner.backlog()
     }
@@ -82,6 +87,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
 
     fn outlook(&self, now_ns: u64) -> Outlook {
         self.inner.outlook(now_ns)
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        self.inner.stamp_clock()
     }
 
     fn is_at_end(&self) -> bool {

@@ -123,6 +123,11 @@ impl PlacedFilter {
         }
         let (user, no_native) = UserFilter::new(&filter.filter);
         let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let split = (not_in_kernel.is_none() && filter.unmatched == Unmatched::Pass).then(|| {
+            "packets that the filter can judge only by what is behind their first buffer are dropped if it does not want \
+             them, not left to the host"
+                .to_owned()
+        });
         let fallback = not_in_kernel.map(|reason| {
             let dropped = match filter.unmatched {
                 Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
@@ -131,12 +136,12 @@ impl PlacedFilter {
             let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
             format!("{reason}{interpreted}{dropped}")
         });
-        Self { runs: Some(runs), fallback, user: Some(Arc::new(user)) }
+        Self { runs: Some(runs), fallback: fallback.or(split), user: Some(Arc::new(user)) }
     }
 
     /// What a queue needs of it in user space.
-    pub(crate) fn sieve(&self) -> Option<Sieve> {
-        self.user.as_ref().map(|user| Sieve::new(Arc::clone(user)))
+    pub(crate) fn sieve(&self, cells_per_pool: u32) -> Option<Sieve> {
+        self.user.as_ref().map(|user| Sieve::new(Arc::clone(user), cells_per_pool))
     }
 }
 

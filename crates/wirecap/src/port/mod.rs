@@ -38,12 +38,13 @@ mod sieve;
 mod socket_filter;
 pub(crate) mod source;
 pub(crate) mod stamp;
+pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
 use std::{os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
-use wirecap_sys::netdev;
+use wirecap_sys::{clock::StampClock, netdev};
 
 pub(crate) use self::intake::{Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
@@ -89,6 +90,10 @@ pub(crate) trait ReceiveQueue: Send {
     /// Gives the pool's free chunks to the kernel, as far as its ring has room.
     fn attach(&mut self, pool: &mut Pool);
 
+    /// Gives the kernel cells that it could not be given before, if the port has such. Without `gives` it is given none
+    /// from now on.
+    fn tidy(&mut self, _gives: bool) {}
+
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
 
@@ -100,6 +105,11 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
     fn outlook(&self, now_ns: u64) -> Outlook;
+
+    /// The clock of its stamps, if its packets are stamped one by one for it.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
 
     /// Whether nothing will come any more, and all there was has been received. Never of an interface.
     fn is_at_end(&self) -> bool {
@@ -143,6 +153,10 @@ impl ReceiveQueue for AnyQueue {
         each_port!(self, queue => queue.attach(pool), _counts => ());
     }
 
+    fn tidy(&mut self, gives: bool) {
+        each_port!(self, queue => queue.tidy(gives), _counts => ());
+    }
+
     fn backlog(&self) -> u32 {
         each_port!(self, queue => queue.backlog(), _counts => 0)
     }
@@ -157,6 +171,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn outlook(&self, now_ns: u64) -> Outlook {
         each_port!(self, queue => queue.outlook(now_ns), _counts => Outlook::Ended)
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        each_port!(self, queue => queue.stamp_clock(), _counts => None)
     }
 
     fn is_at_end(&self) -> bool {

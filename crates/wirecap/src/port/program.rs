@@ -47,7 +47,7 @@ pub(crate) struct ProgramCounts {
     pub(crate) unstamped: u64,
 }
 
-/// What else holds of a program that is run by a dispatcher, for some queues: see `shared.rs`.
+/// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     /// Whether the dispatcher takes packets of several buffers.

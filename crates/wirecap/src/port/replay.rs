@@ -41,6 +41,7 @@ pub(crate) use self::{status::ReplayPort, trace::Trace};
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
     filter::{PortFilter, UserFilter},
+    upkeep::Upkeep,
 };
 use crate::{
     Error, Timestamp,
@@ -131,6 +132,7 @@ pub(crate) fn open(
         multi_buffer: true,
         taken: Taken::Replay(ReplayPort::new(&status)),
         removed: false,
+        upkeep: Upkeep::default(),
     };
     let note = Note { original_len: 0, direction: None };
     let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };

@@ -1,7 +1,7 @@
 //! Symmetric RSS: both directions of a connection come in by one receive queue.
 //!
 //! ```text
-//!   how the NIC hashes now ──┬─ symmetric already ─► nothing to do
+//!   how the NIC hashes now ──┬─ symmetric already ─► nothing to do, and nothing to rely on
 //!                            └─ try: the driver's own transforms ─► a key that makes Toeplitz symmetric
 //!                                 └─ read back: kept? ─► at the end, what was before is put back
 //! ```
@@ -10,6 +10,9 @@
 //! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
 //! "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
 
+mod parts;
+
+use self::parts::{Part, Parts, Place};
 use wirecap_sys::netdev::{HashFunction, HashTransform, Interface, RssHash, RssReader};
 
 use crate::Error;
@@ -44,42 +47,52 @@ impl Hashing for RssReader {
     }
 }
 
-/// Symmetric RSS for as long as it lives.
+/// What this process has set.
+static PARTS: Parts<RssReader> = Parts::new();
+
+/// Symmetric RSS for as long as it, or that of another port of the interface, lives.
 #[derive(Debug)]
 pub(crate) struct SymmetricRss {
-    change: Change<RssReader>,
+    part: Part<RssReader>,
     interface: String,
 }
 
 impl SymmetricRss {
     /// Has the interface hash symmetrically.
     pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
-        let name = interface.name.clone();
-        let mut device = RssReader::open(interface.ifindex)?;
-        let lopsided = device.lopsided_flows()?;
-        if let Some(flow) = lopsided.first() {
-            let reason = format!(
-                "it hashes one end only of {} (ethtool -n {name} rx-flow-hash {flow}); ethtool -N {name} rx-flow-hash \
-                 {flow} sdfn changes that",
-                lopsided.join(", "),
-            );
-            return Err(Error::Rss { name, reason });
-        }
-        match Change::symmetric(device) {
-            Ok(change) => Ok(Self { change, interface: name }),
-            Err(reason) => Err(Error::Rss { name, reason }),
-        }
+        let part = PARTS.take(Place::of(interface.ifindex), || make(interface))?;
+        Ok(Self { part, interface: interface.name.clone() })
     }
 
-    /// Puts back what was before. A second call does nothing.
+    /// Puts back what was before, if no other port needs it. A second call does nothing.
     pub(crate) fn restore(&mut self) {
-        self.change.restore();
+        self.part.leave();
+    }
+
+    /// Whether somebody else has changed it, such that it is not symmetric any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.part.is_lost()
     }
 
     /// What is set and how it ends, in words.
     pub(crate) fn in_words(&self) -> String {
-        self.change.in_words(&self.interface)
+        self.part.in_words(&self.interface)
     }
+}
+
+fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
+    let name = interface.name.clone();
+    let mut device = RssReader::open(interface.ifindex)?;
+    let lopsided = device.lopsided_flows()?;
+    if let Some(flow) = lopsided.first() {
+        let reason = format!(
+            "it hashes one end only of {} (ethtool -n {name} rx-flow-hash {flow}); ethtool -N {name} rx-flow-hash \
+             {flow} sdfn changes that",
+            lopsided.join(", "),
+        );
+        return Err(Error::Rss { name, reason });
+    }
+    Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
 }
 
 /// A device that hashes symmetrically, and what it did before.
@@ -105,8 +118,9 @@ enum End {
 }
 
 impl<D: Hashing> Change<D> {
-    /// Makes a device symmetric, or says why that cannot be. Then it is as before.
-    fn symmetric(mut device: D) -> Result<Self, String> {
+    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
+    /// command that makes it so.
+    fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
         let before = device.get()?;
         if is_symmetric(&before) {
             return Ok(Self { device, set: before.clone(), before, end: End::Open });
@@ -114,14 +128,22 @@ impl<D: Hashing> Change<D> {
         let mut refusals = Vec::new();
         for wanted in candidates(&before) {
             let what = name(&wanted);
-            match device.set(&before, &wanted).and_then(|()| device.get()) {
+            if let Err(reason) = device.set(&before, &wanted) {
+                refusals.push(format!("{what}: {reason}"));
+                continue;
+            }
+            let (now, reason) = match device.get() {
                 Ok(set) if is_symmetric(&set) => return Ok(Self { device, before, set, end: End::Open }),
-                Ok(other) => {
-                    // The driver took it and did something else.
-                    device.set(&other, &before)?;
-                    refusals.push(format!("{what}: the driver does not keep it"));
-                }
-                Err(reason) => refusals.push(format!("{what}: {reason}")),
+                // The driver took it and did something else.
+                Ok(other) => (other, "the driver does not keep it".into()),
+                Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
+            };
+            refusals.push(format!("{what}: {reason}"));
+            if let Err(reason) = device.set(&now, &before) {
+                let undo = undo(interface, &before, &now);
+                refusals
+                    .push(format!("then what was before could not be put back ({reason}), do it by: {undo}"));
+                break;
             }
         }
         Err(refusals.join("; "))
@@ -141,10 +163,24 @@ impl<D: Hashing> Change<D> {
         };
     }
 
+    /// Whether it is not symmetric any more, as far as the device tells.
+    fn is_lost(&mut self) -> bool {
+        self.end == End::Open && self.device.get().is_ok_and(|now| !is_symmetric(&now))
+    }
+
+    fn how(&self) -> String {
+        format!("symmetric ({})", name(&self.set))
+    }
+
     fn in_words(&self, interface: &str) -> String {
-        let how = format!("symmetric ({})", name(&self.set));
+        let how = self.how();
         match &self.end {
             End::LeftAlone => format!("{how}, until somebody else changed it: left as it is"),
+            End::Open if self.set == self.before => {
+                format!(
+                    "{how}, as it was already; whoever has set it may change it back, which would be told"
+                )
+            }
             _ if self.set == self.before => format!("{how}, as it was before"),
             End::Open => {
                 format!(

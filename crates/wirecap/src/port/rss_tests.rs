@@ -14,15 +14,20 @@ struct Driver {
     takes: Takes,
     /// Whether it keeps what it takes.
     keeps: bool,
+    /// How often it can still be read, and set.
+    reads: u32,
+    sets: u32,
 }
 
 impl Hashing for Driver {
     fn get(&mut self) -> Result<RssHash, String> {
+        self.reads = self.reads.checked_sub(1).ok_or("no such device")?;
         Ok(self.now.borrow().clone())
     }
 
     fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
         assert_eq!(*self.now.borrow(), *before, "the driver is told the truth");
+        self.sets = self.sets.checked_sub(1).ok_or("no such device")?;
         if !(self.takes)(wanted) {
             return Err("not supported".into());
         }
@@ -39,7 +44,7 @@ fn plain() -> RssHash {
 }
 
 fn driver(takes: Takes) -> Driver {
-    Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true }
+    Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true, reads: u32::MAX, sets: u32::MAX }
 }
 
 #[test]
@@ -60,7 +65,7 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
     ];
     for (takes, how, undo) in cases {
         let driver = driver(takes);
-        let mut change = Change::symmetric(driver.clone()).unwrap();
+        let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
         assert!(is_symmetric(&driver.now.borrow()), "{how}");
         assert_eq!(
             change.in_words("eth1"),
@@ -70,7 +75,7 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
         assert_eq!(*driver.now.borrow(), plain());
         assert_eq!(change.in_words("eth1"), format!("{how}; put back as it was"));
 
-        drop(Change::symmetric(driver.clone()).unwrap());
+        drop(Change::symmetric(driver.clone(), "eth1").unwrap());
         assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
     }
 }
@@ -79,7 +84,11 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
 fn what_was_symmetric_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
-    let mut change = Change::symmetric(driver.clone()).unwrap();
+    let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+    assert_eq!(
+        change.in_words("eth1"),
+        "symmetric (symmetric-or-xor), as it was already; whoever has set it may change it back, which would be told"
+    );
     change.restore();
     assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
     assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
@@ -92,7 +101,7 @@ fn what_somebody_else_changed_meanwhile_is_left_alone() {
         if was_symmetric {
             driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
         }
-        let mut change = Change::symmetric(driver.clone()).unwrap();
+        let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
         let theirs = RssHash { function: HashFunction(4), ..plain() };
         driver.now.replace(theirs.clone());
         change.restore();
@@ -104,15 +113,84 @@ fn what_somebody_else_changed_meanwhile_is_left_alone() {
 #[test]
 fn a_driver_that_cannot_is_left_as_it_was() {
     let refuses = driver(|_| false);
-    let reason = Change::symmetric(refuses.clone()).unwrap_err();
+    let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
     assert_eq!(
         reason,
         "symmetric-xor: not supported; symmetric-or-xor: not supported; Toeplitz with a symmetric key: not supported"
     );
     let forgets = Driver { keeps: false, ..driver(|_| true) };
-    let reason = Change::symmetric(forgets.clone()).unwrap_err();
+    let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
     assert!(reason.contains("symmetric-xor: the driver does not keep it"), "{reason}");
     assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
+}
+
+#[test]
+fn the_last_port_of_an_interface_puts_it_back() {
+    let (other, driver, parts) = (driver(|_| true), driver(|_| true), Parts::new());
+    let take =
+        |driver: &Driver, place| parts.take(place, || Change::symmetric(driver.clone(), "eth1")).unwrap();
+    let place = Place::of(7);
+    assert!(place.is_some() && place != Place::of(8));
+    let (mut first, mut second) = (take(&driver, place), take(&driver, place));
+    let elsewhere = take(&other, Place::of(8));
+    first.leave();
+    first.leave();
+    assert!(is_symmetric(&driver.now.borrow()));
+    let stays = "symmetric (symmetric-xor); it stays for another capture of this process";
+    assert_eq!(first.in_words("eth1"), stays);
+    assert!(second.in_words("eth1").contains("until the end"));
+    second.leave();
+    assert_eq!(*driver.now.borrow(), plain());
+    for part in [&first, &second] {
+        assert_eq!(part.in_words("eth1"), "symmetric (symmetric-xor); put back as it was");
+    }
+    assert!(is_symmetric(&other.now.borrow()));
+    drop(elsewhere);
+    assert_eq!(*other.now.borrow(), plain());
+
+    // After the end it begins anew, whoever still has the account of the last time.
+    drop(take(&driver, place));
+    let third = take(&driver, place);
+    assert!(is_symmetric(&driver.now.borrow()));
+    drop((first, third));
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+/// As when of two processes the one that has set it ends first.
+#[test]
+fn symmetry_that_somebody_else_ends_is_noticed() {
+    let (driver, parts) = (driver(|_| true), Parts::new());
+    let theirs = Change::symmetric(driver.clone(), "eth1").unwrap();
+    let mut ours = parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1")).unwrap();
+    assert!(!ours.is_lost() && ours.in_words("eth1").contains("as it was already"));
+    drop(theirs);
+    assert!(ours.is_lost());
+    ours.leave();
+    assert_eq!(*driver.now.borrow(), plain(), "not ours to put back");
+    assert!(
+        !ours.is_lost() && ours.in_words("eth1").ends_with("until somebody else changed it: left as it is")
+    );
+
+    let unreadable = Driver { reads: 2, ..driver };
+    let ours = parts.take(None, || Change::symmetric(unreadable, "eth1")).unwrap();
+    assert!(!ours.is_lost(), "an interface that is gone is told of otherwise");
+}
+
+#[test]
+fn what_cannot_be_read_back_is_put_back() {
+    let driver = Driver { reads: 1, ..driver(|_| true) };
+    let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
+    assert!(reason.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
+    assert_eq!(*driver.now.borrow(), plain());
+
+    let stuck = Driver { sets: 1, ..driver };
+    let reason = Change::symmetric(stuck.clone(), "eth1").unwrap_err();
+    assert_eq!(
+        reason,
+        "symmetric-xor: it cannot be read back: no such device; then what was before could not be put back (no such \
+         device), do it by: ethtool -X eth1 xfrm none"
+    );
+    assert_eq!(stuck.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "which is what is told");
 }
 
 #[test]

@@ -16,6 +16,8 @@ use super::{Intake, filter::UserFilter, stamp::StampReader};
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;
+/// The longest packet that several buffers hold, in bytes, about.
+const LARGEST_PACKET_BYTES: usize = 64 << 10;
 
 /// The filter of one queue.
 #[derive(Debug)]
@@ -26,16 +28,28 @@ pub(crate) struct Sieve {
     /// INVARIANT: so many of `parts`, from the front, are of packets that are whole and wanted. The others are of one
     /// packet that is not whole.
     wanted: usize,
+    /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it has handed
+    /// over what it filled. Has room for the whole pool.
     refused: Vec<Received>,
+    /// Cells are still given to the kernel.
+    gives: bool,
     /// A packet of several cells in one piece.
     whole: Vec<u8>,
     filtered: u64,
 }
 
 impl Sieve {
-    pub(crate) fn new(filter: Arc<UserFilter>) -> Self {
-        let (parts, refused, whole) = (VecDeque::new(), Vec::with_capacity(AT_ONCE as usize), Vec::new());
-        Self { filter, parts, wanted: 0, refused, whole, filtered: 0 }
+    /// Of a queue whose pool has so many cells.
+    pub(crate) fn new(filter: Arc<UserFilter>, cells_per_pool: u32) -> Self {
+        Self {
+            filter,
+            parts: VecDeque::with_capacity(2 * AT_ONCE as usize),
+            wanted: 0,
+            refused: Vec::with_capacity(cells_per_pool as usize),
+            gives: true,
+            whole: Vec::with_capacity(LARGEST_PACKET_BYTES),
+            filtered: 0,
+        }
     }
 
     /// Packets that were not wanted.
@@ -43,23 +57,43 @@ impl Sieve {
         self.filtered
     }
 
-    /// Cells that wait: wanted ones for space, refused ones for room in the fill ring. The kernel makes room a little
-    /// after it has handed over what it filled.
-    pub(crate) fn waiting(&self) -> u32 {
-        (self.wanted + self.refused.len()) as u32
+    /// Cells that are wanted and wait for space.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.wanted as u32
     }
 
-    /// Goes through what is in the ring, until `intake` is full.
-    pub(crate) fn receive(&mut self, socket: &mut Socket, stamps: &mut StampReader, intake: &mut Intake<'_>) {
-        let mut left = socket.filled();
-        loop {
-            let space = (intake.space() as usize).min(self.wanted);
-            if let Some(contents) = socket.contents() {
-                stamps.take(self.parts.drain(..space), contents, intake);
-                self.wanted -= space;
-            }
+    /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the others are, from
+    /// now on: the kernel gets no cell any more.
+    pub(crate) fn tidy(&mut self, socket: &mut Socket, gives: bool) {
+        self.gives = gives;
+        self.give_back(socket);
+    }
+
+    fn give_back(&mut self, socket: &mut Socket) {
+        if self.gives && !self.refused.is_empty() {
             socket.give_back(&mut self.refused);
-            let count = left.min(intake.space()).min(AT_ONCE);
+        }
+    }
+
+    /// Goes through what is in the ring, until `intake` has `max` cells more.
+    pub(crate) fn receive(
+        &mut self,
+        socket: &mut Socket,
+        stamps: &mut StampReader,
+        max: u32,
+        intake: &mut Intake<'_>,
+    ) {
+        let mut left = socket.filled();
+        let least_space = intake.space().saturating_sub(max);
+        loop {
+            let space = intake.space() - least_space;
+            let ready = (space as usize).min(self.wanted);
+            if let Some(contents) = socket.contents() {
+                stamps.take(self.parts.drain(..ready), contents, intake);
+                self.wanted -= ready;
+            }
+            self.give_back(socket);
+            let count = left.min(intake.space() - least_space).min(AT_ONCE);
             if count == 0 {
                 return;
             }

@@ -23,6 +23,7 @@ use super::{
     preflight,
     replay::{self, Trace},
     stamp,
+    upkeep::Upkeep,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -204,6 +205,7 @@ impl Source {
                     format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
                 Err(Error::NoHardwareTimestamps { name: name(), reason })
             }
+            (Kind::Queues(interface), Timestamp::Hardware) => Err(stamp::not_of_queues(interface)),
             (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
             _ => Ok(()),
         }
@@ -345,6 +347,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Passive(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -380,6 +383,7 @@ impl OpenPort {
             multi_buffer: port.multi_buffer,
             taken: Taken::Xdp(port),
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -398,6 +402,7 @@ impl OpenPort {
             multi_buffer: false,
             taken: Taken::Nothing,
             removed: false,
+            upkeep: Upkeep::default(),
         }
     }
 }

@@ -5,8 +5,9 @@
 //!   queue:        metadata ──► StampClock ──► UTC ──► Descriptor { timestamp_ns }
 //! ```
 //!
-//! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none", or what is left
-//! in its cell from a packet before, which is no later than the packet that was taken last.
+//! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none", or whatever was in
+//! its cell before. A stamp that cannot be is none: packets come in the order of their stamps but for [`STAMP_TO_RING`], and
+//! none comes before it was stamped.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, KernelFunction, Label, Program, ProgramKind, ProgramSpec, Reg, Size,
     },
-    clock::{ClockSource, LeapSeconds, PtpClock, StampClock},
+    clock::{ClockSource, LeapSeconds, PtpClock, StampClock, system_ns},
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
     xsk::{Contents, Received},
 };
@@ -72,10 +73,7 @@ impl Stamping {
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             // The kernel takes no program that is bound to a device into a table of programs.
             Some(Timestamp::Hardware) if shared => {
-                return Err(refusal(
-                    interface,
-                    "they can be had for the whole interface only, not for queues of it",
-                ));
+                return Err(not_of_queues(interface));
             }
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
@@ -134,7 +132,9 @@ impl Stamping {
 
     pub(crate) fn report(&self) -> TimestampReport {
         let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
-        TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns)
+        let error_bound_ns = self.clock.error_bound_ns();
+        let report = TimestampReport::of_packets(self.source, self.clock.in_words(), resolution_ns);
+        TimestampReport { error_bound_ns, ..report }
     }
 
     /// Stamps the packet, or jumps to `unstamped`. The context is in R6; R0 to R5 and R9 are lost, and all pointers into
@@ -169,26 +169,42 @@ impl Stamping {
 #[derive(Debug)]
 pub(crate) struct StampReader {
     /// `None` where packets have the time of their batch.
-    clock: Option<StampClock>,
-    /// A stamp may be so much older than the moment in which its packet is in the ring.
-    lateness: Duration,
+    stamps: Option<Stamps>,
     /// The packet taken last goes on in the next cell.
     in_packet: bool,
 }
 
+/// What is known of stamps that were read.
+#[derive(Debug)]
+struct Stamps {
+    clock: StampClock,
+    /// A stamp may be so much older than the moment in which its packet is in the ring.
+    lateness_ns: u64,
+    /// The latest time that was told, or the start. It goes back when the system clock is set back.
+    last_ns: u64,
+    /// Packets without a stamp that can be.
+    unknown: u64,
+}
+
 impl StampReader {
     pub(crate) fn new(stamping: Option<&Stamping>) -> Self {
-        let lateness = match stamping.map(|stamping| stamping.source) {
-            Some(Timestamp::Hardware) => STAMP_TO_RING + NIC_CLOCK_OFF,
-            _ => STAMP_TO_RING,
-        };
-        Self { clock: stamping.map(|stamping| stamping.clock.clone()), lateness, in_packet: false }
+        Self { stamps: stamping.map(|stamping| Stamps::new(stamping, system_ns())), in_packet: false }
+    }
+
+    /// By which stamps are brought to UTC.
+    pub(crate) fn clock(&self) -> Option<&StampClock> {
+        self.stamps.as_ref().map(|stamps| &stamps.clock)
+    }
+
+    /// Packets that were to have a stamp, and had none that can be.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.stamps.as_ref().map_or(0, |stamps| stamps.unknown)
     }
 
     /// What is certain of the times of packets when none waits.
     pub(crate) fn outlook(&self, now_ns: u64) -> Outlook {
-        match self.clock {
-            Some(_) => Outlook::After(now_ns.saturating_sub(self.lateness.as_nanos() as u64)),
+        match &self.stamps {
+            Some(stamps) => Outlook::After(now_ns.saturating_sub(stamps.lateness_ns)),
             None => Outlook::OnReceipt,
         }
     }
@@ -201,21 +217,59 @@ impl StampReader {
         contents: Contents<'_>,
         intake: &mut Intake<'_>,
     ) {
-        let Some(clock) = &mut self.clock else {
+        let Some(stamps) = &mut self.stamps else {
             return intake.take(cells.map(Received::into_descriptor));
         };
         let (now_ns, in_packet) = (intake.now_ns(), &mut self.in_packet);
-        clock.look(now_ns);
+        stamps.look(now_ns);
         intake.take_stamped(cells.map(|cell| {
             let told = if *in_packet {
                 Told::Continued
             } else {
-                let stamp = contents.metadata(&cell).unwrap_or(0);
-                clock.utc_ns(stamp, now_ns).map_or(Told::Unknown, Told::At)
+                stamps.tell(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
             };
             *in_packet = cell.more();
             (cell.into_descriptor(), told)
         }));
+    }
+}
+
+impl Stamps {
+    /// No packet is stamped before `now_ns`.
+    fn new(stamping: &Stamping, now_ns: u64) -> Self {
+        let lateness = match stamping.source {
+            Timestamp::Hardware => STAMP_TO_RING + NIC_CLOCK_OFF,
+            _ => STAMP_TO_RING,
+        };
+        let (clock, lateness_ns) = (stamping.clock.clone(), lateness.as_nanos() as u64);
+        Self { clock, lateness_ns, last_ns: now_ns, unknown: 0 }
+    }
+
+    /// Before the stamps of a batch are read, at its time.
+    #[inline]
+    fn look(&mut self, now_ns: u64) {
+        self.clock.look(now_ns);
+        self.last_ns = self.last_ns.min(now_ns);
+    }
+
+    /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns` says when.
+    #[inline]
+    fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> Told {
+        let told_ns = match self.clock.utc_ns(stamp, now_ns) {
+            // It may have come while the thread stood still, after it had read the time of the batch.
+            None if stamp != 0 => self.clock.utc_ns(stamp, later_ns()),
+            told_ns => told_ns,
+        };
+        match told_ns {
+            Some(told_ns) if told_ns >= self.last_ns.saturating_sub(self.lateness_ns) => {
+                self.last_ns = self.last_ns.max(told_ns);
+                Told::At(told_ns)
+            }
+            _ => {
+                self.unknown += 1;
+                Told::Unknown
+            }
+        }
     }
 }
 
@@ -269,6 +323,11 @@ fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Resu
         return Err("the NIC stamps packets of the precision time protocol only");
     }
     abilities.clock.ok_or("its driver does not say by which clock the NIC stamps")
+}
+
+/// Why single receive queues have none.
+pub(crate) fn not_of_queues(interface: &Interface) -> Error {
+    refusal(interface, "they can be had for the whole interface only, not for queues of it")
 }
 
 fn refusal(interface: &Interface, reason: &str) -> Error {

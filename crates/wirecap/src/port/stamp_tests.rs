@@ -2,10 +2,7 @@
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root, skip};
-use wirecap_sys::{
-    clock::system_ns,
-    memory::{CellReader, PacketMemory},
-};
+use wirecap_sys::memory::{CellReader, PacketMemory};
 use wirecap_traffic::{PacketSender, SendPath};
 
 use super::*;
@@ -96,6 +93,7 @@ fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
     assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
     let report = port.timestamp().unwrap();
     assert_eq!(report.source, Timestamp::Hardware);
+    assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));
 }
 
 #[test]
@@ -116,6 +114,54 @@ fn a_helper_that_the_kernel_refuses_is_not_there() {
     assert!(has_helper(Helper::KtimeGetNs));
     // It is refused for want of arguments, as one that is not known would be.
     assert!(!has_helper(Helper::MapLookupElem));
+}
+
+/// Stamps of a clock of the kernel, from `now_ns` on; and what makes a stamp of a time.
+fn stamps(now_ns: u64) -> (Stamps, impl Fn(u64) -> u64) {
+    let stamping = Stamping {
+        source: Timestamp::Kernel,
+        asked: Asked::Clock(Helper::KtimeGetTaiNs),
+        clock: StampClock::new(ClockSource::Tai, Arc::new(LeapSeconds::built_in())).unwrap(),
+        _switched_on: None,
+        fallbacks: Vec::new(),
+    };
+    let mut clock = stamping.clock.clone();
+    let shift_ns = now_ns - clock.utc_ns(now_ns, u64::MAX).unwrap();
+    (Stamps::new(&stamping, now_ns), move |utc_ns| utc_ns + shift_ns)
+}
+
+/// A cell of which nothing was written holds what was in it before.
+#[test]
+fn stamps_that_cannot_be_are_none_and_counted() {
+    const MS: u64 = 1_000_000;
+    let start_ns = system_ns();
+    let (mut stamps, stamp) = stamps(start_ns);
+    let now_ns = start_ns + 1_000 * MS;
+    let mut tell = |stamp| stamps.tell(stamp, now_ns, || now_ns);
+    assert_eq!(tell(stamp(start_ns - 20 * MS)), Told::Unknown, "of before the start");
+    assert_eq!(tell(7), Told::Unknown, "of somebody else");
+    let came_ns = now_ns - 500 * MS;
+    assert_eq!(tell(stamp(came_ns)), Told::At(came_ns));
+    assert_eq!(tell(stamp(came_ns - 9 * MS)), Told::At(came_ns - 9 * MS), "on its way meanwhile");
+    assert_eq!(tell(stamp(came_ns - 11 * MS)), Told::Unknown, "of a packet before");
+    assert_eq!(tell(stamp(now_ns + 20 * MS)), Told::Unknown, "it has not happened yet");
+    assert_eq!(tell(0), Told::Unknown);
+    assert_eq!(stamps.unknown, 5);
+}
+
+#[test]
+fn stamps_are_believed_when_the_thread_stood_still_and_when_the_clock_was_set_back() {
+    const MS: u64 = 1_000_000;
+    let start_ns = system_ns();
+    let (mut stamps, stamp) = stamps(start_ns);
+    let now_ns = start_ns + 60_000 * MS;
+    let came_ns = now_ns + 30 * MS;
+    assert_eq!(stamps.tell(stamp(came_ns), now_ns, || came_ns + 1), Told::At(came_ns));
+    // Half a minute back.
+    let (now_ns, came_ns) = (now_ns - 30_000 * MS, came_ns - 30_000 * MS);
+    stamps.look(now_ns + 40 * MS);
+    assert_eq!(stamps.tell(stamp(came_ns), now_ns + 40 * MS, || now_ns + 40 * MS), Told::At(came_ns));
+    assert_eq!(stamps.unknown, 0);
 }
 
 #[test]

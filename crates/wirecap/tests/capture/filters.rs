@@ -53,7 +53,8 @@ fn run(wire: &Wire, builder: Builder, port: &str, frames: &[Vec<u8>]) -> (Vec<Ve
     for frame in frames {
         sender.send(frame).unwrap();
         if sender.frames() % 50 == 0 {
-            wait_until("the workers keep up", || {
+            let explain = || format!("the workers keep up\n{}", wire.explain(&capture));
+            crate::support::wait_or_explain(explain, || {
                 let account = capture.report().total();
                 account.filtered + account.delivered >= sender.frames()
             });
@@ -147,6 +148,60 @@ fn what_lies_in_later_cells_is_looked_at_in_user_space() {
         assert!(report.ports[0].multi_buffer);
         assert!(got == wanted(&frames, expression), "{expression}: {}", got.len());
     }
+}
+
+/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the host's.
+#[test]
+fn short_packets_stay_with_the_host_where_packets_may_be_split() {
+    need_root!("filters::short_packets_stay_with_the_host_where_packets_may_be_split");
+    let frames = frames(300, &[60, 200, 1_000]);
+    for expression in ["udp port 53 or ether[300] > 100", "udp[150:2] > 0x4000"] {
+        let wire = Wire::new("splithost", VethOptions { mtu: 9_000, ..VethOptions::default() });
+        let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
+        let heard = Crew::eager(host.take_workers());
+        let (got, report) = run(&wire, small_pool().filter(expression), "xdp:in0", &frames);
+        runs(&report, FilterPlace::Kernel, expression);
+        assert!(report.ports[0].multi_buffer);
+        assert!(report.ports[0].fallbacks.iter().any(|line| line.contains("behind their first buffer")));
+        let wanted = wanted(&frames, expression);
+        assert!(got == wanted, "{expression}: {} of {}", got.len(), wanted.len());
+        heard.wait_for((frames.len() - wanted.len()) as u64);
+        host.stopper().stop();
+        let heard: Vec<_> = heard.join().into_iter().map(|arrival| arrival.bytes).collect();
+        let rest: Vec<_> = frames.iter().filter(|frame| !wanted.contains(frame)).cloned().collect();
+        assert!(heard == rest, "{expression}: {} of {}", heard.len(), rest.len());
+    }
+}
+
+/// With rings shorter than the pool, refused cells wait for room behind free chunks: they hold nobody up.
+#[test]
+fn refused_cells_hold_up_no_promise() {
+    need_root!("filters::refused_cells_hold_up_no_promise");
+    let wire = Wire::with_queues("promise", 1);
+    let builder = small_pool().chunks_per_pool(16).ring_entries(64).filter(NOT_FOR_THE_KERNEL);
+    let mut capture = wire.inside.enter(|| builder.port("xdp:in0").open()).unwrap();
+    let horizons = capture.horizons();
+    let crew = Crew::eager(capture.take_workers());
+    let mut sender = wire.packet_sender();
+    for (sent, frame) in frames(600, &[60]).iter().enumerate() {
+        sender.send(frame).unwrap();
+        wait_until("the frame is judged", || {
+            let account = capture.report().total();
+            account.filtered + account.delivered > sent as u64
+        });
+    }
+    for _ in 0..20 {
+        let begun = wirecap_sys::clock::system_ns();
+        let mut promised = None;
+        wait_until("a promise", || {
+            promised = horizons.of(0, 0);
+            promised.is_some_and(|horizon| horizon.time_ns >= begun)
+        });
+        assert_eq!(promised.unwrap().number, crew.arrived());
+    }
+    capture.stopper().stop();
+    drop(crew.join());
+    check::pools_whole(&capture.finish());
 }
 
 #[test]

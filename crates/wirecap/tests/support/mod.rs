@@ -22,8 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for something that must happen. A machine that does much else can stand still for half a minute.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until `condition` holds.
 ///

@@ -43,13 +43,13 @@ impl Way {
         queues: impl IntoIterator<Item = u16>,
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
-        for queue in queues {
-            if let Some(holder) = owners::owner(&dispatcher.programs, queue.into()) {
+        match owners::owner(&dispatcher.programs, queues) {
+            Some((queue, holder)) => {
                 let holder = owners::in_words(&[holder]);
-                return Err(Error::QueueTaken { name: interface.name.clone(), queue, holder });
+                Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
             }
+            None => Ok(Self::Join(Arc::new(dispatcher))),
         }
-        Ok(Self::Join(Arc::new(dispatcher)))
     }
 
     /// Why this mode cannot be had, in words, since others have chosen.
@@ -196,6 +196,15 @@ impl Attachment {
     }
 }
 
+/// What was found of the entries of a port.
+#[derive(Debug)]
+pub(crate) struct Mended {
+    /// Queues whose entries were not ours.
+    pub(crate) missing: Vec<u16>,
+    /// Why one of them is not ours still.
+    pub(crate) failure: Option<bpf::Error>,
+}
+
 /// A port's part in a dispatcher, which is there as long as anybody has one.
 #[derive(Debug)]
 pub(crate) struct Membership {
@@ -205,6 +214,21 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
+    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may have written
+    /// them: the queues' sockets are ours.
+    pub(crate) fn mend(&self, program: &Program) -> Mended {
+        let mut mended = Mended { missing: Vec::new(), failure: None };
+        let programs = &self.dispatcher.programs;
+        for &(queue, program_id) in &self.entries {
+            // What cannot be read may be there.
+            if programs.program_id(queue).is_ok_and(|found| found != Some(program_id)) {
+                mended.missing.push(queue as u16);
+                mended.failure = programs.set_program(queue, program).err().or(mended.failure);
+            }
+        }
+        mended
+    }
+
     /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.
     fn leave(self) {
         for (queue, program_id) in self.entries {

@@ -15,8 +15,11 @@
 //! - **A socket comes before the entry and goes after it.** The kernel gives a queue to one AF_XDP socket at a time,
 //!   so whoever has the socket is the only one to write the queue's entry: what a process finds there is its own, or of
 //!   a process that was killed.
-//! - **The table is held before the link is, and longer.** The kernel empties a table that no process holds. As long as
-//!   the link is there, somebody holds both, so a newcomer's entries are not swept away with a predecessor's.
+//! - **The table is held before the link is, and longer.** The kernel empties a table that no process holds, some time
+//!   after the last has let go of it. So members never hold the link alone.
+//! - **An entry is looked after**, about once a second (`upkeep.rs`): others do hold the link alone for a moment, whoever
+//!   lists the links of the machine for instance. A newcomer that finds the dispatcher in that moment writes its entry
+//!   into a table that is still to be emptied. It writes it again then, and tells so.
 //! - **An entry of a dead process does no harm**: its program finds no socket and leaves the packets to the host.
 
 mod attachment;
@@ -25,7 +28,7 @@ mod owners;
 
 use std::{thread, time::Duration};
 
-pub(crate) use self::attachment::{Attachment, Claim, Way};
+pub(crate) use self::attachment::{Attachment, Claim, Mended, Way};
 pub(crate) use self::owners::{in_words, members, owners};
 
 /// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs

@@ -18,14 +18,24 @@ pub(crate) fn members(attached: AttachedProgram) -> Option<Vec<LinkHolder>> {
 /// that hold its program. An entry of a dead process has none. `None` if the interface is not shared, or it cannot be known.
 pub(crate) fn owners(attached: AttachedProgram) -> Option<Vec<(u32, Vec<LinkHolder>)>> {
     let SharedMap { map, max_entries } = bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
-    let entry = |queue| Some((queue, bpf::program_holders(map.program_id(queue).ok().flatten()?)));
-    Some((0..max_entries - 1).filter_map(entry).collect())
+    Some(of_entries(&map, 0..max_entries - 1))
 }
 
-/// The process that has a queue of this table.
-pub(crate) fn owner(programs: &Map, queue: u32) -> Option<LinkHolder> {
-    let program = programs.program_id(queue).ok().flatten()?;
-    bpf::program_holders(program).into_iter().next()
+/// The first of these queues that a process has, by this table, and the process.
+pub(crate) fn owner(programs: &Map, queues: impl IntoIterator<Item = u16>) -> Option<(u16, LinkHolder)> {
+    let entries = of_entries(programs, queues.into_iter().map(u32::from));
+    entries.into_iter().find_map(|(queue, holders)| Some((queue as u16, holders.into_iter().next()?)))
+}
+
+/// The processes that hold the programs of these entries. All open files of the machine are looked through once.
+fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Vec<LinkHolder>)> {
+    let entry = |queue| Some((queue, programs.program_id(queue).ok().flatten()?));
+    let entries: Vec<(u32, u32)> = queues.filter_map(entry).collect();
+    let ids: Vec<u32> = entries.iter().map(|&(_, program)| program).collect();
+    // A process has one program for all its queues.
+    let holders = bpf::holders_of_programs(&ids);
+    let of = |program| holders.get(&program).cloned().unwrap_or_default();
+    entries.into_iter().map(|(queue, program)| (queue, of(program))).collect()
 }
 
 /// Processes in words: `wirecap (pid 7), suricata (pid 9)`.

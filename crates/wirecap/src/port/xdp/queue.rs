@@ -1,0 +1,115 @@
+//! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
+
+use wirecap_core::Pool;
+use wirecap_sys::{
+    clock::StampClock,
+    xsk::{BindMode, Socket},
+};
+
+use super::super::{
+    Intake, Outlook, QueueCounts, ReceiveQueue, program::CaptureProgram, shared::Claim, sieve::Sieve,
+    stamp::StampReader,
+};
+
+/// One receive queue of a port.
+#[derive(Debug)]
+pub(crate) struct XdpQueue {
+    /// Given up before the socket is closed, see `shared/`.
+    pub(super) claim: Option<Claim>,
+    pub(super) socket: Socket,
+    pub(super) program: Arc<CaptureProgram>,
+    pub(super) queue: u32,
+    pub(super) multi_buffer: bool,
+    /// Decides what the kernel has not.
+    pub(super) sieve: Option<Sieve>,
+    pub(super) stamps: StampReader,
+    /// The last counters that could be read.
+    pub(super) last: QueueCounts,
+}
+
+impl XdpQueue {
+    /// Whether another port may use this one's UMEM registration: it would inherit that packets come
+    /// in several parts.
+    pub(crate) fn can_share(&self) -> bool {
+        !self.multi_buffer
+    }
+
+    /// The mode the kernel reports for this queue.
+    pub(crate) fn bind_mode(&self) -> BindMode {
+        self.socket.mode().unwrap_or(BindMode::Copy)
+    }
+}
+
+impl ReceiveQueue for XdpQueue {
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
+        if let Some(sieve) = &mut self.sieve {
+            sieve.receive(&mut self.socket, &mut self.stamps, max, intake);
+        } else if let Some(received) = self.socket.receive(max) {
+            let contents = received.contents();
+            self.stamps.take(received, contents, intake);
+        }
+    }
+
+    fn tidy(&mut self, gives: bool) {
+        if let Some(sieve) = &mut self.sieve {
+            sieve.tidy(&mut self.socket, gives);
+        }
+    }
+
+    fn attach(&mut self, pool: &mut Pool) {
+        if self.socket.attach(pool) > 0 {
+            self.socket.wake_receiver();
+        }
+    }
+
+    fn backlog(&self) -> u32 {
+        let filled = self.socket.filled();
+        if filled == 0 {
+            // The driver may have asked to be woken after we had last looked: it found the fill ring
+            // empty just before we filled it. Without this it would sleep for ever.
+            self.socket.wake_receiver();
+        }
+        filled + self.sieve.as_ref().map_or(0, Sieve::wanted)
+    }
+
+    fn counts(&mut self) -> QueueCounts {
+        let read = (self.program.counts(self.queue), self.socket.statistics());
+        if let (Ok(program), Ok(socket)) = read {
+            self.last = QueueCounts {
+                seen: program.seen,
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
+                passed: program.passed,
+                too_long: program.too_long,
+                // In copy mode each packet without a cell counts here once; frames that are too long,
+                // which the kernel would count here as well, do not get past the program.
+                no_free_cell: socket.rx_dropped,
+                rx_ring_full: socket.rx_ring_full,
+                fill_ring_empty: socket.rx_fill_ring_empty,
+                // The program's includes those that were lost, and the reader's those with a stamp that cannot be.
+                unstamped: program.unstamped.max(self.stamps.unknown()),
+            };
+        }
+        self.last
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        self.stamps.clock()
+    }
+
+    fn waker(&self) -> Option<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned().ok()
+    }
+
+    fn outlook(&self, now_ns: u64) -> Outlook {
+        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
+        match self.stamps.outlook(now_ns) {
+            Outlook::After(_) if self.backlog() > 0 => Outlook::Open,
+            outlook => outlook,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What others undo of a capture of some queues is noticed and done again.
+
+use wirecap::{Builder, Capture, PortEvent};
+use wirecap_sys::{bpf, netdev};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+
+/// Name of the table that all who share an interface have.
+const TABLE: &str = "wirecap_queues";
+
+fn small() -> Builder {
+    Capture::builder().chunks_per_pool(8)
+}
+
+/// Takes queues out of the table, as the kernel does when it empties it late.
+fn lose(wire: &Wire, queues: &[u32]) {
+    let interface = wire.inside.enter(|| netdev::interface("in0")).unwrap();
+    let table = bpf::shared_map(interface.xdp_programs[0].program_id, TABLE).unwrap().unwrap();
+    for queue in queues {
+        assert!(table.map.delete(&queue.to_ne_bytes()).unwrap(), "queue {queue} was in the table");
+    }
+}
+
+/// What was lost since this was last asked.
+fn lost(capture: &mut Capture) -> Vec<PortEvent> {
+    let mut events = capture.events();
+    events.retain(|event| matches!(event, PortEvent::QueuesLost { .. }));
+    events
+}
+
+#[test]
+fn entries_that_vanish_are_written_again_and_told_of() {
+    need_root!("queues_upkeep::entries_that_vanish_are_written_again_and_told_of");
+    let wire = Wire::with_queues("vanish", 4);
+    let mut capture = wire.capture_of("in0@0-2", small());
+    let other = wire.capture_of("in0@3", small());
+    let crew = Crew::eager(capture.take_workers());
+    let mut senders: Vec<_> = (0..3).map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect();
+    senders.iter_mut().for_each(|sender| sender.send(100));
+    crew.wait_for(300);
+    assert_eq!(lost(&mut capture), []);
+
+    lose(&wire, &[0, 1]);
+    senders[0].send(100);
+    let queues = "0-1".parse().unwrap();
+    let expected = PortEvent::QueuesLost { port: "in0@0-2".into(), queues, failure: None };
+    wait_until("the loss is told", || lost(&mut capture).contains(&expected));
+    senders.iter_mut().for_each(|sender| sender.send(100));
+    crew.wait_for(600);
+
+    capture.stopper().stop();
+    assert_eq!(lost(&mut capture), [], "it was told once, and the end is none");
+    assert_eq!(crew.join().len(), 600, "what was sent meanwhile is the host's");
+    let report = capture.finish();
+    check::account_closed(&report);
+    let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
+    assert!(warning.contains("queues 0-1 went to the host, uncounted, until it was put back"), "{warning}");
+    let report = other.finish();
+    assert_eq!(report.ports[0].warnings, Vec::<String>::new());
+    assert!(!wire.is_captured());
+}
