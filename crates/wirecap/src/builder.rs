@@ -2,7 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{sync::Arc, thread};
+use std::{fmt, sync::Arc, thread};
 
 use wirecap_core::{
     Geometry, Mode,
@@ -51,6 +51,25 @@ pub enum Grouping {
     All,
     /// These sets of workers, by their numbers. A worker that is in none is on its own.
     Sets(Vec<Vec<usize>>),
+}
+
+/// What [`Builder::look_up`] has found: ports that can be opened, traces whose writers are there. Dropping it gives back
+/// all there is.
+pub struct LookedUp {
+    builder: Builder,
+    geometry: Geometry,
+    ring_entries: u32,
+    sources: Vec<Source>,
+}
+
+impl fmt::Debug for LookedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.sources.iter().map(|source| &source.name).collect();
+        f.debug_struct("LookedUp")
+            .field("builder", &self.builder)
+            .field("sources", &names)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What to capture, and how. Made by [`Capture::builder`].
@@ -244,39 +263,21 @@ impl Builder {
     /// # Errors
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
+        self.look_up()?.open()
+    }
+
+    /// The first half of [`Builder::open`]: finds out what the ports are, and waits until somebody has begun to write the
+    /// pipes among them. Nothing is changed on the machine, so that a thread that waits in it may be given up at any time.
+    ///
+    /// # Errors
+    /// [`Error`], each variant with a hint.
+    pub fn look_up(self) -> Result<LookedUp, Error> {
         let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, self.cell_bytes)?;
         let ring_entries = geometry.check_ring(self.ring_entries.unwrap_or(geometry.ring_entries()))?;
         let sources = self.resolve()?;
         let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
         self.check_threads(queues)?;
-        let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
-        limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
-        // Rings of sockets are memory of the kernel's, which no process is ended for.
-        memory::check_available(geometry.pool_bytes() * queues as u64)?;
-
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
-        let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
-        let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
-        memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
-
-        // Only batches need it; beside the host the kernel has stamped the packets.
-        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
-        let (promiscuous, modes, rss, timestamp) = (self.promiscuous, self.modes, self.rss, self.timestamp);
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
-        let options = OpenOptions { xdp, geometry, fanout: self.fanout };
-        let watched = sources.iter().any(Source::is_interface);
-        let changes = watched.then(netdev::changes).transpose()?;
-        let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
-        for (source, pools) in sources.iter().zip(pools) {
-            let (port, queues) = source.open(pools, &memory, &options, &opened)?;
-            open_ports.push(port);
-            opened.push(queues);
-        }
-        let queues = opened;
-        Capture::start(
-            self,
-            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
-        )
+        Ok(LookedUp { builder: self, geometry, ring_entries, sources })
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -323,6 +324,46 @@ impl Builder {
             sources.push(source);
         }
         Ok(sources)
+    }
+}
+
+impl LookedUp {
+    /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
+    ///
+    /// # Errors
+    /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
+    pub fn open(self) -> Result<Capture, Error> {
+        let Self { builder, geometry, ring_entries, sources } = self;
+        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
+        let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
+        limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
+        // Rings of sockets are memory of the kernel's, which no process is ended for.
+        memory::check_available(geometry.pool_bytes() * queues as u64)?;
+
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
+        let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
+        let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
+        memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
+
+        // Only batches need it; beside the host the kernel has stamped the packets.
+        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
+        let (promiscuous, modes, rss, timestamp) =
+            (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
+        let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
+        let watched = sources.iter().any(Source::is_interface);
+        let changes = watched.then(netdev::changes).transpose()?;
+        let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
+        for (source, pools) in sources.iter().zip(pools) {
+            let (port, queues) = source.open(pools, &memory, &options, &opened)?;
+            open_ports.push(port);
+            opened.push(queues);
+        }
+        let queues = opened;
+        Capture::start(
+            builder,
+            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
+        )
     }
 }
 

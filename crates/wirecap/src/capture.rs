@@ -10,7 +10,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -27,7 +27,7 @@ use wirecap_sys::{
 use crate::{
     Builder, Dispatch, Error, Grouping, PortEvent, Worker,
     books::Books,
-    engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue},
+    engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
     horizon::Horizons,
     port::{
         filter::FilterReport,
@@ -172,7 +172,7 @@ impl Stopper {
                     .push("the end is not exact: the kernel has kept its last block of packets".into());
             }
         }
-        shared.stopping.store(true, Ordering::Release);
+        shared.stopping.stop();
     }
 }
 
@@ -237,7 +237,7 @@ impl Capture {
             ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
             orphans: Mutex::new(Vec::new()),
             has_orphans: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
+            stopping: Stopping::new(queue_count),
             capture_threads: AtomicUsize::new(threads),
         });
 
@@ -343,7 +343,7 @@ impl Capture {
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     pub fn is_at_end(&self) -> bool {
-        self.shared.is_at_end()
+        self.shared.stopping.is_at_end()
     }
 
     /// The accounts as they stand. Queues that are in use are asked in turn, so that packets on their
@@ -356,7 +356,7 @@ impl Capture {
     /// took are `left_at_stop`. Call it when the workers are done.
     pub fn finish(mut self) -> Report {
         self.end();
-        self.shared.queues.iter().for_each(Queue::discard_rest);
+        self.shared.queues.iter().for_each(|queue| queue.discard_rest(&self.shared.stopping));
         let report = self.report_with(true);
         self.shared.queues.iter().for_each(Queue::close);
         report

@@ -73,7 +73,7 @@ pub mod report;
 mod timestamp;
 
 pub use batch::{Batch, Packet, Packets, Parts};
-pub use builder::{Builder, Dispatch, Grouping};
+pub use builder::{Builder, Dispatch, Grouping, LookedUp};
 pub use capture::{Capture, Stopper};
 pub use engine::{
     wait::Wait,

@@ -59,8 +59,9 @@ impl Queues {
     }
 
     fn of(&self, port: usize, queue: u16) -> usize {
-        // Nearly always a port has all its queues.
-        let guess = self.first[port] + usize::from(queue);
+        // Nearly always a port has all its queues, or all from its first one on.
+        let first = self.first[port];
+        let guess = first + usize::from(queue.wrapping_sub(self.places[first].1));
         if self.places.get(guess) == Some(&(port, queue)) {
             return guess;
         }
@@ -85,12 +86,27 @@ pub(crate) struct Encoding {
     pub(crate) passive: Vec<bool>,
 }
 
+/// Room that a buffer may keep whatever is in it, and times its contents.
+const SPARE_BYTES: usize = 32 << 10;
+const SPARE_FACTOR: usize = 8;
+
+impl Records {
+    /// Gives back memory that is out of all proportion to what is in it: a buffer has grown to the largest batch it ever
+    /// had, and many small ones may be held back.
+    pub(crate) fn trim(&mut self) {
+        let enough = SPARE_BYTES.max(SPARE_FACTOR * self.bytes.len());
+        if self.bytes.capacity() > enough {
+            self.bytes.shrink_to(SPARE_BYTES);
+        }
+    }
+}
+
 /// More than any record has around its packet's bytes.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
 impl Encoding {
     /// Encodes a batch into `buffer`, whose old contents go. Allocates only to let the buffer grow to
-    /// the size of the largest batch.
+    /// the size of the largest batch, if it was not trimmed.
     pub(crate) fn encode(&self, batch: &Batch, mut buffer: Vec<u8>, worker: usize) -> Block {
         buffer.clear();
         if self.snaplen == 0 {
@@ -148,9 +164,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_buffers_much_larger_than_their_contents_are_trimmed() {
+        let trimmed = |capacity: usize, len: usize| {
+            let mut bytes = Vec::with_capacity(capacity);
+            bytes.resize(len, 7);
+            let mut records = Records { bytes, packets: 1, span: Span::EMPTY, owner: None };
+            let before = records.bytes.capacity();
+            records.trim();
+            assert_eq!(records.bytes, vec![7; len]);
+            (records.bytes.capacity() < before).then(|| records.bytes.capacity())
+        };
+        assert_eq!(trimmed(SPARE_BYTES, 0), None);
+        assert_eq!(trimmed(2 << 20, 300 << 10), None, "within the factor");
+        assert!(trimmed(2 << 20, 100).is_some_and(|capacity| capacity < 2 * SPARE_BYTES));
+        assert!(trimmed(2 << 20, 100 << 10).is_some_and(|capacity| capacity < 200 << 10));
+    }
+
+    #[test]
     fn queues_are_numbered_through_all_ports() {
-        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3]]);
-        assert_eq!(queues.count(), 6);
+        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3], vec![64, 65]]);
+        assert_eq!(queues.count(), 8);
         for queue in 0..queues.count() {
             let (port, number) = queues.place(queue);
             assert_eq!(queues.of(port, number), queue);

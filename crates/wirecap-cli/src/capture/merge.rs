@@ -41,7 +41,7 @@ pub(crate) struct Merger {
     queues: Vec<Queue>,
     /// The queues that hold something, by the time of their first packet. INVARIANT: each once.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Bytes of all that is held, in `queues` and before it is its turn in its queue.
+    /// Bytes of memory of all that is held, in `queues` and before it is its turn in its queue.
     held_bytes: usize,
     /// Runs that were copied together.
     merged: Records,
@@ -100,7 +100,7 @@ impl Merger {
         }
     }
 
-    /// Bytes of all that is held back.
+    /// Bytes of memory of all that is held back: what buffers have room for, whatever is in them.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -108,7 +108,7 @@ impl Merger {
     /// Takes a block.
     pub(crate) fn accept(&mut self, block: Block) {
         let Block { queue, first_number, records } = block;
-        self.held_bytes += records.bytes.len();
+        self.held_bytes += records.bytes.capacity();
         let numbers = first_number..first_number + records.packets;
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
     }
@@ -209,7 +209,7 @@ impl Merger {
     fn give_block(&mut self, queue: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         let from = &mut self.queues[queue];
         let Some(first) = from.waiting.pop_front() else { return };
-        self.held_bytes -= first.bytes.len();
+        self.held_bytes -= first.bytes.capacity();
         if std::mem::take(&mut from.taken).bytes > 0 {
             buffers.give_back(first);
         } else if !self.merged.bytes.is_empty() && first.bytes.len() <= SMALL_BYTES {

@@ -313,6 +313,25 @@ fn blocks_that_do_not_overlap_are_not_copied() {
 }
 
 #[test]
+fn the_memory_that_is_held_counts_not_what_is_in_it() {
+    let format = Format::Pcapng;
+    let mut bed = Bed::new(format, 2);
+    let mut capacity = 0;
+    for number in 0..10 {
+        let mut block = block(format, 0, number, &[1 + number]);
+        block.records.bytes.reserve_exact(10_000);
+        capacity += block.records.bytes.capacity();
+        bed.merger.accept(block);
+    }
+    bed.merge();
+    assert_eq!(bed.merger.held_bytes(), capacity);
+    bed.force(capacity);
+    assert_eq!(read(format, &bed.out), []);
+    bed.force(capacity - 1);
+    assert_eq!((read(format, &bed.out).len(), bed.merger.held_bytes()), (10, 0));
+}
+
+#[test]
 fn runs_are_copied_together_up_to_a_size() {
     let format = Format::Pcap;
     let mut bed = Bed::new(format, 2);

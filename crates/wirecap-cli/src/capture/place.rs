@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, PortSpec, QueueSet, port::replay};
+use wirecap::{Capture, LookedUp, Modes, PortSpec, QueueSet, port::replay};
 use wirecap_sys::netdev::{self, Interface};
 
 use super::watch::Signals;
@@ -88,12 +88,12 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
     if pipes.is_empty() {
         return builder.open().map_err(|error| with_hint(error, plan));
     }
-    // By a thread of its own, since opening waits where nothing but the end of the process can reach it. Whatever it has
-    // opened by then, the kernel takes back.
-    let opening = thread::spawn(|| builder.open());
+    // By a thread of its own, since it waits where nothing but the end of the process can reach it. Until all pipes are
+    // there nothing is changed that would have to be given back; after that nothing waits, and this thread opens.
+    let looking = thread::spawn(|| builder.look_up());
     let mut waiting = false;
     thread::sleep(MOMENT);
-    while !opening.is_finished() {
+    while !looking.is_finished() {
         if !waiting {
             tell(format_args!("wirecap: waiting for a program that writes {pipes}"));
             waiting = true;
@@ -103,7 +103,7 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
         }
         thread::sleep(TICK);
     }
-    opening.join().expect("no panic").map_err(|error| with_hint(error, plan))
+    looking.join().expect("no panic").and_then(LookedUp::open).map_err(|error| with_hint(error, plan))
 }
 
 /// An error of the library with what our flags can do about it.

@@ -106,6 +106,23 @@ impl Signals {
     }
 }
 
+/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go
+/// when everything is read, so that a worker found to be gone before that was asked may have gone for that reason.
+fn end_by_itself(
+    is_gone: impl FnOnce() -> bool,
+    is_at_end: impl FnOnce() -> bool,
+    is_deserted: impl FnOnce() -> bool,
+) -> Option<End> {
+    let is_gone = is_gone();
+    if is_at_end() {
+        Some(End::Read)
+    } else if is_deserted() {
+        Some(End::Deserted)
+    } else {
+        is_gone.then_some(End::WorkerGone)
+    }
+}
+
 /// Watches a capture.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -160,14 +177,13 @@ impl Watch {
         for event in capture.events() {
             self.tell(event, capture);
         }
-        if capture.is_at_end() {
-            return Some(End::Read);
-        }
-        if capture.is_deserted() {
-            return Some(End::Deserted);
-        }
-        workers.iter().any(JoinHandle::is_finished).then_some(End::WorkerGone)
+        end_by_itself(
+            || workers.iter().any(JoinHandle::is_finished),
+            || capture.is_at_end(),
+            || capture.is_deserted(),
+        )
     }
+
     /// Tells changes of state. The kernel also says "up" of an interface that was up all along, when
     /// somebody else changes something about it.
     fn tell(&mut self, event: PortEvent, capture: &Capture) {
@@ -220,5 +236,34 @@ impl Watch {
                 ));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_trace_that_ends_while_it_is_looked_at_is_read_and_no_worker_is_missed() {
+        // It ends, and its workers with it, before one of the three questions, or behind them.
+        for ends_before in 0..4 {
+            let asked = Cell::new(0);
+            let ask = || asked.replace(asked.get() + 1) >= ends_before;
+            let end = end_by_itself(ask, ask, || {
+                ask();
+                false
+            });
+            assert!(end.is_none_or(|end| end == End::Read), "{ends_before}: {end:?}");
+            assert_eq!(end.is_some(), ends_before < 2, "{ends_before}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_while_packets_may_come_is_missed() {
+        assert_eq!(end_by_itself(|| true, || false, || false), Some(End::WorkerGone));
+        assert_eq!(end_by_itself(|| true, || false, || true), Some(End::Deserted));
+        assert_eq!(end_by_itself(|| false, || false, || false), None);
     }
 }

@@ -36,9 +36,10 @@ impl Encode {
         while let Some(batch) = worker.next_batch() {
             // At the start, and while the writer holds blocks back, none has come back.
             let buffer = self.given_back.try_recv().unwrap_or_default();
-            let block = self.encoding.encode(&batch, buffer, worker.index());
+            let mut block = self.encoding.encode(&batch, buffer, worker.index());
             // Before waiting for the writer: its cells are worth more in the pool.
             drop(batch);
+            block.records.trim();
             if self.blocks.send(block).is_err() {
                 // The writer takes blocks for as long as there are workers; it can only have panicked.
                 return;

@@ -87,7 +87,7 @@ impl CaptureThread {
         let mut owner = queue.lock();
         let mut moved = owner.bring_home(&queue.recycle, !stopping);
         loop {
-            let received = queue.receive(&mut owner, None);
+            let received = owner.receive(None, &shared.stopping);
             moved |= received > 0;
             let full = owner.pool.is_full();
             let crew = Workers { shared: &shared, capture_queues: &self.capture_queues };

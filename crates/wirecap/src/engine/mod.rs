@@ -15,10 +15,12 @@
 //! | a receive queue and its lock | [`queue`] |
 //! | the thread of the application | [`worker`] |
 //! | the thread that captures for others | [`capture_thread`] |
+//! | how it comes to an end | [`stopping`] |
 //! | what to do while nothing comes | [`wait`] |
 
 pub(crate) mod capture_thread;
 pub(crate) mod queue;
+pub(crate) mod stopping;
 pub(crate) mod wait;
 pub(crate) mod worker;
 
@@ -34,7 +36,7 @@ use std::{
 
 use wirecap_core::{BacklogGauge, BuddyGroup, CaptureConsumer, Geometry, Handover, Load, PoolId};
 
-use self::{queue::Queue, wait::Wait};
+use self::{queue::Queue, stopping::Stopping, wait::Wait};
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -109,8 +111,7 @@ pub(crate) struct Shared {
     pub(crate) gauges: Vec<Vec<BacklogGauge>>,
     /// Pull: nobody feeds capture queues.
     pub(crate) pull: bool,
-    /// The ports are detached; what is in the rings is the last.
-    pub(crate) stopping: AtomicBool,
+    pub(crate) stopping: Stopping,
     /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
     pub(crate) orphans: Mutex<Vec<Orphan>>,
     pub(crate) has_orphans: AtomicBool,
@@ -130,7 +131,7 @@ impl Shared {
     /// Captures at most the rest of one chunk from a queue. After the stop no cell is given to the
     /// kernel any more, so that this comes to an end whatever the port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
-        self.queues[queue].capture(!self.is_stopping())
+        self.queues[queue].capture(!self.is_stopping(), &self.stopping)
     }
 
     /// Takes what waits for a worker of this group that is gone.
@@ -145,11 +146,13 @@ impl Shared {
     /// Where the queue of a pool is in `queues`.
     pub(crate) fn queue_index(&self, pool: PoolId) -> usize {
         let range = self.ports[usize::from(pool.nic_id)].clone();
-        let guess = range.start + usize::from(pool.ring_id);
-        if range.contains(&guess) && self.queues[guess].ring_id == pool.ring_id {
-            return guess;
+        let queues = &self.queues[range.clone()];
+        // Nearly always a port has all queues from its first one on.
+        let guess = usize::from(pool.ring_id.wrapping_sub(queues[0].ring_id));
+        if queues.get(guess).is_some_and(|queue| queue.ring_id == pool.ring_id) {
+            return range.start + guess;
         }
-        let found = self.queues[range.clone()].iter().position(|queue| queue.ring_id == pool.ring_id);
+        let found = queues.iter().position(|queue| queue.ring_id == pool.ring_id);
         range.start + found.expect("a pool of this engine")
     }
 
@@ -187,12 +190,7 @@ impl Shared {
 
     /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire) || self.is_at_end()
-    }
-
-    /// Whether every port is at its end. An interface never is, so that this looks at one queue where there is one.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.queues.iter().all(Queue::is_at_end)
+        self.stopping.is_stopping()
     }
 }
 

@@ -10,10 +10,7 @@
 
 use std::{
     os::fd::OwnedFd,
-    sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use wirecap_core::{Handover, Pool, RecycleQueue};
@@ -22,6 +19,7 @@ use wirecap_sys::{
     memory::CellReader,
 };
 
+use super::stopping::Stopping;
 use crate::batch::Reader;
 use crate::horizon::Horizon;
 use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
@@ -40,9 +38,6 @@ pub(crate) struct Queue {
     pub(crate) home: usize,
     pub(crate) reader: Reader,
     pub(crate) recycle: RecycleQueue,
-    /// Written by whoever receives, when nothing will come any more. Pairs with the load in `is_at_end`: who sees it
-    /// finds all there was filled in the pool, or handed over.
-    at_end: AtomicBool,
     owner: Mutex<QueueOwner>,
 }
 
@@ -61,8 +56,7 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
-            at_end: AtomicBool::new(false),
-            owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0 }),
+            owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0, is_at_end: false }),
         }
     }
 
@@ -84,31 +78,17 @@ impl Queue {
     /// Captures at most the rest of one chunk and hands it over, if there is anything.
     ///
     /// With `attach`, free chunks are given to the kernel.
-    pub(crate) fn capture(&self, attach: bool) -> Option<Handover> {
+    pub(crate) fn capture(&self, attach: bool, stopping: &Stopping) -> Option<Handover> {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
-            let received = self.receive(&mut owner, self.reader.cells());
+            let received = owner.receive(self.reader.cells(), stopping);
             let handover = owner.pool.hand_over();
             // The end of a chunk may hold only the beginning of a packet: it goes on in the next chunk.
             if handover.is_some() || received == 0 {
                 return handover;
             }
         }
-    }
-
-    /// Fills the rest of the current chunk, see [`QueueOwner::receive`], and notices the end.
-    pub(crate) fn receive(&self, owner: &mut QueueOwner, near: Option<&CellReader>) -> u32 {
-        let received = owner.receive(near);
-        if owner.source.is_at_end() {
-            self.at_end.store(true, Ordering::Release);
-        }
-        received
-    }
-
-    /// Whether nothing will be received any more.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.at_end.load(Ordering::Acquire)
     }
 
     /// Sends cells home.
@@ -131,10 +111,10 @@ impl Queue {
 
     /// Counts what is still in the ring at the end; nobody will read it. A port in trouble may hold back
     /// what waits, so it is asked again, but not for ever.
-    pub(crate) fn discard_rest(&self) {
+    pub(crate) fn discard_rest(&self, stopping: &Stopping) {
         let mut attempts = LAST_ATTEMPTS;
         while attempts > 0 {
-            match self.capture(false) {
+            match self.capture(false, stopping) {
                 Some(handover) => self.send_home(handover),
                 None if self.lock().source.backlog() == 0 => return,
                 None => attempts -= 1,
@@ -151,6 +131,8 @@ pub(crate) struct QueueOwner {
     pub(crate) clock: BatchClock,
     /// Timestamps of a queue increase strictly, also when the clock is set back.
     last_timestamp_ns: u64,
+    /// Nothing will be received any more, and that was told.
+    is_at_end: bool,
 }
 
 impl QueueOwner {
@@ -173,9 +155,18 @@ impl QueueOwner {
         recycled || self.pool.levels().free_chunks < free_chunks
     }
 
-    /// Fills the rest of the current chunk with what waits. The clock is read once. Returns how many
-    /// cells were filled. `near` is given if this thread reads the packets, too.
-    fn receive(&mut self, near: Option<&CellReader>) -> u32 {
+    /// Fills the rest of the current chunk with what waits, and tells the end. Returns how many cells were filled.
+    /// `near` is given if this thread reads the packets, too.
+    pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
+        let received = self.fill(near);
+        if self.source.is_at_end() && !std::mem::replace(&mut self.is_at_end, true) {
+            stopping.queue_ended();
+        }
+        received
+    }
+
+    /// The clock is read once.
+    fn fill(&mut self, near: Option<&CellReader>) -> u32 {
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 || self.source.backlog() == 0 {

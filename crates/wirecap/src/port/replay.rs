@@ -22,6 +22,7 @@ mod trace;
 
 use std::{
     io::ErrorKind,
+    ops::Range,
     os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
@@ -49,7 +50,8 @@ use crate::{
     timestamp::TimestampReport,
 };
 
-/// Records that are read at most before others may have the queue: of those that make no packet there may be many.
+/// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
+/// that does.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
 /// A pipe without anything for so long has paused. Shorter than that, whoever writes it is at work: two pipes from programs
 /// that take turns are merged in order.
@@ -180,9 +182,9 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl ReplayQueue {
-    /// The next cell, filled: with the next part of a packet that was begun, or the beginning of the next.
-    fn next_part(&mut self) -> Option<Descriptor> {
-        if self.rest.is_empty() { self.next_packet() } else { self.next_of_rest() }
+    /// The next cell, filled, out of at most so many `records`: with the next part of a packet that was begun, or the beginning of the next.
+    fn next_part(&mut self, records: &mut Range<u32>) -> Option<Descriptor> {
+        if self.rest.is_empty() { self.next_packet(records) } else { self.next_of_rest() }
     }
 
     fn next_of_rest(&mut self) -> Option<Descriptor> {
@@ -194,8 +196,8 @@ impl ReplayQueue {
     }
 
     /// Reads on to the next packet, and fills a cell with the beginning of it.
-    fn next_packet(&mut self) -> Option<Descriptor> {
-        for _ in 0..RECORDS_AT_ONCE {
+    fn next_packet(&mut self, records: &mut Range<u32>) -> Option<Descriptor> {
+        for _ in records {
             if self.writer.attached() == 0 || self.has_ended() {
                 break;
             }
@@ -278,7 +280,8 @@ impl ReceiveQueue for ReplayQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         self.is_dry = false;
         let offset = self.reader.offset();
-        intake.take_timed((0..max).map_while(|_| self.next_part()));
+        let mut records = 0..RECORDS_AT_ONCE;
+        intake.take_timed((0..max).map_while(|_| self.next_part(&mut records)));
         let since = self.dry_since.take().filter(|_| self.reader.offset() == offset);
         self.dry_since = self.is_dry.then(|| since.unwrap_or_else(Instant::now));
         self.status.read_to(self.reader.offset());

@@ -1,10 +1,19 @@
 //! Ways of attaching, and what is said about them.
 
-use wirecap::{Capture, Error, Modes, report::QueueMode};
+use std::{fs::OpenOptions, io::Write, thread};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use wirecap::{Capture, Error, Modes, PortSpec, report::QueueMode};
+use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use crate::support::{
+    check,
+    crew::Crew,
+    need_root, wait_until,
+    wire::{Wire, give_it_a_chance},
+};
 
 #[test]
 fn each_way_of_attaching_captures_and_is_reported() {
@@ -99,4 +108,31 @@ fn another_program_on_the_interface_is_named_and_left_alone() {
     // Another test may start a process at this very moment, which has our descriptors until it is executed.
     wait_until("the other program is gone", || !wire.is_captured());
     drop(wire.capture(Capture::builder().chunks_per_pool(8)));
+}
+
+#[test]
+fn while_a_pipe_is_waited_for_nothing_is_changed() {
+    need_root!("opening::while_a_pipe_is_waited_for_nothing_is_changed");
+    let wire = Wire::with_queues("looked", 1);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let pipe = PortSpec::Replay { path: path.clone() };
+    let builder = Capture::builder().chunks_per_pool(8).port("in0").port(pipe);
+    let looking = {
+        let (builder, inside) = (builder.clone(), wire.inside.clone());
+        thread::spawn(move || inside.enter(|| builder.look_up()))
+    };
+    give_it_a_chance();
+    assert!(!looking.is_finished() && !wire.is_captured(), "nobody writes yet");
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let mut header = Vec::new();
+    pcap::file_header(&mut header, LINK_TYPE_ETHERNET, 0);
+    writer.write_all(&header).unwrap();
+    let looked_up = looking.join().unwrap().unwrap();
+    assert!(!wire.is_captured(), "it is looked up, not opened");
+    let capture = wire.inside.enter(|| looked_up.open()).unwrap();
+    assert!(wire.is_captured());
+    drop(capture);
+    assert!(!wire.is_captured());
 }

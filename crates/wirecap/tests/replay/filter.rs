@@ -68,6 +68,27 @@ fn a_filter_that_wants_nothing_reads_to_the_end() {
 }
 
 #[test]
+fn a_batch_does_not_wait_until_all_its_packets_are_found_among_many_that_nobody_wants() {
+    const UNWANTED: u32 = 50_000;
+    let mut bytes = Vec::new();
+    pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
+    for number in 0..4 * (UNWANTED + 1) {
+        let header =
+            PacketHeader { timestamp_ns: number.into(), original_len: 14, ..PacketHeader::default() };
+        let is_wanted = number % (UNWANTED + 1) == UNWANTED;
+        pcap::packet(&mut bytes, &header, 0, [[u8::from(is_wanted); 14].as_slice()]);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory, "rare.pcap", &bytes);
+    let mut capture =
+        Capture::builder().chunks_per_pool(4).filter("ether[0] = 1").port(port(&path)).open().unwrap();
+    let mut worker = capture.take_workers().remove(0);
+    let lengths: Vec<_> = std::iter::from_fn(|| Some(worker.next_batch()?.len())).collect();
+    // 65,536 records are read at once.
+    assert_eq!(lengths, [1, 1, 1, 1]);
+}
+
+#[test]
 fn the_times_are_the_file_s_and_that_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "times.pcap", &frames(LINK_TYPE_ETHERNET, 0));

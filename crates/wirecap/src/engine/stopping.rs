@@ -1,0 +1,63 @@
+//! Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Every thread reads it with each batch, and it is written when something ends: it has a cache line to itself.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Stopping {
+    /// Written by who stops the capture, and by who sees the last queue end. Pairs with the load in `is_stopping`: who sees
+    /// it finds all there was in the rings, filled in the pools, or handed over.
+    stopping: AtomicBool,
+    /// Queues that are not at their end. Written by who sees one end.
+    open_queues: AtomicUsize,
+}
+
+impl Stopping {
+    /// Of an engine with so many queues.
+    pub(crate) fn new(queues: usize) -> Self {
+        Self { stopping: AtomicBool::new(false), open_queues: AtomicUsize::new(queues) }
+    }
+
+    /// The ports are detached; what is in the rings is the last.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// One more queue is at its end. Each once.
+    pub(crate) fn queue_ended(&self) {
+        // Acquires what those before have released, so that who sees the last end has seen them all.
+        if self.open_queues.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.stop();
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether every queue is at its end.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.open_queues.load(Ordering::Acquire) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_queue_stops_the_engine_and_a_stop_ends_no_queue() {
+        let stopping = Stopping::new(3);
+        for _ in 0..3 {
+            assert!(!stopping.is_stopping() && !stopping.is_at_end());
+            stopping.queue_ended();
+        }
+        assert!(stopping.is_stopping() && stopping.is_at_end());
+
+        let stopping = Stopping::new(1);
+        stopping.stop();
+        assert!(stopping.is_stopping() && !stopping.is_at_end());
+        assert!(size_of::<Stopping>() >= 128, "whatever is beside it is in another cache line");
+    }
+}
