@@ -165,7 +165,7 @@ impl Stopper {
             match &mut port.taken {
                 Taken::Xdp(xdp) => {
                     xdp.promiscuous = None;
-                    xdp.stamping = None;
+                    xdp.stamping.iter_mut().for_each(|stamping| stamping.end());
                     if let Some(link) = xdp.link.take() {
                         // It fails when the interface is gone; closing the link is all there is to do then.
                         let _ = link.detach();
