@@ -142,6 +142,8 @@ fn port_report(
     warnings.extend(
         was_set.then(|| format!("{}: the clock that stamps was set: {}", port.name, timestamp.clock)),
     );
+    let left_on = port.xdp().and_then(|xdp| xdp.stamping.as_ref()?.left_on.as_ref());
+    warnings.extend(left_on.map(|left_on| format!("{}: {left_on}", port.name)));
     let replay = port.replay();
     let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
     warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));

@@ -152,7 +152,7 @@ impl Stopper {
                     }
                     // Only now: packets that come while the NIC is set up anew are the host's.
                     xdp.promiscuous = None;
-                    xdp.stamping = None;
+                    xdp.stamping.iter_mut().for_each(|stamping| stamping.end());
                     xdp.rss.iter_mut().for_each(SymmetricRss::restore);
                 }
                 Taken::Passive(packet) => {

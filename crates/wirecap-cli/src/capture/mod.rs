@@ -43,6 +43,7 @@ mod progress;
 mod records;
 mod sequencer;
 mod summary;
+mod unstamped;
 mod watch;
 mod worker;
 mod writer;

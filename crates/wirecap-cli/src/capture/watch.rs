@@ -17,7 +17,7 @@ use signal_hook::{
 };
 use wirecap::{Capture, PortEvent};
 
-use super::progress::Progress;
+use super::{progress::Progress, unstamped::Unstamped};
 use crate::{exit::Exit, plan::Plan};
 
 /// How long a signal may be repeated before that means impatience: `timeout` and some service managers
@@ -130,6 +130,7 @@ pub(crate) struct Watch {
     notices: Receiver<Notice>,
     deadline: Option<Instant>,
     progress: Progress,
+    unstamped: Unstamped,
     /// Ports that are down now.
     down: HashSet<String>,
 }
@@ -137,7 +138,8 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new(plan: &Plan, signals: Signals, notices: Receiver<Notice>) -> Self {
         let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
-        Self { signals, notices, deadline, progress: Progress::new(plan), down: HashSet::new() }
+        let (progress, unstamped) = (Progress::new(plan), Unstamped::new());
+        Self { signals, notices, deadline, progress, unstamped, down: HashSet::new() }
     }
 
     /// Waits for what ends the capture; meanwhile tells how it goes.
@@ -176,6 +178,9 @@ impl Watch {
         }
         for event in capture.events() {
             self.tell(event, capture);
+        }
+        for line in self.unstamped.look(capture) {
+            self.progress.tell(line);
         }
         end_by_itself(
             || workers.iter().any(JoinHandle::is_finished),

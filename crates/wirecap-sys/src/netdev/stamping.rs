@@ -14,6 +14,8 @@ use std::io;
 use super::Interface;
 use super::error::{Error, Result};
 use super::ethtool::{Ethtool, Request};
+use super::link::{self, Selector};
+use super::netlink::Conversation;
 
 // linux/ethtool.h, linux/sockios.h and linux/net_tstamp.h; not in libc.
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
@@ -98,10 +100,86 @@ impl StampAbilities {
 #[derive(Debug)]
 #[must_use = "stamping ends when this is dropped"]
 pub struct HardwareStamping {
+    kept: Kept<Nic>,
+}
+
+impl HardwareStamping {
+    /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's network
+    /// namespace, whatever it is called later.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does not say what
+    /// is on: it could not be given back.
+    pub fn enable(interface: &Interface) -> Result<Self> {
+        let (rtnetlink, ethtool) = (link::open()?, Ethtool::open()?);
+        let nic = Nic { rtnetlink, ethtool, ifindex: interface.ifindex };
+        Ok(Self { kept: Kept::enable(nic)? })
+    }
+
+    /// Gives back what was on before, unless somebody has set something else meanwhile, or the NIC is gone. A second call
+    /// does nothing, and neither does dropping it then.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`], [`Error::System`]: every packet is stamped still. The message names the command that gives
+    /// it back.
+    pub fn restore(&mut self) -> Result<()> {
+        self.kept.restore()
+    }
+}
+
+/// Where the setting is.
+trait Device {
+    /// What is on.
+    fn get(&mut self) -> io::Result<StampConfig>;
+
+    /// Sets it, and learns what the driver made of it.
+    fn set(&mut self, config: &mut StampConfig) -> io::Result<()>;
+
+    /// What it is called.
+    fn name(&mut self) -> Result<String>;
+}
+
+/// A NIC, by its index.
+#[derive(Debug)]
+struct Nic {
+    rtnetlink: Conversation,
     ethtool: Ethtool,
-    interface: String,
+    ifindex: u32,
+}
+
+impl Nic {
+    /// The driver has to be asked by the name, which may have changed.
+    fn ask(&mut self, number: libc::c_ulong, config: &mut StampConfig) -> io::Result<()> {
+        let name = self.name().map_err(|error| match error {
+            Error::NoSuchIndex { .. } => io::Error::from_raw_os_error(libc::ENODEV),
+            error => io::Error::other(error),
+        })?;
+        self.ethtool.call(number, &name, config)
+    }
+}
+
+impl Device for Nic {
+    fn get(&mut self) -> io::Result<StampConfig> {
+        let mut config = StampConfig { flags: 0, send_kind: 0, receive_filter: 0 };
+        self.ask(SIOCGHWTSTAMP, &mut config)?;
+        Ok(config)
+    }
+
+    fn set(&mut self, config: &mut StampConfig) -> io::Result<()> {
+        self.ask(SIOCSHWTSTAMP, config)
+    }
+
+    fn name(&mut self) -> Result<String> {
+        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.name)
+    }
+}
+
+/// A device that stamps every packet, and what it did before.
+#[derive(Debug)]
+struct Kept<D: Device> {
+    device: D,
     /// What is given back, as long as nobody has set something else: what was on before, and what was set then. `None` if
-    /// every packet was stamped anyway.
+    /// every packet was stamped anyway, and when it was given back.
     changed: Option<Change>,
 }
 
@@ -111,48 +189,51 @@ struct Change {
     set: StampConfig,
 }
 
-impl HardwareStamping {
-    /// Switches it on. Needs CAP_NET_ADMIN.
-    ///
-    /// # Errors
-    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does not say what
-    /// is on: it could not be given back.
-    pub fn enable(interface: &Interface) -> Result<Self> {
-        let name = &interface.name;
-        let ethtool = Ethtool::open()?;
-        let action = || format!("switching the timestamps of {name} on");
-        let refused = |source| explain(action(), source);
-        let earlier = current(&ethtool, name).map_err(refused)?;
+impl<D: Device> Kept<D> {
+    fn enable(mut device: D) -> Result<Self> {
+        let action = format!("switching the timestamps of {} on", device.name()?);
+        let refused = |source| explain(action.clone(), source);
+        let earlier = device.get().map_err(refused)?;
         if earlier.receive_filter == HWTSTAMP_FILTER_ALL {
-            return Ok(Self { ethtool, interface: name.clone(), changed: None });
+            return Ok(Self { device, changed: None });
         }
         let mut set = StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..earlier };
-        ethtool.call(SIOCSHWTSTAMP, name, &mut set).map_err(refused)?;
-        let stamping = Self { ethtool, interface: name.clone(), changed: Some(Change { earlier, set }) };
+        device.set(&mut set).map_err(refused)?;
+        let kept = Self { device, changed: Some(Change { earlier, set }) };
         // A driver that stamps less than it was asked for says so in its answer.
         if set.receive_filter != HWTSTAMP_FILTER_ALL {
             let source = io::Error::other("its driver stamps packets of the precision time protocol only");
-            return Err(Error::system(action(), source));
+            return Err(Error::system(action, source));
         }
-        Ok(stamping)
+        Ok(kept)
+    }
+
+    fn restore(&mut self) -> Result<()> {
+        let Some(Change { mut earlier, set }) = self.changed.take() else { return Ok(()) };
+        let result = match self.device.get() {
+            Ok(current) if current != set => Ok(()),
+            Ok(_) => self.device.set(&mut earlier),
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            // When the interface is gone there is nothing to give back.
+            Err(source) if source.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+            Err(source) => {
+                let name = self.device.name().unwrap_or_else(|_| "NAME".into());
+                let filter = earlier.receive_filter;
+                let command = format!("hwstamp_ctl -i {name} -r {filter}");
+                Err(explain(format!("giving back the timestamps of {name}, as `{command}` does"), source))
+            }
+        }
     }
 }
 
-impl Drop for HardwareStamping {
+impl<D: Device> Drop for Kept<D> {
     fn drop(&mut self) {
-        let Some(Change { mut earlier, set }) = self.changed else { return };
-        // When the interface is gone there is nothing to give back.
-        if current(&self.ethtool, &self.interface).is_ok_and(|current| current == set) {
-            let _ = self.ethtool.call(SIOCSHWTSTAMP, &self.interface, &mut earlier);
-        }
+        // Who wants to know has asked for it before.
+        let _ = self.restore();
     }
-}
-
-/// What is on.
-fn current(ethtool: &Ethtool, interface: &str) -> io::Result<StampConfig> {
-    let mut config = StampConfig { flags: 0, send_kind: 0, receive_filter: 0 };
-    ethtool.call(SIOCGHWTSTAMP, interface, &mut config)?;
-    Ok(config)
 }
 
 fn explain(action: String, source: io::Error) -> Error {
@@ -163,29 +244,5 @@ fn explain(action: String, source: io::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(abilities: u32, clock: i32, receive_filters: u32) -> TimestampInfo {
-        TimestampInfo { abilities, clock, receive_filters, ..TimestampInfo::new(ETHTOOL_GET_TS_INFO) }
-    }
-
-    #[test]
-    fn abilities_are_read_bit_by_bit() {
-        let software = StampAbilities { software: true, ..StampAbilities::default() };
-        assert_eq!(StampAbilities::of(&info(0b11010, -1, 0)), software);
-        // A stamp that cannot be had as the NIC took it is none.
-        assert!(!StampAbilities::of(&info(0b0000100, 0, 0b11)).hardware);
-        let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(3) };
-        assert_eq!(StampAbilities::of(&info(0b1011111, 3, 0b11)), all);
-        assert!(!StampAbilities::of(&info(0b1011111, 3, 0b01)).all_packets, "only 'none' is a filter");
-    }
-
-    #[test]
-    fn the_loopback_interface_is_stamped_by_software_and_cannot_be_switched_on() {
-        let abilities = stamp_abilities("lo").unwrap();
-        assert!(!abilities.hardware && abilities.clock.is_none(), "{abilities:?}");
-        let error = HardwareStamping::enable(&super::super::interface("lo").unwrap()).unwrap_err();
-        assert!(error.to_string().contains("timestamps of lo"), "{error}");
-    }
-}
+#[path = "stamping_tests.rs"]
+mod tests;

@@ -55,7 +55,9 @@ pub(crate) struct Stamping {
     asked: Asked,
     clock: StampClock,
     /// Kept as long as the port is captured.
-    _switched_on: Option<HardwareStamping>,
+    switched_on: Option<HardwareStamping>,
+    /// What could not be given back, in words.
+    pub(crate) left_on: Option<String>,
     /// What could not be had, in words.
     pub(crate) fallbacks: Vec<String>,
 }
@@ -94,13 +96,13 @@ impl Stamping {
         };
         let clock = stamp_clock(interface, source)?;
         let (source, fallbacks) = (Timestamp::Kernel, fallback.into_iter().collect());
-        Ok(Self { source, asked: Asked::Clock(helper), clock, _switched_on: None, fallbacks })
+        Ok(Self { source, asked: Asked::Clock(helper), clock, switched_on: None, left_on: None, fallbacks })
     }
 
     fn hardware(interface: &Interface) -> Result<Self, Error> {
         let number = hardware_clock(interface)?;
         let stamping = Self::by_driver(interface, PtpClock::open(number).map(ClockSource::from))?;
-        Ok(Self { _switched_on: Some(HardwareStamping::enable(interface)?), ..stamping })
+        Ok(Self { switched_on: Some(HardwareStamping::enable(interface)?), ..stamping })
     }
 
     /// Asks the driver of the interface, whose times are of this clock.
@@ -117,9 +119,18 @@ impl Stamping {
             source: Timestamp::Hardware,
             asked: Asked::Driver { function, ifindex: interface.ifindex },
             clock: stamp_clock(interface, clock)?,
-            _switched_on: None,
+            switched_on: None,
+            left_on: None,
             fallbacks: Vec::new(),
         })
+    }
+
+    /// Gives the NIC's setting back. A second call does nothing.
+    pub(crate) fn end(&mut self) {
+        let restored = self.switched_on.as_mut().map_or(Ok(()), HardwareStamping::restore);
+        if let Err(error) = restored {
+            self.left_on = Some(format!("its NIC goes on stamping every packet: {error}"));
+        }
     }
 
     /// The interface that the program must be bound to, if it must.

@@ -122,7 +122,8 @@ fn stamps(now_ns: u64) -> (Stamps, impl Fn(u64) -> u64) {
         source: Timestamp::Kernel,
         asked: Asked::Clock(Helper::KtimeGetTaiNs),
         clock: StampClock::new(ClockSource::Tai, Arc::new(LeapSeconds::built_in())).unwrap(),
-        _switched_on: None,
+        switched_on: None,
+        left_on: None,
         fallbacks: Vec::new(),
     };
     let mut clock = stamping.clock.clone();
