@@ -85,9 +85,10 @@ pub(crate) struct CaptureFlags {
     /// The filter, for one that could be taken for an interface.
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
-    /// What becomes of packets that the filter does not want, on interfaces taken from the host.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) unmatched: UnmatchedFlag,
+    /// What becomes of packets that the filter does not want, on interfaces taken from the host [default: pass, where the
+    /// filter runs in the kernel].
+    #[arg(long, value_enum)]
+    pub(crate) unmatched: Option<UnmatchedFlag>,
 
     /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it
     /// they are only counted.
@@ -147,9 +148,9 @@ pub(crate) struct CaptureFlags {
     /// How the NIC spreads packets over its receive queues while it is captured.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) rss: RssFlag,
-    /// How packets of an interface that is captured beside the host are spread over the workers.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) fanout: FanoutFlag,
+    /// How packets of an interface that is captured beside the host are spread over the workers [default: hash].
+    #[arg(long, value_enum)]
+    pub(crate) fanout: Option<FanoutFlag>,
     /// Where the times of packets come from [default: batch over AF_XDP, kernel beside the host].
     #[arg(long, value_enum, value_name = "SOURCE")]
     pub(crate) timestamp: Option<TimestampFlag>,

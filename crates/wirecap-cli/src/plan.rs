@@ -52,8 +52,34 @@ pub(crate) struct Plan {
     pub(crate) cores: Vec<usize>,
     pub(crate) modes: Modes,
     pub(crate) wait: Wait,
+    pub(crate) given: Given,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+}
+
+/// Flags that were given and are for some kinds of ports only.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    pub(crate) unmatched: bool,
+    /// `--unmatched pass`, said in so many words.
+    pub(crate) pass: bool,
+    pub(crate) fanout: bool,
+    pub(crate) rss: bool,
+    pub(crate) xdp_mode: bool,
+    pub(crate) no_promiscuous: bool,
+}
+
+impl Given {
+    fn new(flags: &CaptureFlags) -> Self {
+        Self {
+            unmatched: flags.unmatched.is_some(),
+            pass: flags.unmatched == Some(UnmatchedFlag::Pass),
+            fanout: flags.fanout.is_some(),
+            rss: flags.rss != RssFlag::default(),
+            xdp_mode: flags.xdp_mode != XdpModeFlag::default(),
+            no_promiscuous: flags.no_promiscuous,
+        }
+    }
 }
 
 /// Where packets are written to.
@@ -111,6 +137,7 @@ impl Plan {
             count: flags.count,
             duration: flags.duration,
             snaplen: flags.snaplen,
+            given: Given::new(&flags),
             json: flags.json,
             quiet: flags.quiet,
         })
@@ -175,7 +202,7 @@ fn ports_and_filter(
     }
     let filter = flags.filter.clone().or_else(|| (!words.is_empty()).then(|| words.join(" ")));
     let filter = filter.filter(|filter| !filter.trim().is_empty());
-    if filter.is_none() && flags.unmatched != UnmatchedFlag::default() {
+    if filter.is_none() && flags.unmatched.is_some() {
         let message = "--unmatched is for what a filter does not want: add a filter, or leave it out";
         return Err(Usage(message.into()).into());
     }
@@ -260,9 +287,9 @@ fn builder(
         .wait(wait(flags.wait))
         .modes(modes(flags.xdp_mode))
         .rss(rss(flags.rss))
-        .fanout(fanout(flags.fanout))
+        .fanout(fanout(flags.fanout.unwrap_or_default()))
         .filter(filter.unwrap_or_default())
-        .unmatched(unmatched(flags.unmatched));
+        .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
     if let Some(source) = flags.timestamp {
         builder = builder.timestamp(timestamp(source));
     }

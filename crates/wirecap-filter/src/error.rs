@@ -20,8 +20,9 @@ pub enum Error {
     },
     /// The expression asks for the direction or the interface of a packet.
     #[error(
-        "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet; leave \
-         it out, and choose the interface to capture from or the addresses instead"
+        "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet, or \
+         what is in front of it (a negative offset from its beginning); leave that out, and choose the interface to capture \
+         from or the addresses instead"
     )]
     SocketOnly {
         /// The expression.

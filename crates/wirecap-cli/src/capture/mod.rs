@@ -22,7 +22,7 @@
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
-//! | what the process may have | [`limits`] |
+//! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
@@ -30,6 +30,7 @@ mod announce;
 mod block;
 mod buffers;
 mod describe;
+mod effect;
 mod end;
 mod limits;
 mod lookout;
@@ -91,6 +92,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
     let mut capture = place::open(&plan, &places, &signals)?;
+    effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
         output.begin(&describe::header(&plan, &places, &capture.report()))?;

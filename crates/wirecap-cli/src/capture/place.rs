@@ -11,7 +11,7 @@ use std::{
     },
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow};
@@ -28,6 +28,10 @@ use crate::{
 const MOMENT: Duration = Duration::from_millis(20);
 /// How often signals are looked at while a pipe is waited for.
 const TICK: Duration = Duration::from_millis(50);
+/// How often it is looked at whether a filter is compiled, which mostly takes no longer than this.
+const GLANCE: Duration = Duration::from_millis(1);
+/// A filter that takes longer is told of.
+const LONG_FOR_A_FILTER: Duration = Duration::from_secs(1);
 
 /// What is known of a port before it is opened.
 #[derive(Debug)]
@@ -51,7 +55,11 @@ impl Place {
     /// Its name in messages, if somebody has to write it before it can be opened.
     fn pipe(&self) -> Option<String> {
         match self {
-            Place::Trace(path) if path == Path::new("-") => Some("standard input".into()),
+            Place::Trace(path) if path == Path::new("-") => {
+                let is_file =
+                    File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata().ok()?.is_file();
+                (!is_file).then(|| "standard input".into())
+            }
             Place::Trace(path) if !path.is_file() => Some(path.display().to_string()),
             Place::Trace(_) | Place::Interface(..) => None,
         }
@@ -85,23 +93,29 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
     let builder = plan.builder(places.iter().map(Place::queues).sum());
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
-    if pipes.is_empty() {
+    if pipes.is_empty() && plan.filter.is_none() {
         return builder.open().map_err(|error| with_hint(error, plan));
     }
     // By a thread of its own, since it waits where nothing but the end of the process can reach it. Until all pipes are
     // there nothing is changed that would have to be given back; after that nothing waits, and this thread opens.
     let looking = thread::spawn(|| builder.look_up());
-    let mut waiting = false;
-    thread::sleep(MOMENT);
+    let (reason, patience, given_up) = if pipes.is_empty() {
+        let reason = "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not";
+        (reason.to_owned(), LONG_FOR_A_FILTER, "the filter was not compiled".to_owned())
+    } else {
+        (format!("waiting for a program that writes {pipes}"), MOMENT, format!("nobody writes {pipes}"))
+    };
+    let begun = Instant::now();
+    let mut told = false;
     while !looking.is_finished() {
-        if !waiting {
-            tell(format_args!("wirecap: waiting for a program that writes {pipes}"));
-            waiting = true;
+        if !told && begun.elapsed() >= patience {
+            tell(format_args!("wirecap: {reason}"));
+            told = true;
         }
         if signals.end() {
-            return Err(anyhow!("nobody writes {pipes}, so nothing was captured"));
+            return Err(anyhow!("{given_up}, so nothing was captured"));
         }
-        thread::sleep(TICK);
+        thread::sleep(if told { TICK } else { GLANCE });
     }
     looking.join().expect("no panic").and_then(LookedUp::open).map_err(|error| with_hint(error, plan))
 }

@@ -71,7 +71,7 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
         }
         if written.out_of_order > 0 {
             text += &format!(
-                "{} of them stand behind a later one: so many could not be waited for\n",
+                "{} of them stand behind a later one: a trace has its own times, and others could not be waited for\n",
                 written.out_of_order
             );
         }

@@ -1,5 +1,6 @@
 //! Filters on the command line.
 
+use nix::sys::signal::Signal;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
 
@@ -66,4 +67,70 @@ fn a_bad_filter_is_wrong_usage() {
         assert_eq!(ended.code, Some(2), "{ended:#?}");
         assert!(ended.stderr.contains(words) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
     }
+}
+
+/// Farther than an instruction of eBPF can look: it runs in user space.
+const NOT_FOR_THE_KERNEL: &str = "udp port 53 or ether[40000] = 1";
+
+#[test]
+fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
+    if !require_root("a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored") {
+        return;
+    }
+    let lab = Lab::with_queues("wishes", 1);
+    for (arguments, code, words) in [
+        (
+            &["r0", "--filter", NOT_FOR_THE_KERNEL, "--unmatched", "pass"][..],
+            1,
+            "--unmatched pass cannot be kept on r0",
+        ),
+        (
+            &["packet:r0", "--filter", "udp", "--unmatched", "drop"],
+            2,
+            "--unmatched is for interfaces taken from the host",
+        ),
+        (&["r0", "--fanout", "queue"], 2, "--fanout is for interfaces captured beside the host"),
+    ] {
+        let ended = lab.spawn(&[&["capture", "--duration", "5s"], arguments].concat()).wait();
+        assert_eq!(ended.code, Some(code), "{ended:#?}");
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+    let quiet = ["capture", "r0", "-q", "--duration", "50ms", "--filter", NOT_FOR_THE_KERNEL];
+    let ended = lab.spawn(&quiet).wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("WARNING: r0: the filter is not in the kernel"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_filter_that_takes_long_to_compile_is_told_of_and_can_be_given_up() {
+    if !require_root("a_filter_that_takes_long_to_compile_is_told_of_and_can_be_given_up") {
+        return;
+    }
+    let lab = Lab::with_queues("long", 1);
+    let hosts: Vec<_> = (0..3_000).map(|host| format!("host 10.{}.{}.1", host / 250, host % 250)).collect();
+    let running = lab.spawn(&["capture", "r0", "--filter", &hosts.join(" or ")]);
+    running.wait_for("libpcap is compiling the filter");
+    running.signal(Signal::SIGINT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{:?}", ended.code);
+    assert!(
+        ended.stderr.contains("the filter was not compiled, so nothing was captured"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn what_is_not_heard_beside_the_host_is_told() {
+    if !require_root("what_is_not_heard_beside_the_host_is_told") {
+        return;
+    }
+    let lab = Lab::new("unheard", &[VethOptions { mtu: 9_000, ..VethOptions::default() }]);
+    let first = lab.capture(&["r0"]);
+    let second = lab.capture(&["packet:r0", "-M", "2", "-R", "8"]);
+    let ended = second.stop();
+    for words in ["packets longer than 3962 bytes are cut", "an XDP program is on the interface"] {
+        assert!(ended.stderr.contains(words), "no {words:?} in: {}", ended.stderr);
+    }
+    assert_eq!(first.stop().code, Some(0));
 }

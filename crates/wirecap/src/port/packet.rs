@@ -31,6 +31,10 @@ use super::{
 };
 use crate::{Error, batch::Reader};
 
+/// Ethernet header and VLAN tags, which the MTU does not count.
+const LINK_HEADER_BYTES: u32 = 14 + 8;
+/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a VLAN tag.
+const BLOCK_HEADERS_BYTES: u32 = 134;
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 5;
 /// The kernel counts with 32 bits, and begins anew with each reading. So many blocks hold less.
@@ -73,9 +77,10 @@ impl QueueFilter {
 #[derive(Debug)]
 pub(crate) struct PacketPort {
     pub(crate) link_type: u16,
-    /// Where the filter runs, if there is one, and why not in the kernel, in words.
+    /// Where the filter runs, if there is one.
     pub(crate) filter: Option<FilterPlace>,
-    pub(crate) not_in_kernel: Option<String>,
+    /// What could not be had, in words.
+    pub(crate) fallbacks: Vec<String>,
     closers: Vec<Closer>,
     /// Kept for as long as the port listens.
     promiscuous: Option<Promiscuous>,
@@ -117,6 +122,11 @@ pub(crate) fn open(
         .map_err(|source| Error::Passive { name: name(), source })?;
     let outgoing = hears_outgoing(interface);
     let (filters, not_in_kernel) = queue_filters(filter, rings.len(), outgoing);
+    let fallbacks = not_in_kernel
+        .into_iter()
+        .chain(cut_short(interface, options.geometry))
+        .chain(held(interface))
+        .collect();
     let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
         Some(_) => FilterPlace::Kernel,
         None => filter.user.place(),
@@ -128,7 +138,23 @@ pub(crate) fn open(
         queues.push(queue);
     }
     let promiscuous = options.xdp.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-    Ok((PacketPort { link_type, filter: place, not_in_kernel, closers, promiscuous }, queues))
+    Ok((PacketPort { link_type, filter: place, fallbacks, closers, promiscuous }, queues))
+}
+
+/// Which packets are cut, in words: a block holds one packet at least, as far as there is room in it.
+fn cut_short(interface: &Interface, geometry: Geometry) -> Option<String> {
+    let (longest, room) =
+        (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
+    (longest > room).then(|| {
+        format!("packets longer than {room} bytes are cut, since a block of M cells holds no more; raise -M")
+    })
+}
+
+/// What is not heard because a program takes it before, in words.
+fn held(interface: &Interface) -> Option<String> {
+    (!interface.xdp_programs.is_empty()).then(|| {
+        "an XDP program is on the interface: what it takes or drops is not heard beside the host".to_owned()
+    })
 }
 
 /// What comes in by the loopback interface has gone out by it just before.

@@ -328,7 +328,7 @@ impl OpenPort {
         let name = &interface.name;
         let mut fallbacks =
             Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
-        fallbacks.extend(port.not_in_kernel.clone());
+        fallbacks.extend(port.fallbacks.iter().cloned());
         // Queues do not matter here, only what the NIC drops.
         let link = LinkWatch::open(interface, Watched::None);
         let link =

@@ -1,0 +1,63 @@
+//! Whether what was asked for has an effect on the ports as they were opened.
+//!
+//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is ignored silently.
+
+use anyhow::{Result, anyhow};
+use wirecap::{
+    Report,
+    report::{FilterPlace, PortReport, QueueMode},
+};
+
+use crate::{
+    exit::{Usage, tell},
+    plan::Plan,
+};
+
+/// Which kinds of ports there are.
+struct Kinds {
+    xdp: bool,
+    passive: bool,
+}
+
+/// Checks the flags against the ports.
+///
+/// # Errors
+/// [`Usage`] for flags without effect; `--unmatched pass` where the filter is not in the kernel.
+pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
+    let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Replay);
+    let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
+    let kinds = Kinds {
+        xdp: report.ports.iter().any(|port| is_xdp(&port)),
+        passive: report.ports.iter().any(PortReport::is_passive),
+    };
+    let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
+    for (flag, needs, has_effect) in [
+        ("--unmatched", "interfaces taken from the host (AF_XDP)", !plan.given.unmatched || kinds.xdp),
+        ("--fanout", "interfaces captured beside the host", !plan.given.fanout || kinds.passive),
+        ("--rss", "interfaces taken from the host (AF_XDP)", !plan.given.rss || kinds.xdp),
+        ("--xdp-mode", "interfaces taken from the host (AF_XDP)", !plan.given.xdp_mode || kinds.xdp),
+        ("--no-promiscuous", "interfaces", !plan.given.no_promiscuous || kinds.xdp || kinds.passive),
+    ] {
+        if !has_effect {
+            let message = format!("{flag} is for {needs}, and {} is none: leave it out", names.join(", "));
+            return Err(Usage(message).into());
+        }
+    }
+    for port in report.ports.iter().filter(is_xdp) {
+        let in_user_space = port.filter.as_ref().is_some_and(|filter| filter.runs != FilterPlace::Kernel);
+        let dropped = port.fallbacks.iter().find(|line| line.contains("the filter is not in the kernel"));
+        let Some(reason) = dropped.filter(|_| in_user_space) else { continue };
+        if plan.given.pass {
+            return Err(anyhow!(
+                "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+                port.name,
+                port.name
+            ));
+        }
+        // It stands in the start lines, too, which --quiet leaves out.
+        if plan.quiet && reason.contains("dropped") {
+            tell(format_args!("wirecap: WARNING: {}: {reason}", port.name));
+        }
+    }
+    Ok(())
+}
