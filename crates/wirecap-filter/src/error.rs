@@ -21,7 +21,7 @@ pub enum Error {
     /// The expression asks for the direction or the interface of a packet.
     #[error(
         "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet, or \
-         what is in front of it (a negative offset from its beginning); leave that out, and choose the interface to capture \
+         what is in front of it (a negative offset from its beginning); leave it out, and choose the interface to capture \
          from or the addresses instead"
     )]
     SocketOnly {
