@@ -85,6 +85,8 @@ build_network() {
 
     # The mirror port is heard, never talked on.
     inside "$bob" sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1
+    # A veth holds 256 frames: with larger windows a burst of TCP overruns the mirror port, before anybody could see it.
+    inside "$alice" sysctl -qw net.ipv4.tcp_rmem="4096 65536 65536"
     inside "$monitor" sysctl -qw net.ipv6.conf.mon0.disable_ipv6=1
     # As on a real wire: finished checksums, no packet larger than the MTU.
     inside "$alice" ethtool -K alice0 tx off tso off gso off >/dev/null
