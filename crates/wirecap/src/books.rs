@@ -6,8 +6,8 @@ use wirecap_core::Lost;
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 
 use crate::{
-    capture::{OpenPort, Taken},
     engine::Shared,
+    open_port::{OpenPort, Taken},
     port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss, xdp::XdpPort},
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
     timestamp::TimestampReport,

@@ -29,76 +29,14 @@ use crate::{
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
     horizon::Horizons,
-    port::{
-        filter::FilterReport,
-        link::LinkWatch,
-        packet::PacketPort,
-        replay::ReplayPort,
-        rss::SymmetricRss,
-        source::OpenQueue,
-        upkeep::{self, Upkeep},
-        xdp::XdpPort,
-    },
-    report::{QueueMode, Report},
-    timestamp::TimestampReport,
+    open_port::{OpenPort, Taken},
+    port::{replay::ReplayPort, rss::SymmetricRss, source::OpenQueue, upkeep},
+    report::Report,
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
 /// socket, on kernels that cannot tell when they have.
 const SETTLE: Duration = Duration::from_millis(5);
-
-/// A port of a running capture.
-#[derive(Debug)]
-pub(crate) struct OpenPort {
-    pub(crate) name: String,
-    pub(crate) ifindex: Option<u32>,
-    pub(crate) driver: String,
-    pub(crate) numa_node: Option<u32>,
-    /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
-    pub(crate) link: Option<LinkWatch>,
-    pub(crate) mode: QueueMode,
-    pub(crate) filter: Option<FilterReport>,
-    pub(crate) fallbacks: Vec<String>,
-    /// How its packets are stamped one by one; `None` when they have the times of their batches.
-    pub(crate) timestamp: Option<TimestampReport>,
-    pub(crate) multi_buffer: bool,
-    /// What its packets begin with: a number of the pcap registry.
-    pub(crate) link_type: u16,
-    pub(crate) taken: Taken,
-    pub(crate) removed: bool,
-    /// What others have undone.
-    pub(crate) upkeep: Upkeep,
-}
-
-/// What has to be given back.
-#[derive(Debug)]
-pub(crate) enum Taken {
-    /// The interface.
-    Xdp(XdpPort),
-    /// The right to listen.
-    Passive(PacketPort),
-    /// The file.
-    Replay(ReplayPort),
-    Nothing,
-}
-
-impl OpenPort {
-    /// The AF_XDP port, if it is one.
-    pub(crate) fn xdp(&self) -> Option<&XdpPort> {
-        match &self.taken {
-            Taken::Xdp(port) => Some(port),
-            Taken::Passive(_) | Taken::Replay(_) | Taken::Nothing => None,
-        }
-    }
-
-    /// The trace file, if it is one.
-    pub(crate) fn replay(&self) -> Option<&ReplayPort> {
-        match &self.taken {
-            Taken::Replay(port) => Some(port),
-            Taken::Xdp(_) | Taken::Passive(_) | Taken::Nothing => None,
-        }
-    }
-}
 
 /// What the builder has opened.
 pub(crate) struct Parts {

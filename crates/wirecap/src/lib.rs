@@ -68,6 +68,7 @@ mod engine;
 mod error;
 mod event;
 mod horizon;
+mod open_port;
 pub mod port;
 pub mod report;
 mod timestamp;

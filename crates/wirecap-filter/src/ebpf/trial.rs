@@ -5,16 +5,12 @@
 //! ```
 
 use wirecap_sys::bpf::{
-    Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size,
+    Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size, xdp_md,
 };
 
 use super::{Length, SocketSplice, Splice, translate, translate_for_socket};
 use crate::error::Error;
 use crate::program::Program;
-
-// Offsets in `struct xdp_md` of <linux/bpf.h>.
-const MD_DATA: i16 = 0;
-const MD_DATA_END: i16 = 4;
 
 /// What the program of [`trial`] returns. The numbers are XDP actions, so that it may be attached somewhere, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +56,7 @@ pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error>
     if frags {
         asm.call(Helper::XdpGetBuffLen).mov(R7, R0);
     }
-    asm.load(Size::Word, R2, R6, MD_DATA).load(Size::Word, R3, R6, MD_DATA_END);
+    asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
     let length = if frags { Length::Register(R7) } else { Length::FirstBuffer };
     translate(&mut asm, program, &Splice { matches, rejects, beyond, length, stack_end: 0 })?;
     for (label, verdict) in [(matches, Verdict::Matches), (rejects, Verdict::Rejects)] {

@@ -39,6 +39,18 @@ mod map;
 mod program;
 mod syscall;
 
+/// Offsets of the fields of an XDP program's context, `struct xdp_md` of <linux/bpf.h>.
+pub mod xdp_md {
+    /// Where the packet begins.
+    pub const DATA: i16 = 0;
+    /// Where its first buffer ends.
+    pub const DATA_END: i16 = 4;
+    /// Where the metadata in front of it begin.
+    pub const DATA_META: i16 = 8;
+    /// By which receive queue it came.
+    pub const RX_QUEUE_INDEX: i16 = 16;
+}
+
 pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
 pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};

@@ -81,6 +81,12 @@ impl PortFilter {
     }
 }
 
+/// What is told of a filter that runs in user space: why it is not in the kernel, and why not as native code.
+pub(crate) fn told(not_in_kernel: &str, no_native: Option<String>) -> String {
+    let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
+    format!("{not_in_kernel}{interpreted}")
+}
+
 /// Why a filter is not in the kernel, in words.
 pub(crate) fn not_in_kernel(error: &wirecap_filter::Error) -> String {
     use wirecap_filter::Error::{Kernel, KernelPrivilege, OffsetTooFar};
@@ -133,8 +139,7 @@ impl PlacedFilter {
                 Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
                 Unmatched::Drop => "",
             };
-            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-            format!("{reason}{interpreted}{dropped}")
+            told(&reason, no_native) + dropped
         });
         Self { runs: Some(runs), fallback: fallback.or(split), user: Some(Arc::new(user)) }
     }

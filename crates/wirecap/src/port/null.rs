@@ -6,11 +6,9 @@
 use std::os::fd::OwnedFd;
 
 use wirecap_core::{Descriptor, Geometry, Pool};
+use wirecap_sys::memory::HEAD_ROOM_BYTES;
 
 use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
-
-/// Where the kernel would put a packet in its cell.
-const HEADROOM_BYTES: u64 = 256;
 
 /// A port that makes packets of nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +43,7 @@ impl NullQueue {
             head: 0,
             tail: 0,
             packet_bytes: port.packet_bytes,
-            cell_payload: geometry.cell_bytes() - HEADROOM_BYTES as u32,
+            cell_payload: geometry.cell_bytes() - HEAD_ROOM_BYTES,
             remaining: 0,
             left: port.packets_per_queue,
             seen: 0,
@@ -74,7 +72,7 @@ impl NullQueue {
         }
         let len = self.remaining.min(self.cell_payload);
         self.remaining -= len;
-        let (address, more) = (self.next_cell() + HEADROOM_BYTES, self.remaining > 0);
+        let (address, more) = (self.next_cell() + u64::from(HEAD_ROOM_BYTES), self.remaining > 0);
         Some(Descriptor { address, len, more, timestamp_ns: 0 })
     }
 }
@@ -87,7 +85,7 @@ impl ReceiveQueue for NullQueue {
         let count = (self.filled() as u64).min(u64::from(max)).min(self.left);
         let (len, mask) = (self.packet_bytes, self.cells.len() - 1);
         intake.take((self.head..self.head + count as usize).map(|index| {
-            let address = self.cells[index & mask] + HEADROOM_BYTES;
+            let address = self.cells[index & mask] + u64::from(HEAD_ROOM_BYTES);
             Descriptor { address, len, more: false, timestamp_ns: 0 }
         }));
         self.head += count as usize;

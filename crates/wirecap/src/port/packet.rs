@@ -43,7 +43,7 @@ const BLOCKS_BETWEEN_COUNTS: u32 = 256;
 const LAST_BLOCK: Duration = Duration::from_secs(1);
 /// A packet has its time when it comes to the host, and may wait before it is put into a block: for `ksoftirqd`, which has
 /// to share its core when the machine is busy.
-const STAMP_TO_RING: Duration = Duration::from_millis(50);
+const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 
 /// One socket of a passive port.
 #[derive(Debug)]
@@ -178,8 +178,7 @@ fn queue_filters(
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
             let reason = filter::not_in_kernel(&wirecap_filter::Error::from(error));
-            let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-            (Vec::from_iter((0..sockets).map(|_| None)), Some(format!("{reason}{interpreted}")))
+            (Vec::from_iter((0..sockets).map(|_| None)), Some(filter::told(&reason, no_native)))
         }
     };
     let with_user = |in_kernel| Some(QueueFilter { in_kernel, user: Arc::clone(&user), refused: 0 });
@@ -290,6 +289,6 @@ impl ReceiveQueue for PacketQueue {
         if self.socket.is_ready() || self.socket.is_filling() {
             return Outlook::Open;
         }
-        Outlook::After(now_ns.saturating_sub(STAMP_TO_RING.as_nanos() as u64))
+        Outlook::After(now_ns.saturating_sub(STAMP_TO_BLOCK.as_nanos() as u64))
     }
 }

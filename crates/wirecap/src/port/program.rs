@@ -16,18 +16,13 @@ use std::os::fd::BorrowedFd;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::bpf::{
     self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
-    Size, XDP_DROP, XDP_PASS, XDP_REDIRECT,
+    Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
 };
 
 use super::{
     filter::{PortFilter, Unmatched},
     stamp::Stamping,
 };
-
-// Offsets in `struct xdp_md` of <linux/bpf.h>.
-const MD_DATA: i16 = 0;
-const MD_DATA_END: i16 = 4;
-const MD_RX_QUEUE_INDEX: i16 = 16;
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;
@@ -171,7 +166,7 @@ fn assemble(
     let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
 
     asm.mov(R6, R1);
-    asm.load(Size::Word, R7, R6, MD_RX_QUEUE_INDEX);
+    asm.load(Size::Word, R7, R6, xdp_md::RX_QUEUE_INDEX);
     asm.mov(R1, R7);
     asm.jump_if(Cond::Lt, R7, plan.queues as i32, known);
     asm.mov_imm(R1, plan.queues as i32);
@@ -204,7 +199,7 @@ fn assemble(
             asm.jump_if(Cond::Le, R0, longest as i32, keep);
         } else {
             // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
-            asm.load(Size::Word, R1, R6, MD_DATA).load(Size::Word, R2, R6, MD_DATA_END);
+            asm.load(Size::Word, R1, R6, xdp_md::DATA).load(Size::Word, R2, R6, xdp_md::DATA_END);
             asm.alu64(Alu::Add, R1, longest as i32);
             asm.jump_if(Cond::Le, R2, R1, keep);
         }
@@ -247,7 +242,7 @@ fn sift(
     } else {
         (Length::FirstBuffer, unwanted)
     };
-    asm.load(Size::Word, R2, R6, MD_DATA).load(Size::Word, R3, R6, MD_DATA_END);
+    asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
     // The filter's slots are where the key of the counters was.
     let splice = Splice { matches: wanted, rejects: unwanted, beyond, length, stack_end: 0 };
     ebpf::translate(asm, filter.filter.program(), &splice)?;

@@ -41,11 +41,10 @@ pub(crate) use self::{status::ReplayPort, trace::Trace};
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
     filter::{PortFilter, UserFilter},
-    upkeep::Upkeep,
 };
 use crate::{
     Error, Timestamp,
-    capture::{OpenPort, Taken},
+    open_port::{OpenPort, Taken},
     report::QueueMode,
     timestamp::TimestampReport,
 };
@@ -114,25 +113,15 @@ pub(crate) fn open(
     let (reported, filter) = filter.unzip();
     let wanted = timestamp.filter(|&wanted| wanted != Timestamp::File);
     fallbacks.extend(wanted.map(|wanted| format!("the file's timestamps, not {} ones", wanted.as_str())));
+    let clock = "the clock of who wrote the file".into();
     let port = OpenPort {
-        name: name.clone(),
-        ifindex: None,
-        driver: "none".into(),
-        numa_node: None,
         link_type,
-        link: None,
-        mode: QueueMode::Replay,
         filter: reported,
         fallbacks,
-        timestamp: Some(TimestampReport::of_packets(
-            Timestamp::File,
-            "the clock of who wrote the file".into(),
-            resolution_ns,
-        )),
+        timestamp: Some(TimestampReport::of_packets(Timestamp::File, clock, resolution_ns)),
         multi_buffer: true,
         taken: Taken::Replay(ReplayPort::new(&status)),
-        removed: false,
-        upkeep: Upkeep::default(),
+        ..OpenPort::of_memory(&name, QueueMode::Replay)
     };
     let note = Note { original_len: 0, direction: None };
     let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };

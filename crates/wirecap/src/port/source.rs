@@ -6,7 +6,7 @@ use std::{cell::Cell, sync::Arc, thread};
 
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
-    clock, cpu,
+    clock,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
     packet::Fanout,
@@ -17,19 +17,17 @@ use super::{
     Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
     fault::{FaultQueue, Faults},
     filter::{PortFilter, Unmatched},
-    link::{LinkWatch, Watched},
+    link::Watched,
     null::{NullPort, NullQueue},
-    packet::{self, PacketPort},
-    preflight,
+    packet, preflight,
     replay::{self, Trace},
     stamp,
-    upkeep::Upkeep,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
     Error,
     batch::Reader,
-    capture::{OpenPort, Taken},
+    open_port::OpenPort,
     report::QueueMode,
     timestamp::{Timestamp, TimestampReport},
 };
@@ -281,7 +279,7 @@ impl Source {
             }
             Kind::Null(null) => {
                 let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
-                (OpenPort::memory(&self.name), queues.collect())
+                (OpenPort::of_memory(&self.name, QueueMode::Memory), queues.collect())
             }
         };
         port.fallbacks.extend(far);
@@ -316,95 +314,6 @@ fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
         _ => None,
     });
     firsts.filter(|queue| queue.can_share()).map(|queue| (queue, queue.bind_mode())).collect()
-}
-
-impl OpenPort {
-    fn passive(
-        interface: &Interface,
-        port: PacketPort,
-        reason: Option<&str>,
-        filter: Option<&PortFilter>,
-    ) -> Self {
-        let name = &interface.name;
-        let mut fallbacks =
-            Vec::from_iter(reason.map(|reason| format!("captured beside the host, since {reason}")));
-        fallbacks.extend(port.fallbacks.iter().cloned());
-        // Queues do not matter here, only what the NIC drops.
-        let link = LinkWatch::open(interface, Watched::None);
-        let link =
-            link.inspect_err(|error| fallbacks.push(format!("what the NIC drops cannot be told: {error}")));
-        Self {
-            name: name.clone(),
-            ifindex: Some(interface.ifindex),
-            driver: interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone()),
-            numa_node: interface.numa_node,
-            link_type: port.link_type,
-            link: link.ok(),
-            mode: QueueMode::Packet,
-            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
-            fallbacks,
-            timestamp: None,
-            multi_buffer: false,
-            taken: Taken::Passive(port),
-            removed: false,
-            upkeep: Upkeep::default(),
-        }
-    }
-
-    fn active(
-        name: &str,
-        interface: &Interface,
-        port: xdp::XdpPort,
-        watched: Watched<'_>,
-        filter: Option<&PortFilter>,
-    ) -> Self {
-        let mut fallbacks = port.fallbacks.clone();
-        if !cpu::can_wait_for_kernel() {
-            fallbacks.push(
-                "the end is not exact: this kernel cannot wait for packets on their way (membarrier, not with nohz_full)"
-                    .into(),
-            );
-        }
-        let link = LinkWatch::open(interface, watched);
-        let link = link.inspect_err(|error| {
-            fallbacks.push(format!("what the NIC drops, and queues that are added, cannot be told: {error}"));
-        });
-        Self {
-            name: name.into(),
-            ifindex: Some(interface.ifindex),
-            driver: interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone()),
-            numa_node: interface.numa_node,
-            link_type: packet::LINK_TYPE_ETHERNET,
-            link: link.ok(),
-            mode: port.mode,
-            filter: filter.zip(port.filter).map(|(filter, runs)| filter.report(runs)),
-            fallbacks,
-            timestamp: port.timestamp(),
-            multi_buffer: port.multi_buffer,
-            taken: Taken::Xdp(port),
-            removed: false,
-            upkeep: Upkeep::default(),
-        }
-    }
-
-    fn memory(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            ifindex: None,
-            driver: "none".into(),
-            numa_node: None,
-            link_type: packet::LINK_TYPE_ETHERNET,
-            link: None,
-            mode: QueueMode::Memory,
-            filter: None,
-            fallbacks: Vec::new(),
-            timestamp: None,
-            multi_buffer: false,
-            taken: Taken::Nothing,
-            removed: false,
-            upkeep: Upkeep::default(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::{sync::Arc, time::Duration};
 use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, KernelFunction, Label, Program, ProgramKind, ProgramSpec, Reg, Size,
+        xdp_md,
     },
     clock::{ClockSource, LeapSeconds, PtpClock, StampClock, system_ns},
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
@@ -22,10 +23,6 @@ use wirecap_sys::{
 
 use super::{Intake, Outlook, Told};
 use crate::{Error, Timestamp, timestamp::TimestampReport};
-
-// Offsets in `struct xdp_md` of <linux/bpf.h>.
-const MD_DATA: i16 = 0;
-const MD_DATA_META: i16 = 8;
 
 /// Bytes of a stamp in front of the packet.
 pub(crate) const STAMP_BYTES: i32 = 8;
@@ -64,19 +61,11 @@ pub(crate) struct Stamping {
 
 impl Stamping {
     /// Finds out whether packets of the interface can be stamped as wanted, and switches it on. `None` for times of
-    /// batches. If it is `shared` with other processes, a dispatcher runs the program.
-    pub(crate) fn prepare(
-        interface: &Interface,
-        wanted: Option<Timestamp>,
-        shared: bool,
-    ) -> Result<Option<Self>, Error> {
+    /// batches.
+    pub(crate) fn prepare(interface: &Interface, wanted: Option<Timestamp>) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
             None | Some(Timestamp::Batch | Timestamp::File) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
-            // The kernel takes no program that is bound to a device into a table of programs.
-            Some(Timestamp::Hardware) if shared => {
-                return Err(not_of_queues(interface));
-            }
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
         if let Some(date) = stamping.clock.expired_on() {
@@ -163,7 +152,7 @@ impl Stamping {
             Asked::Driver { function, .. } => emit_question(asm, function),
         }
         // Metadata that was there before would put the stamp elsewhere than right in front of the packet.
-        asm.load(Size::Word, R1, R6, MD_DATA_META).load(Size::Word, R2, R6, MD_DATA);
+        asm.load(Size::Word, R1, R6, xdp_md::DATA_META).load(Size::Word, R2, R6, xdp_md::DATA);
         asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES);
         asm.jump_if(Cond::Gt, R3, R2, unstamped);
         asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES + 1);
@@ -336,7 +325,7 @@ fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Resu
     abilities.clock.ok_or("its driver does not say by which clock the NIC stamps")
 }
 
-/// Why single receive queues have none.
+/// Why single receive queues have none: the kernel takes no program that is bound to a device into a table of programs.
 pub(crate) fn not_of_queues(interface: &Interface) -> Error {
     refusal(interface, "they can be had for the whole interface only, not for queues of it")
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     PortEvent,
-    capture::{OpenPort, Taken},
+    open_port::{OpenPort, Taken},
 };
 
 /// How often it is looked: a system call for each queue, and some for RSS.

@@ -1,9 +1,9 @@
 //! Pipes: what is written is captured while the writer still writes.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -23,17 +23,20 @@ fn fifo(directory: &tempfile::TempDir) -> PathBuf {
     path
 }
 
+/// A capture that is being opened, and what it waits for: the other end of the pipe.
+fn begin(path: &Path, wait: Wait) -> (thread::JoinHandle<Capture>, File) {
+    let read = path.to_owned();
+    let open = move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&read)).open().unwrap();
+    (thread::spawn(open), OpenOptions::new().write(true).open(path).unwrap())
+}
+
 #[test]
 fn packets_come_as_they_are_written_and_the_last_writer_ends_it() {
     for wait in [Wait::Sleep, Wait::Block, Wait::Busy] {
         let directory = tempfile::tempdir().unwrap();
         let path = fifo(&directory);
         let order = Order::Little;
-        let open = thread::spawn({
-            let path = path.clone();
-            move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&path)).open().unwrap()
-        });
-        let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let (open, mut writer) = begin(&path, wait);
         let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 113);
         // Bit by bit, so that it has to wait within the header.
         writer.write_all(&header[..3]).unwrap();
@@ -67,11 +70,7 @@ fn a_pipe_that_has_paused_says_so_until_it_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let path = fifo(&directory);
         let order = Order::Little;
-        let open = thread::spawn({
-            let path = path.clone();
-            move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&path)).open().unwrap()
-        });
-        let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let (open, mut writer) = begin(&path, wait);
         writer.write_all(&order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1)).unwrap();
         let mut capture = open.join().unwrap();
         let horizons = capture.horizons();

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
-        Reg, SharedMap, Size, XDP_PASS, XdpMode,
+        Reg, SharedMap, Size, XDP_PASS, XdpMode, xdp_md,
     },
     netdev::{self, AttachedMode, AttachedProgram, Interface},
 };
@@ -18,8 +18,6 @@ use crate::Error;
 
 /// Name of the dispatcher in the kernel.
 const DISPATCHER: &str = "wirecap_share";
-/// Offset in `struct xdp_md` of <linux/bpf.h>.
-const MD_RX_QUEUE_INDEX: i16 = 16;
 
 /// A dispatcher that runs on an interface.
 #[derive(Debug)]
@@ -138,7 +136,7 @@ impl Founder {
             name: TABLE,
         })?;
         let mut asm = Assembler::new();
-        asm.load(Size::Word, Reg::R3, Reg::R1, MD_RX_QUEUE_INDEX);
+        asm.load(Size::Word, Reg::R3, Reg::R1, xdp_md::RX_QUEUE_INDEX);
         let pass = asm.label();
         branch(&mut asm, &programs, 0..queues, pass);
         asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();

@@ -11,7 +11,7 @@ use std::{mem::take, os::fd::AsFd, sync::Arc, time::Duration};
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    memory::PacketMemory,
+    memory::{HEAD_ROOM_BYTES, PacketMemory},
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
@@ -30,8 +30,6 @@ use super::{
 };
 use crate::{Error, report::QueueMode};
 
-/// What the kernel leaves free in front of each packet in its cell (`XDP_PACKET_HEADROOM`).
-const KERNEL_HEADROOM_BYTES: u32 = 256;
 /// Ethernet header and two VLAN tags, which the MTU does not count.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 /// How long a queue may stay busy after its last user has gone.
@@ -61,7 +59,7 @@ pub(crate) fn open(
     preflight::check_kind(interface)?;
     // Before anything is set on the NIC: another's capture must not feel that this one is refused.
     way_of(interface, shared, pools)?;
-    let stamping = Stamping::prepare(interface, options.timestamp, shared)?;
+    let stamping = Stamping::prepare(interface, options.timestamp)?;
     open_stamped(interface, shared, pools, memory, (options, filter, stamping), sharable)
 }
 
@@ -175,7 +173,7 @@ fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
 
 /// Longest frame that fits a cell, in bytes.
 fn cell_payload(geometry: Geometry) -> u32 {
-    geometry.cell_bytes() - KERNEL_HEADROOM_BYTES
+    geometry.cell_bytes() - HEAD_ROOM_BYTES
 }
 
 struct Attempt<'a> {

@@ -1,0 +1,150 @@
+//! A port as the capture has opened it: what it is, and what has to be given back.
+
+use wirecap_sys::{cpu, netdev::Interface};
+
+use crate::{
+    port::{
+        filter::{FilterReport, PortFilter},
+        link::{LinkWatch, Watched},
+        packet::{LINK_TYPE_ETHERNET, PacketPort},
+        replay::ReplayPort,
+        upkeep::Upkeep,
+        xdp::XdpPort,
+    },
+    report::QueueMode,
+    timestamp::TimestampReport,
+};
+
+/// A port of a running capture.
+#[derive(Debug)]
+pub(crate) struct OpenPort {
+    pub(crate) name: String,
+    pub(crate) ifindex: Option<u32>,
+    pub(crate) driver: String,
+    pub(crate) numa_node: Option<u32>,
+    /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
+    pub(crate) link: Option<LinkWatch>,
+    pub(crate) mode: QueueMode,
+    pub(crate) filter: Option<FilterReport>,
+    pub(crate) fallbacks: Vec<String>,
+    /// How its packets are stamped one by one; `None` when they have the times of their batches.
+    pub(crate) timestamp: Option<TimestampReport>,
+    pub(crate) multi_buffer: bool,
+    /// What its packets begin with: a number of the pcap registry.
+    pub(crate) link_type: u16,
+    pub(crate) taken: Taken,
+    pub(crate) removed: bool,
+    /// What others have undone.
+    pub(crate) upkeep: Upkeep,
+}
+
+/// What has to be given back.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The interface.
+    Xdp(XdpPort),
+    /// The right to listen.
+    Passive(PacketPort),
+    /// The file.
+    Replay(ReplayPort),
+    Nothing,
+}
+
+impl OpenPort {
+    /// A port that is no interface.
+    pub(crate) fn of_memory(name: &str, mode: QueueMode) -> Self {
+        Self {
+            name: name.into(),
+            ifindex: None,
+            driver: "none".into(),
+            numa_node: None,
+            link: None,
+            mode,
+            filter: None,
+            fallbacks: Vec::new(),
+            timestamp: None,
+            multi_buffer: false,
+            link_type: LINK_TYPE_ETHERNET,
+            taken: Taken::Nothing,
+            removed: false,
+            upkeep: Upkeep::default(),
+        }
+    }
+
+    /// An interface under a name of its own, with its queues that are captured. What becomes of it is watched; what
+    /// cannot be told then begins with `untold`.
+    fn of_interface(
+        (name, mode): (&str, QueueMode),
+        interface: &Interface,
+        watched: Watched<'_>,
+        untold: &str,
+    ) -> Self {
+        let link = LinkWatch::open(interface, watched);
+        let untold = link.as_ref().err().map(|error| format!("{untold} cannot be told: {error}"));
+        let driver = interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone());
+        Self {
+            ifindex: Some(interface.ifindex),
+            driver,
+            numa_node: interface.numa_node,
+            link: link.ok(),
+            fallbacks: Vec::from_iter(untold),
+            ..Self::of_memory(name, mode)
+        }
+    }
+
+    /// An interface captured beside the host, for a reason if that was not asked for.
+    pub(crate) fn passive(
+        interface: &Interface,
+        port: PacketPort,
+        reason: Option<&str>,
+        filter: Option<&PortFilter>,
+    ) -> Self {
+        // Queues do not matter here, only what the NIC drops.
+        let place = (interface.name.as_str(), QueueMode::Packet);
+        let mut open = Self::of_interface(place, interface, Watched::None, "what the NIC drops");
+        let reason = reason.map(|reason| format!("captured beside the host, since {reason}"));
+        open.fallbacks.splice(..0, reason.into_iter().chain(port.fallbacks.iter().cloned()));
+        open.link_type = port.link_type;
+        open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
+        open.taken = Taken::Passive(port);
+        open
+    }
+
+    /// An interface, or some of its queues, taken from the host.
+    pub(crate) fn active(
+        name: &str,
+        interface: &Interface,
+        port: XdpPort,
+        watched: Watched<'_>,
+        filter: Option<&PortFilter>,
+    ) -> Self {
+        let untold = "what the NIC drops, and queues that are added,";
+        let mut open = Self::of_interface((name, port.mode), interface, watched, untold);
+        let inexact = (!cpu::can_wait_for_kernel()).then(|| {
+            "the end is not exact: this kernel cannot wait for packets on their way (membarrier, not with nohz_full)"
+                .to_owned()
+        });
+        open.fallbacks.splice(..0, port.fallbacks.iter().cloned().chain(inexact));
+        open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
+        open.timestamp = port.timestamp();
+        open.multi_buffer = port.multi_buffer;
+        open.taken = Taken::Xdp(port);
+        open
+    }
+
+    /// The AF_XDP port, if it is one.
+    pub(crate) fn xdp(&self) -> Option<&XdpPort> {
+        match &self.taken {
+            Taken::Xdp(port) => Some(port),
+            Taken::Passive(_) | Taken::Replay(_) | Taken::Nothing => None,
+        }
+    }
+
+    /// The trace file, if it is one.
+    pub(crate) fn replay(&self) -> Option<&ReplayPort> {
+        match &self.taken {
+            Taken::Replay(port) => Some(port),
+            Taken::Xdp(_) | Taken::Passive(_) | Taken::Nothing => None,
+        }
+    }
+}
