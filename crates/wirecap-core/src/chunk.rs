@@ -92,6 +92,38 @@ impl ChunkRange {
         }
     }
 
+    /// The first `count` cells, and the others if there are any: each part is a right and a duty of its own.
+    ///
+    /// ```
+    /// # use wirecap_core::{Descriptor, Geometry, Pool, PoolId};
+    /// # let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, Geometry::new(4, 2, 2048)?, 0);
+    /// # let mut cells = Vec::new();
+    /// # pool.attach(4, |cell| cells.push(cell));
+    /// # let mut filler = pool.filler().unwrap();
+    /// # filler.fill_all(cells.iter().map(|&address| Descriptor { address, len: 60, more: false, timestamp_ns: 0 }));
+    /// # filler.finish();
+    /// let range = pool.hand_over().unwrap().range;
+    /// let (first, rest) = range.split_at(1);
+    /// let rest = rest.expect("three more");
+    /// assert_eq!((first.count(), rest.first(), rest.count()), (1, 1, 3));
+    /// pool.recycle(rest)?;
+    /// pool.recycle(first)?;
+    /// assert_eq!(pool.levels().free_chunks, 2, "the chunk is home when all its cells are");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When `count` is 0 or more than there are.
+    pub fn split_at(self, count: u32) -> (ChunkRange, Option<ChunkRange>) {
+        assert!((1..=self.count).contains(&count), "{count} of {} cells", self.count);
+        let rest = (count < self.count).then(|| Self {
+            chunk: self.chunk,
+            first: self.first + count,
+            count: self.count - count,
+        });
+        (Self { chunk: self.chunk, first: self.first, count }, rest)
+    }
+
     /// The one-word form, see the picture above. Consumes the token.
     pub fn into_word(self) -> u64 {
         (u64::from(self.chunk.pool.nic_id) << NIC_SHIFT)

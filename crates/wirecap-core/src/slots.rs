@@ -12,8 +12,8 @@
 //!   └──────────┴──────────┴──────────┘         └────────┴────────┴────────┘
 //! ```
 //!
-//! Rule: a slot is written by the owner of its pool while the chunk is attached, and read by whoever
-//! holds the [`ChunkRange`] that covers it. The queue that carried the range orders the two.
+//! Rule: a slot is written by the owner of its pool while the chunk is attached, and read (and, when the packet is
+//! changed, written) by whoever holds the [`ChunkRange`] that covers it. The queue that carried the range orders the two.
 
 use crate::{
     chunk::ChunkRange,
@@ -76,6 +76,9 @@ pub(crate) struct Slot {
 pub struct SlotTable {
     slots: Box<[Slot]>,
     cells_per_chunk: u32,
+    cell_bytes: u32,
+    /// Where the pool starts in the packet memory.
+    base: u64,
 }
 
 impl SlotTable {
@@ -88,7 +91,7 @@ impl SlotTable {
                 timestamp_ns: AtomicU64::new(0),
             })
             .collect();
-        Self { slots, cells_per_chunk: geometry.cells_per_chunk() }
+        Self { slots, cells_per_chunk: geometry.cells_per_chunk(), cell_bytes: geometry.cell_bytes(), base }
     }
 
     pub(crate) fn index(&self, chunk_id: u32, slot: u32) -> usize {
@@ -108,6 +111,21 @@ impl SlotTable {
         let first = self.index(range.chunk().chunk_id, range.first());
         let slots = self.slots.get(first..first + range.count() as usize)?;
         Some(Filled { slots })
+    }
+
+    /// Says that the bytes of the cell number `offset` of a range lie elsewhere in it: who has the range has changed
+    /// the packet. Returns whether they lie in the same cell, whole; else nothing is changed.
+    pub fn replace(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
+        let index = self.index(range.chunk().chunk_id, range.first() + offset);
+        let Some(slot) = self.slots.get(index).filter(|_| offset < range.count()) else { return false };
+        let (old, mask) = (slot.get(), u64::from(self.cell_bytes) - 1);
+        let same_cell = (old.address - self.base) & !mask == address.wrapping_sub(self.base) & !mask;
+        let end_in_cell = (address.wrapping_sub(self.base) & mask) + u64::from(len);
+        let fits = same_cell && end_in_cell <= u64::from(self.cell_bytes);
+        if fits {
+            slot.set(Descriptor { address, len, ..old });
+        }
+        fits
     }
 
     /// The filled cell number `offset` of a range, or `None` past its end.

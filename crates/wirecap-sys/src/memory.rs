@@ -429,6 +429,17 @@ impl CellReader {
         prefetch::<SECOND_LEVEL>(&self.memory, address);
     }
 
+    /// Whether it reads cells of this memory.
+    pub(crate) fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
+    }
+
+    /// What is known of the filled cells of a range. Empty when the range is of another pool.
+    pub(crate) fn descriptors<'a>(&'a self, range: &'a ChunkRange) -> impl Iterator<Item = Descriptor> + 'a {
+        let own = range.chunk().pool == self.id;
+        own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
+    }
+
     /// The filled cells of a range. Empty when the range is of another pool.
     #[inline]
     pub fn cells<'a>(&'a self, range: &'a ChunkRange) -> Cells<'a> {

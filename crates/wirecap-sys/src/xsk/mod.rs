@@ -20,12 +20,14 @@ mod cursor;
 mod error;
 mod received;
 mod ring;
+mod sender;
 mod socket;
 mod transmitter;
 
 pub use error::XskError;
 pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
+pub use sender::Sender;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmitter::Transmitter;
 

@@ -206,7 +206,7 @@ impl<T: Copy> Drop for Drain<'_, T> {
 #[derive(Debug)]
 pub struct ProducerRing<T> {
     map: RingMap<T>,
-    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open.
+    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open, or entries are staged.
     producer: u32,
     /// The kernel's index as last loaded.
     cached_consumer: u32,
@@ -238,6 +238,32 @@ impl<T: Copy> ProducerRing<T> {
     /// dropped.
     pub fn batch(&mut self) -> FillBatch<'_, T> {
         FillBatch { room: self.room(), pushed: 0, ring: self }
+    }
+
+    /// Writes an entry that the kernel does not see before [`ProducerRing::publish`]. Returns false, and changes nothing,
+    /// when there is no room.
+    #[inline]
+    pub fn stage(&mut self, value: T) -> bool {
+        if self.map.size.room(self.producer, self.cached_consumer) == 0 && self.room() == 0 {
+            return false;
+        }
+        let entry = self.map.size.entry(self.producer);
+        // SAFETY: `entry` is below the ring's size, and there is room, so the kernel has consumed what was there
+        // (acquire in `room`).
+        unsafe { self.map.entries.add(entry).write(value) };
+        self.producer = self.producer.wrapping_add(1);
+        true
+    }
+
+    /// Makes everything that was staged visible to the kernel.
+    pub fn publish(&mut self) {
+        // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
+        self.map.producer().store(self.producer, Ordering::Release);
+    }
+
+    /// Whether the kernel has taken all entries.
+    pub fn is_drained(&self) -> bool {
+        self.map.consumer().load(Ordering::Acquire) == self.map.producer().load(Ordering::Relaxed)
     }
 
     /// Whether the kernel wants a system call before it goes on with this ring.

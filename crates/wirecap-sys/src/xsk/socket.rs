@@ -45,6 +45,15 @@ impl RingSizes {
         Ok(Self { fill: used, completion: idle, rx: Some(used), tx: None })
     }
 
+    /// For a socket that receives and sends: rings of so many entries each.
+    ///
+    /// # Errors
+    /// [`XskError::RingSize`] when one is not a power of two.
+    pub fn both(receive: u32, send: u32) -> Result<Self, XskError> {
+        let (receive, send) = (ring_size(receive)?, ring_size(send)?);
+        Ok(Self { fill: receive, completion: send, rx: Some(receive), tx: Some(send) })
+    }
+
     /// For a socket that sends: a transmit and a completion ring of `entries` each.
     ///
     /// # Errors
@@ -119,11 +128,11 @@ pub struct Socket {
     shared: Option<OwnedFd>,
     /// Cells for the kernel to fill.
     pub(super) fill: ProducerRing<u64>,
-    /// Cells the kernel has sent.
-    pub(super) completion: ConsumerRing<u64>,
+    /// Cells the kernel has sent; `None` once the sending half was taken.
+    pub(super) completion: Option<ConsumerRing<u64>>,
     /// Packets received.
     pub(super) rx: Option<ConsumerRing<RingDescriptor>>,
-    /// Packets to be sent.
+    /// Packets to be sent; `None` once the sending half was taken.
     pub(super) tx: Option<ProducerRing<RingDescriptor>>,
     /// The pool whose cells the kernel is given; no other socket is.
     pool: Option<PoolClaim>,
@@ -174,7 +183,7 @@ impl Socket {
         let tx = rings.tx.map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
         Ok(Self {
             fill: fill.map_err(&page)?,
-            completion: completion.map_err(&page)?,
+            completion: Some(completion.map_err(&page)?),
             rx: rx.transpose().map_err(&page)?,
             tx: tx.transpose().map_err(&page)?,
             memory: Arc::clone(memory),
@@ -341,6 +350,18 @@ impl Socket {
             Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) => Ok(()),
             _ => Err(error),
         }
+    }
+}
+
+impl Socket {
+    /// Another descriptor of the same socket.
+    pub(super) fn try_clone_fd(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
+    }
+
+    /// Size of the cells, in bytes.
+    pub(super) fn cell_bytes(&self) -> u32 {
+        self.config.cell_bytes
     }
 }
 

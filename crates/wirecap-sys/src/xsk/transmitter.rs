@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, Umem, XskError};
+use super::{BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, Umem, XskError, ring::ConsumerRing};
 use crate::memory::PacketMemory;
 
 const CELL_BYTES: u32 = 4096;
@@ -114,11 +114,13 @@ impl Transmitter {
     }
 
     fn total_bytes(&self) -> u64 {
-        u64::from(self.socket.completion.entries()) * u64::from(CELL_BYTES)
+        u64::from(self.socket.completion.as_ref().map_or(0, ConsumerRing::entries)) * u64::from(CELL_BYTES)
     }
 
     fn reclaim(&mut self) {
         let free = &mut self.free;
-        self.socket.completion.consume(u32::MAX, |address| free.push(address));
+        if let Some(completion) = &mut self.socket.completion {
+            completion.consume(u32::MAX, |address| free.push(address));
+        }
     }
 }

@@ -1,0 +1,167 @@
+//! AF_XDP sockets on a veth pair: what was captured is sent again from the same cells.
+
+use std::{
+    os::fd::AsFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
+use wirecap_sys::{
+    bpf::{
+        Assembler, Helper, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
+        XDP_PASS, XdpMode,
+    },
+    memory::{CellReader, PacketMemory},
+    xsk::{BindMode, Received, RingSizes, Sender, Socket, SocketConfig, Umem},
+};
+use wirecap_traffic::{PacketSender, SendPath};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One end of a veth pair, captured and able to send.
+struct End {
+    socket: Socket,
+    sender: Sender,
+    pool: Pool,
+    reader: CellReader,
+    _link: Link,
+}
+
+/// All packets of queue 0 to the socket.
+fn program(socket: &Socket) -> Program {
+    let sockets = Map::create(&MapSpec {
+        kind: MapKind::XskMap,
+        key_size: 4,
+        value_size: 4,
+        max_entries: 1,
+        name: "sockets",
+    })
+    .unwrap();
+    sockets.set_socket(0, socket.as_fd()).unwrap();
+    let mut asm = Assembler::new();
+    asm.load(Size::Word, Reg::R2, Reg::R1, 16);
+    asm.load_map_fd(Reg::R1, &sockets).mov_imm(Reg::R3, XDP_PASS);
+    asm.call(Helper::RedirectMap).exit();
+    let insns = asm.finish().unwrap();
+    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "xsk_test", &insns)).unwrap()
+}
+
+impl End {
+    fn open(ifindex: u32, memory: &Arc<PacketMemory>, id: PoolId, geometry: Geometry) -> Self {
+        let (mut pool, reader) = memory.carve(id, geometry).unwrap();
+        let rings = RingSizes::both(geometry.ring_entries(), 64).unwrap();
+        let config =
+            SocketConfig { ifindex, queue_id: 0, cell_bytes: 2048, headroom: 0, rings, multi_buffer: false };
+        let mut socket = Socket::create(config, Umem::Register(memory)).unwrap();
+        socket.attach(&mut pool);
+        socket.bind(BindMode::Copy, PATIENCE).unwrap();
+        let sender = socket.take_sender().unwrap().expect("it has a transmit ring");
+        assert!(socket.take_sender().unwrap().is_none(), "once");
+        let link = Link::attach_xdp(&program(&socket), ifindex, XdpMode::Native).unwrap();
+        Self { socket, sender, pool, reader, _link: link }
+    }
+
+    /// The next packet that comes, as the cells that hold it.
+    fn receive(&mut self) -> wirecap_core::ChunkRange {
+        let begun = Instant::now();
+        loop {
+            if self.socket.filled() > 0 {
+                let mut filler = self.pool.filler().expect("an attached chunk");
+                filler.fill_all(self.socket.receive(1).unwrap().map(Received::into_descriptor));
+                filler.finish();
+                return self.pool.hand_over().expect("a packet").range;
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn a_captured_cell_is_sent_as_it_lies_and_comes_home() {
+    if !require_root("a_captured_cell_is_sent_as_it_lies_and_comes_home") {
+        return;
+    }
+    const ROUNDS: u32 = 200;
+    let [left, middle, right] = ["left", "middle", "right"].map(|name| Namespace::new(name).unwrap());
+    let options = VethOptions::default;
+    let first = VethPair::new(&left, "l0", &middle, "m0", options()).unwrap();
+    let second = VethPair::new(&middle, "m1", &right, "r0", options()).unwrap();
+    let geometry = Geometry::new(8, 4, 2048).unwrap();
+    let memory = Arc::new(PacketMemory::allocate(3 * geometry.pool_bytes()).unwrap());
+    let (m0, m1) = (first.b().ifindex().unwrap(), second.a().ifindex().unwrap());
+    // The two ends in the middle have registrations of their own over one memory.
+    let id = |nic_id| PoolId { nic_id, ring_id: 0 };
+    let (mut from, mut to) =
+        middle.enter(|| (End::open(m0, &memory, id(0), geometry), End::open(m1, &memory, id(1), geometry)));
+    let r0 = second.b().ifindex().unwrap();
+    let mut far = right.enter(|| End::open(r0, &memory, id(2), geometry));
+    let l0 = first.a().ifindex().unwrap();
+    let mut talker = left.enter(|| PacketSender::open(l0, SendPath::Queueing)).unwrap();
+
+    for round in 0..ROUNDS {
+        let frame: Vec<u8> = (0..60 + round % 1_400).map(|index| (index * 3 + round) as u8).collect();
+        talker.send(&frame).unwrap();
+        let range = from.receive();
+        let before = from.reader.cells(&range).next().expect("one part").0;
+        to.sender.send(&from.reader, [Some(range), None]).expect("room");
+        to.sender.flush().unwrap();
+        let arrived = far.receive();
+        assert_eq!(far.reader.cells(&arrived).next().expect("one part").1, frame);
+        far.pool.recycle(arrived).unwrap();
+        far.socket.attach(&mut far.pool);
+
+        let begun = Instant::now();
+        let mut home = Vec::new();
+        while home.is_empty() {
+            assert!(begun.elapsed() < PATIENCE, "never completed");
+            to.sender.complete(|cell| home.push(cell));
+        }
+        let cell = home.pop().expect("one");
+        assert_eq!(
+            from.reader.cells(&cell).next().expect("one part").0.address,
+            before.address,
+            "the same cell"
+        );
+        assert_eq!((home.len(), to.sender.in_flight(), to.sender.foreign()), (0, 0, 0));
+        from.pool.recycle(cell).unwrap();
+        from.socket.attach(&mut from.pool);
+    }
+    assert_eq!((from.pool.refused(), from.pool.foreign()), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_is_given_back() {
+    if !require_root("what_cannot_be_sent_is_given_back") {
+        return;
+    }
+    let [left, right] = ["back_l", "back_r"].map(|name| Namespace::new(name).unwrap());
+    let pair = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
+    let geometry = Geometry::new(8, 4, 2048).unwrap();
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+    let other = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+    let id = PoolId { nic_id: 0, ring_id: 0 };
+    let ifindex = pair.b().ifindex().unwrap();
+    let mut end = right.enter(|| End::open(ifindex, &memory, id, geometry));
+    let l0 = pair.a().ifindex().unwrap();
+    let mut talker = left.enter(|| PacketSender::open(l0, SendPath::Queueing)).unwrap();
+    talker.send(&[7; 60]).unwrap();
+    let range = end.receive();
+    // Cells of another memory, with a pool of the same name.
+    let (_pool, stranger) = other.carve(id, geometry).unwrap();
+    let refused = end.sender.send(&stranger, [Some(range), None]).expect_err("not its memory");
+    let refused = end.sender.send(&end.reader, [None, None]).expect_err("nothing is no packet")[0]
+        .is_none()
+        .then_some(refused)
+        .expect("nothing back");
+    let [Some(range), None] = refused else { panic!("the range, as it was") };
+    end.sender.send(&end.reader, [Some(range), None]).expect("its own");
+    assert_eq!((end.sender.in_flight(), end.sender.room()), (1, 63));
+    end.sender.flush().unwrap();
+    let begun = Instant::now();
+    while end.sender.complete(|cell| end.pool.recycle(cell).unwrap()) == 0 {
+        assert!(begun.elapsed() < PATIENCE, "never completed");
+    }
+}
