@@ -8,7 +8,7 @@
 //!   0 ◄── addresses count from here
 //! ```
 //!
-//! Rule: cells are read only through a [`CellReader`], with the [`ChunkRange`] that proves that they
+//! Rule: cells are read only through a [`CellReader`], with the [`ChunkRange`](wirecap_core::ChunkRange) that proves that they
 //! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], and no two
 //! pools overlap.
 //!
@@ -18,6 +18,7 @@
 //! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
 //! holds of a socket holds of a [`CellWriter`].
 
+mod reader;
 mod writer;
 
 use std::{
@@ -25,8 +26,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use reader::{CellReader, Cells};
 use thiserror::Error;
-use wirecap_core::{ChunkRange, Descriptor, Filled, Geometry, Pool, PoolId, SlotTable};
+use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -239,7 +241,7 @@ impl PacketMemory {
         let pool = Pool::new(id, geometry, base);
         let slots = pool.slots();
         carved.pools.push(CarvedPool { id, slots: Arc::clone(&slots), claimed: false });
-        Ok((pool, CellReader { memory: Arc::clone(self), slots, id }))
+        Ok((pool, CellReader::new(Arc::clone(self), slots, id)))
     }
 
     /// The right to give the cells of a pool to the kernel; `None` if it was not carved out of this memory, or
@@ -412,98 +414,6 @@ fn available_bytes() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find(|line| line.starts_with("MemAvailable:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
-}
-
-/// Reads captured cells of one pool.
-#[derive(Debug, Clone)]
-pub struct CellReader {
-    memory: Arc<PacketMemory>,
-    slots: Arc<SlotTable>,
-    id: PoolId,
-}
-
-impl CellReader {
-    /// Asks for the first cache line of a packet that this thread is going to read. Only a hint.
-    #[inline(always)]
-    pub fn fetch(&self, address: u64) {
-        prefetch::<SECOND_LEVEL>(&self.memory, address);
-    }
-
-    /// Whether it reads cells of this memory.
-    pub(crate) fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
-        Arc::ptr_eq(&self.memory, memory)
-    }
-
-    /// What is known of the filled cells of a range. Empty when the range is of another pool.
-    pub(crate) fn descriptors<'a>(&'a self, range: &'a ChunkRange) -> impl Iterator<Item = Descriptor> + 'a {
-        let own = range.chunk().pool == self.id;
-        own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
-    }
-
-    /// The filled cells of a range. Empty when the range is of another pool.
-    #[inline]
-    pub fn cells<'a>(&'a self, range: &'a ChunkRange) -> Cells<'a> {
-        let own = range.chunk().pool == self.id;
-        Cells { memory: &self.memory, filled: if own { self.slots.range(range) } else { None } }
-    }
-}
-
-/// The filled cells of a range, in order: what is known of each, and its bytes.
-#[derive(Debug, Clone)]
-pub struct Cells<'a> {
-    memory: &'a PacketMemory,
-    /// INVARIANT: of a range of the pool that was carved out of `memory`, borrowed for `'a`.
-    filled: Option<Filled<'a>>,
-}
-
-impl<'a> Iterator for Cells<'a> {
-    type Item = (Descriptor, &'a [u8]);
-
-    #[inline]
-    fn next(&mut self) -> Option<(Descriptor, &'a [u8])> {
-        let filled = self.filled.as_mut()?;
-        let descriptor = filled.next()?;
-        if let Some(address) = filled.address_ahead(PREFETCH_AHEAD) {
-            prefetch::<FIRST_LEVEL>(self.memory, address);
-        }
-        let end = descriptor.address.checked_add(u64::from(descriptor.len))?;
-        if end > self.memory.len as u64 {
-            return None;
-        }
-        // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The
-        // cell is captured, which the `ChunkRange` behind `filled` proves: only its pool makes a
-        // range, from a cell that the kernel has filled and given up, and does not attach the cell
-        // again before the range has been consumed. So nobody writes these bytes during `'a`.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(
-                self.memory.start.as_ptr().add(descriptor.address as usize),
-                descriptor.len as usize,
-            )
-        };
-        Some((descriptor, bytes))
-    }
-}
-
-/// How many packets ahead of the one that is read the first cache line is asked for: far enough for
-/// memory to answer, near enough to stay in the first-level cache.
-const PREFETCH_AHEAD: usize = 8;
-
-/// Into which cache a line is fetched: `_MM_HINT_T0` and `_MM_HINT_T1`.
-const FIRST_LEVEL: i32 = 3;
-const SECOND_LEVEL: i32 = 2;
-
-/// Asks for the cache line at an address. Only a hint: an address outside the memory does no harm.
-#[inline(always)]
-fn prefetch<const LEVEL: i32>(memory: &PacketMemory, address: u64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::_mm_prefetch;
-        let line = memory.start.as_ptr().wrapping_add(address as usize);
-        // SAFETY: the instruction reads nothing as far as the program can tell, and never faults.
-        unsafe { _mm_prefetch::<LEVEL>(line.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (memory, address);
 }
 
 #[cfg(test)]

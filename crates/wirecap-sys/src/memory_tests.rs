@@ -1,5 +1,7 @@
 //! Tests of the packet memory: who gets which part of it, and what is told.
 
+use wirecap_core::Descriptor;
+
 use super::*;
 
 #[test]

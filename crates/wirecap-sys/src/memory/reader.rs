@@ -1,0 +1,130 @@
+//! Captured cells: read, and changed by who has them.
+//!
+//! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed.
+
+use std::sync::Arc;
+
+use wirecap_core::{ChunkRange, Descriptor, Filled, PoolId, SlotTable};
+
+use super::PacketMemory;
+
+/// Reads captured cells of one pool.
+#[derive(Debug, Clone)]
+pub struct CellReader {
+    memory: Arc<PacketMemory>,
+    slots: Arc<SlotTable>,
+    id: PoolId,
+}
+
+impl CellReader {
+    /// Of the pool that has these slots; it was carved out of the memory under this name.
+    pub(super) fn new(memory: Arc<PacketMemory>, slots: Arc<SlotTable>, id: PoolId) -> Self {
+        Self { memory, slots, id }
+    }
+
+    /// Asks for the first cache line of a packet that this thread is going to read. Only a hint.
+    #[inline(always)]
+    pub fn fetch(&self, address: u64) {
+        prefetch::<SECOND_LEVEL>(&self.memory, address);
+    }
+
+    /// Whether it reads cells of this memory.
+    pub(crate) fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
+    }
+
+    /// What is known of the filled cells of a range. Empty when the range is of another pool.
+    pub(crate) fn descriptors<'a>(&'a self, range: &'a ChunkRange) -> impl Iterator<Item = Descriptor> + 'a {
+        let own = range.chunk().pool == self.id;
+        own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
+    }
+
+    /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,
+    /// and when it is of another pool.
+    pub fn bytes_mut<'a>(&'a self, range: &'a mut ChunkRange, offset: u32) -> &'a mut [u8] {
+        let own = range.chunk().pool == self.id;
+        let descriptor = self.slots.get(range, offset).filter(|_| own);
+        let in_memory = |descriptor: &Descriptor| {
+            let end = descriptor.address.checked_add(u64::from(descriptor.len));
+            end.is_some_and(|end| end <= self.memory.len as u64)
+        };
+        let Some(Descriptor { address, len, .. }) = descriptor.filter(in_memory) else { return &mut [] };
+        // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The cell is captured, and
+        // nobody but who has its `ChunkRange`, borrowed exclusively for `'a`, may touch its bytes: see `Cells`.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(address as usize), len as usize)
+        }
+    }
+
+    /// Moves the bytes of the filled cell number `offset` of a range: it begins at `address` from now on, and has `len`
+    /// bytes. Returns whether that lies within the same cell; else nothing is changed. What was not part of the packet
+    /// before may hold anything.
+    pub fn move_bytes(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
+        range.chunk().pool == self.id && self.slots.replace(range, offset, address, len)
+    }
+
+    /// The filled cells of a range. Empty when the range is of another pool.
+    #[inline]
+    pub fn cells<'a>(&'a self, range: &'a ChunkRange) -> Cells<'a> {
+        let own = range.chunk().pool == self.id;
+        Cells { memory: &self.memory, filled: if own { self.slots.range(range) } else { None } }
+    }
+}
+
+/// The filled cells of a range, in order: what is known of each, and its bytes.
+#[derive(Debug, Clone)]
+pub struct Cells<'a> {
+    pub(super) memory: &'a PacketMemory,
+    /// INVARIANT: of a range of the pool that was carved out of `memory`, borrowed for `'a`.
+    filled: Option<Filled<'a>>,
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = (Descriptor, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Descriptor, &'a [u8])> {
+        let filled = self.filled.as_mut()?;
+        let descriptor = filled.next()?;
+        if let Some(address) = filled.address_ahead(PREFETCH_AHEAD) {
+            prefetch::<FIRST_LEVEL>(self.memory, address);
+        }
+        let end = descriptor.address.checked_add(u64::from(descriptor.len))?;
+        if end > self.memory.len as u64 {
+            return None;
+        }
+        // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The
+        // cell is captured, which the `ChunkRange` behind `filled` proves: only its pool makes a
+        // range, from a cell that the kernel has filled and given up, and does not attach the cell
+        // again before the range has been consumed. So nobody writes these bytes during `'a`.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                self.memory.start.as_ptr().add(descriptor.address as usize),
+                descriptor.len as usize,
+            )
+        };
+        Some((descriptor, bytes))
+    }
+}
+
+/// How many packets ahead of the one that is read the first cache line is asked for: far enough for
+/// memory to answer, near enough to stay in the first-level cache.
+const PREFETCH_AHEAD: usize = 8;
+
+/// Into which cache a line is fetched: `_MM_HINT_T0` and `_MM_HINT_T1`.
+const FIRST_LEVEL: i32 = 3;
+const SECOND_LEVEL: i32 = 2;
+
+/// Asks for the cache line at an address. Only a hint: an address outside the memory does no harm.
+#[inline(always)]
+fn prefetch<const LEVEL: i32>(memory: &PacketMemory, address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::_mm_prefetch;
+        let line = memory.start.as_ptr().wrapping_add(address as usize);
+        // SAFETY: the instruction reads nothing as far as the program can tell, and never faults.
+        unsafe { _mm_prefetch::<LEVEL>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (memory, address);
+}
