@@ -13,7 +13,7 @@ use wirecap_sys::{
     packet::{BlockPacket, BlockPackets, BlockReader},
 };
 
-use crate::engine::Shared;
+use crate::{engine::Shared, owned::Drain};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]
@@ -45,32 +45,29 @@ impl Reader {
 pub struct Batch {
     shared: Arc<Shared>,
     queue: usize,
-    /// INVARIANT: `Some` until drop.
+    first_number: u64,
+    /// INVARIANT: `Some` until it is drained or dropped.
     handover: Option<Handover>,
 }
 
 impl Batch {
     pub(crate) fn new(shared: Arc<Shared>, queue: usize, handover: Handover) -> Self {
-        Self { shared, queue, handover: Some(handover) }
+        Self { shared, queue, first_number: handover.first_number, handover: Some(handover) }
     }
 
-    fn handover(&self) -> &Handover {
-        self.handover.as_ref().expect("a batch has its cells until it is dropped")
-    }
-
-    /// Number of packets.
+    /// Number of packets that it holds.
     pub fn len(&self) -> usize {
-        self.handover().packets as usize
+        self.handover.as_ref().map_or(0, |handover| handover.packets as usize)
     }
 
-    /// Never true: an empty batch is not handed over.
+    /// Whether it was drained: an empty batch is not handed over.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of all packets together.
+    /// Bytes of all these packets together.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.handover().bytes)
+        self.handover.as_ref().map_or(0, |handover| handover.bytes.into())
     }
 
     /// Which port the packets came from, by its position in the list of ports.
@@ -86,12 +83,22 @@ impl Batch {
     /// Number of the first packet: how many packets of this queue came before it. Batches of a queue
     /// that went to several workers can be put in order by it.
     pub fn first_number(&self) -> u64 {
-        self.handover().first_number
+        self.first_number
+    }
+
+    /// Takes the packets out, each with its cells: to be changed in place, forwarded or kept. What is left when the drain
+    /// is dropped is recycled. `None` for packets that a passive port has heard: their blocks are the kernel's, and they are
+    /// not in cells of their own; and for a batch that was drained before.
+    pub fn drain(&mut self) -> Option<Drain<'_>> {
+        self.shared.queues[self.queue].reader.cells()?;
+        Some(Drain::new(&self.shared, self.queue, self.handover.take()?))
     }
 
     /// The packets.
     pub fn packets(&self) -> Packets<'_> {
-        let handover = self.handover();
+        let Some(handover) = &self.handover else {
+            return Packets { source: Source::Nothing, noted: false, number: self.first_number, left: 0 };
+        };
         let source = match &self.shared.queues[self.queue].reader {
             Reader::Cells(reader) | Reader::Noted(reader) => Source::Cells(Cursor::new(reader, handover)),
             Reader::Blocks(reader) => Source::Block(reader.packets(&handover.range)),
@@ -168,6 +175,8 @@ impl<'b> Cursor<'b> {
 enum Source<'b> {
     Cells(Cursor<'b>),
     Block(BlockPackets<'b>),
+    /// They were drained.
+    Nothing,
 }
 
 /// The packets of a [`Batch`], in order.
@@ -196,6 +205,7 @@ impl<'b> Iterator for Packets<'b> {
                 }
             }
             Source::Block(packets) => Packet::of_block(packets.next()?, number),
+            Source::Nothing => return None,
         };
         self.number += 1;
         self.left = self.left.saturating_sub(1);

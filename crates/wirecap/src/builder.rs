@@ -94,6 +94,7 @@ pub struct Builder {
     fanout: Fanout,
     filter: Option<String>,
     unmatched: Unmatched,
+    transmit_entries: u32,
     timestamp: Option<Timestamp>,
 }
 
@@ -119,6 +120,7 @@ impl Default for Builder {
             fanout: Fanout::Hash,
             filter: None,
             unmatched: Unmatched::Pass,
+            transmit_entries: 0,
             timestamp: None,
         }
     }
@@ -230,6 +232,13 @@ impl Builder {
     /// host gets them.
     pub fn unmatched(mut self, unmatched: Unmatched) -> Self {
         self.unmatched = unmatched;
+        self
+    }
+
+    /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports, with a ring of so many
+    /// entries, a power of two: see [`Capture::take_transmitters`]. Default: none.
+    pub fn transmit(mut self, entries: u32) -> Self {
+        self.transmit_entries = entries;
         self
     }
 
@@ -349,7 +358,8 @@ impl LookedUp {
         let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
         let (promiscuous, modes, rss, timestamp) =
             (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
+        let transmit_entries = self.transmit_entries;
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, transmit_entries };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;

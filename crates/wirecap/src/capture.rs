@@ -32,6 +32,7 @@ use crate::{
     open_port::{OpenPort, Taken},
     port::{replay::ReplayPort, rss::SymmetricRss, source::OpenQueue, upkeep},
     report::Report,
+    transmit::Transmitter,
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
@@ -59,6 +60,7 @@ pub struct Capture {
     memory: Arc<PacketMemory>,
     ring_entries: u32,
     workers: Vec<Worker>,
+    transmitters: Vec<Transmitter>,
     worker_cores: Vec<Option<usize>>,
     threads: Vec<JoinHandle<()>>,
     changes: Option<LinkChanges>,
@@ -186,7 +188,11 @@ impl Capture {
             .enumerate()
             .map(|(index, capture_queues)| Worker::new(&shared, index, worker_cores[index], capture_queues))
             .collect();
+        let sender =
+            |queue: usize| Some(Transmitter::new(&shared, queue, shared.queues[queue].take_sender()?));
+        let transmitters = (0..queue_count).filter_map(sender).collect();
         let mut capture = Self {
+            transmitters,
             ports: Arc::new(Mutex::new(parts.ports)),
             memory: parts.memory,
             ring_entries: parts.ring_entries,
@@ -212,6 +218,12 @@ impl Capture {
     /// The workers, one for each application thread. The second call returns none.
     pub fn take_workers(&mut self) -> Vec<Worker> {
         std::mem::take(&mut self.workers)
+    }
+
+    /// What sends, one for each receive queue of the AF_XDP ports, in their order; none without
+    /// [`Builder::transmit`](crate::Builder::transmit). The second call returns none.
+    pub fn take_transmitters(&mut self) -> Vec<Transmitter> {
+        std::mem::take(&mut self.transmitters)
     }
 
     /// A handle that ends the capture.

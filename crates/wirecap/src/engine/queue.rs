@@ -13,10 +13,11 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
-use wirecap_core::{Handover, Pool, RecycleQueue};
+use wirecap_core::{ChunkRange, Handover, Pool, RecycleQueue};
 use wirecap_sys::{
     clock::{BatchClock, StampClock},
     memory::CellReader,
+    xsk::Sender,
 };
 
 use super::stopping::Stopping;
@@ -94,9 +95,19 @@ impl Queue {
     /// Sends cells home.
     pub(crate) fn send_home(&self, handover: Handover) {
         for range in handover.into_ranges() {
-            let refused = self.recycle.push(range);
-            debug_assert!(refused.is_ok(), "{refused:?}");
+            self.send_home_range(range);
         }
+    }
+
+    /// Sends cells of one chunk home.
+    pub(crate) fn send_home_range(&self, range: ChunkRange) {
+        let refused = self.recycle.push(range);
+        debug_assert!(refused.is_ok(), "{refused:?}");
+    }
+
+    /// Takes the sending half out of the port's queue, if it has one.
+    pub(crate) fn take_sender(&self) -> Option<Sender> {
+        self.lock().source.take_sender()
     }
 
     /// Cells that wait, or 0 when somebody is at the queue right now: it is being looked after.

@@ -32,6 +32,11 @@ pub(crate) struct FaultQueue<Q> {
 }
 
 impl<Q> FaultQueue<Q> {
+    /// What is in trouble.
+    pub(crate) fn inner_mut(&mut self) -> &mut Q {
+        &mut self.inner
+    }
+
     pub(crate) fn new(inner: Q, faults: Faults, queue: u16) -> Self {
         let random = (faults.seed ^ u64::from(queue)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Self { inner, faults, random, foreign: 0 }

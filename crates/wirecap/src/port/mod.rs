@@ -44,7 +44,7 @@ pub(crate) mod xdp;
 use std::{os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
-use wirecap_sys::{clock::StampClock, netdev};
+use wirecap_sys::{clock::StampClock, netdev, xsk::Sender};
 
 pub(crate) use self::intake::{Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
@@ -141,6 +141,17 @@ macro_rules! each_port {
             AnyQueue::Closed($counts) => $closed,
         }
     };
+}
+
+impl AnyQueue {
+    /// Takes the sending half out of it, if it has one.
+    pub(crate) fn take_sender(&mut self) -> Option<Sender> {
+        match self {
+            AnyQueue::Xdp(queue) => queue.take_sender(),
+            AnyQueue::Fault(queue) => queue.inner_mut().take_sender(),
+            AnyQueue::Packet(_) | AnyQueue::Replay(_) | AnyQueue::Null(_) | AnyQueue::Closed(_) => None,
+        }
+    }
 }
 
 impl ReceiveQueue for AnyQueue {

@@ -39,6 +39,8 @@ pub(crate) struct XdpOptions {
     pub(crate) rss: Rss,
     pub(crate) modes: Modes,
     pub(crate) timestamp: Option<Timestamp>,
+    /// Entries of the transmit and completion rings; 0: nothing is sent.
+    pub(crate) transmit_entries: u32,
 }
 
 /// Which ways of attaching are tried.

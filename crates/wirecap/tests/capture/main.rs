@@ -24,6 +24,7 @@ mod support;
 mod account;
 mod fault_port;
 mod filters;
+mod forward;
 mod hold;
 mod horizon;
 mod host;

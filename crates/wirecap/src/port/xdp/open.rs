@@ -255,7 +255,12 @@ impl Attempt<'_> {
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: RingSizes::receiving(self.wishes.options.ring_entries)?,
+            rings: match self.wishes.options {
+                XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries)?,
+                XdpOptions { ring_entries, transmit_entries, .. } => {
+                    RingSizes::both(ring_entries, transmit_entries)?
+                }
+            },
             multi_buffer: self.multi_buffer,
         };
         let mut socket = Socket::create(config, umem)?;

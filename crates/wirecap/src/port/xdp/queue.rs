@@ -8,7 +8,7 @@ use std::{
 use wirecap_core::Pool;
 use wirecap_sys::{
     clock::StampClock,
-    xsk::{BindMode, Socket},
+    xsk::{BindMode, Sender, Socket},
 };
 
 use super::super::{
@@ -33,6 +33,11 @@ pub(crate) struct XdpQueue {
 }
 
 impl XdpQueue {
+    /// Takes the sending half out of the socket, if it has one; once.
+    pub(crate) fn take_sender(&mut self) -> Option<Sender> {
+        self.socket.take_sender().ok().flatten()
+    }
+
     /// Whether another port may use this one's UMEM registration: it would inherit that packets come
     /// in several parts.
     pub(crate) fn can_share(&self) -> bool {

@@ -1,0 +1,164 @@
+//! Sending: packets that were captured go out of any port of the engine, from the cells they lie in.
+//!
+//! ```text
+//!   Batch ── drain() ──► OwnedPacket ── data_mut(), prepend() ──► forward(&mut Transmitter)
+//!                            │ dropped: home                          │ flush(): one kick for all
+//!                            └───────────────────► its pool ◄─────────┘ when the kernel has sent it
+//! ```
+//!
+//! Nothing is copied in user space: what is put into the transmit ring is the descriptor of the cell. All AF_XDP ports of an
+//! engine, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by.
+
+use std::{
+    fmt, io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_sys::xsk::Sender;
+
+use crate::{engine::Shared, owned::OwnedPacket};
+
+/// How long a thread sleeps that waits for the kernel to send.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each receive queue of
+/// an AF_XDP port; moved to the thread that sends.
+///
+/// Dropping it closes its half of the socket. Cells that are still with the kernel are lost to their pools until the
+/// capture is dropped.
+pub struct Transmitter {
+    shared: Arc<Shared>,
+    sender: Sender,
+    port: usize,
+    queue: u16,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Why a packet was not put into a transmit ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
+    Full,
+    /// The packet is not one that this transmitter can send, an empty one for instance.
+    NotSendable,
+}
+
+/// A packet that was not sent, given back.
+pub struct NotSent<'b> {
+    /// The packet: to be tried again, kept, or dropped.
+    pub packet: OwnedPacket<'b>,
+    /// Why.
+    pub reason: Refusal,
+}
+
+impl fmt::Debug for NotSent<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NotSent").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl Transmitter {
+    pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender) -> Self {
+        let of = &shared.queues[queue];
+        let (port, queue) = (of.port, of.ring_id);
+        Self { shared: Arc::clone(shared), sender, port, queue, packets: 0, bytes: 0 }
+    }
+
+    /// Which port it sends from, by its position in the list of ports.
+    pub fn port(&self) -> usize {
+        self.port
+    }
+
+    /// Which queue of the port it sends from.
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+
+    /// Packets taken so far.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes of these.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Cells that are with the kernel.
+    pub fn in_flight(&self) -> usize {
+        self.sender.in_flight() as usize
+    }
+
+    /// Cells that could be sent now: a packet takes one for each of its parts. What was sent meanwhile comes home.
+    pub fn room(&mut self) -> usize {
+        self.complete();
+        self.sender.room() as usize
+    }
+
+    pub(crate) fn take<'b>(&mut self, packet: OwnedPacket<'b>) -> Result<(), NotSent<'b>> {
+        let (cells, len) = (packet.cells(), packet.len() as u64);
+        if self.sender.room() < cells {
+            self.complete();
+        }
+        if self.sender.room() < cells {
+            return Err(NotSent { packet, reason: Refusal::Full });
+        }
+        packet.send(&mut self.sender).map_err(|packet| NotSent { packet, reason: Refusal::NotSendable })?;
+        self.packets += 1;
+        self.bytes += len;
+        Ok(())
+    }
+
+    /// Has the kernel send what was taken, with one system call if it wants one, and takes home what it has sent. Call it
+    /// once per batch, and when nothing comes.
+    ///
+    /// # Errors
+    /// What the kernel said: ENETDOWN when the interface is down, for instance. What was taken stays in the ring, and is sent
+    /// when it is up again.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.sender.flush();
+        self.complete();
+        flushed
+    }
+
+    /// Flushes, and waits until everything was sent, at most `timeout`. Returns whether it was.
+    ///
+    /// # Errors
+    /// As for [`Transmitter::flush`].
+    pub fn finish(&mut self, timeout: Duration) -> io::Result<bool> {
+        let begun = Instant::now();
+        loop {
+            self.flush()?;
+            if self.sender.in_flight() == 0 {
+                return Ok(true);
+            }
+            if begun.elapsed() >= timeout {
+                return Ok(false);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn complete(&mut self) {
+        let shared = &self.shared;
+        self.sender.complete(|cell| {
+            let queue = shared.queue_index(cell.chunk().pool);
+            shared.queues[queue].send_home_range(cell);
+        });
+    }
+}
+
+impl fmt::Debug for Transmitter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Transmitter")
+            .field("port", &self.port)
+            .field("queue", &self.queue)
+            .field("packets", &self.packets)
+            .field("in_flight", &self.sender.in_flight())
+            .finish_non_exhaustive()
+    }
+}
