@@ -70,6 +70,15 @@ fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool
     sent
 }
 
+/// Ends the forwarding when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
     need_root!("forward::two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home");
@@ -81,6 +90,8 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
         assert_eq!(transmitters.len(), 2);
         let sent = thread::scope(|scope| {
             let forwarding = scope.spawn(|| bump(worker, transmitters, &end));
+            // Also when an assertion fails: the scope waits for the thread.
+            let ends = Ends(&end);
             let largest = (mtu - 28).to_string();
             for arguments in [
                 ["-c", "50", "-i", "0.005", "-s", "56", "192.0.2.2"],
@@ -91,7 +102,7 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
                 let said = String::from_utf8_lossy(&ping.stdout);
                 assert!(said.contains("50 received"), "MTU {mtu}: {said}");
             }
-            end.store(true, Ordering::Relaxed);
+            drop(ends);
             forwarding.join().unwrap()
         });
         assert!(sent[0] >= 150 && sent[1] >= 150, "{sent:?}");
