@@ -358,7 +358,7 @@ impl LookedUp {
         let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
         let (promiscuous, modes, rss, timestamp) =
             (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
-        let transmit_entries = self.transmit_entries;
+        let transmit_entries = builder.transmit_entries;
         let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, transmit_entries };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
