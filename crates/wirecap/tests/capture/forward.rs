@@ -32,6 +32,9 @@ impl Bridge {
         };
         let first = VethPair::new(&left, "l0", &middle, "m0", with("1")).unwrap();
         let second = VethPair::new(&right, "r0", &middle, "m1", with("2")).unwrap();
+        wait_until("the addresses are usable", || {
+            [&left, &right].iter().all(|host| host.ip(&["addr", "show", "tentative"]).unwrap().is_empty())
+        });
         Self { left, middle, right, first, second }
     }
 
@@ -100,7 +103,8 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
             ] {
                 let ping = bridge.left.command("ping").arg("-q").args(arguments).output().unwrap();
                 let said = String::from_utf8_lossy(&ping.stdout);
-                assert!(said.contains("50 received"), "MTU {mtu}: {said}");
+                let wrong = String::from_utf8_lossy(&ping.stderr);
+                assert!(said.contains("50 received"), "MTU {mtu}: {said}{wrong}");
             }
             drop(ends);
             forwarding.join().unwrap()
@@ -127,14 +131,7 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
     let mut worker = capture.take_workers().remove(0);
     let mut far = bridge
         .right
-        .enter(|| {
-            Capture::builder()
-                .port("packet:r0")
-                .workers(1)
-                .chunks_per_pool(4)
-                .filter("ether proto 0x88b5")
-                .open()
-        })
+        .enter(|| Capture::builder().port("packet:r0").workers(1).chunks_per_pool(4).open())
         .unwrap();
     let mut listener = far.take_workers().remove(0);
 
