@@ -106,7 +106,7 @@ pub struct Builder {
     filter: Option<String>,
     unmatched: Unmatched,
     transmit_entries: u32,
-    homes: Homes,
+    pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
 }
 

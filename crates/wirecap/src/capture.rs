@@ -274,6 +274,12 @@ impl Capture {
         ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)
     }
 
+    /// The ports whose interfaces are gone, as far as [`Capture::events`] has told.
+    pub fn removed_ports(&self) -> Vec<String> {
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter().filter(|port| port.removed).map(|port| port.name.clone()).collect()
+    }
+
     /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what is left,
     /// then [`crate::Next::Ended`].
     ///
