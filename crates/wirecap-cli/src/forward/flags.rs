@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     flags::{TimestampFlag, WaitFlag, XdpModeFlag},
@@ -24,6 +25,19 @@ pub(crate) struct ForwardFlags {
     /// What to do with a packet for which the other port's ring has no room.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on_full: OnFullFlag,
+    /// What the VLAN of one side is on the other, in pairs of IFACE and the second: 10=20,none=30,40=none.
+    #[arg(long, value_name = "A=B,...")]
+    pub(crate) vlan: Option<VlanMap>,
+    /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose TTL is at its end
+    /// are dropped.
+    #[arg(long, value_name = "TTL", default_value = "keep")]
+    pub(crate) ttl: Ttl,
+    /// Packets that go out of IFACE come from this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    pub(crate) set_source: Vec<String>,
+    /// Packets that go out of IFACE go to this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    pub(crate) set_destination: Vec<String>,
     /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio interfaces do.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) checksums: ChecksumsFlag,

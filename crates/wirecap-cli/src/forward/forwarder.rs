@@ -13,6 +13,7 @@ use std::{
 };
 
 use wirecap::{Batch, OwnedPacket, Refusal, Transmitter};
+use wirecap_headers::{Layout, Refused, Rewrite, Toward, checksum::Pending};
 
 use super::way::Way;
 use crate::capture::job::Onward;
@@ -27,8 +28,12 @@ const LONG: Duration = Duration::from_secs(1);
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How packets are forwarded: the same for all workers.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Rules {
+    /// What becomes of the headers of packets, by port that they go out of.
+    pub(super) rewrite: [Rewrite; 2],
+    /// By port that packets come in by: whether senders may have left checksums to be completed.
+    pub(super) complete_checksums: [bool; 2],
     /// Whether a packet waits for room.
     pub(super) wait: bool,
     /// Whether all packets of a batch have the same time, as far as latency goes.
@@ -64,6 +69,19 @@ impl Forwarder {
     /// Which of its transmitters of a port sends what comes in by this queue.
     fn lane(&self, port: usize, queue: u16) -> usize {
         (usize::from(queue) / self.workers) % self.transmitters[port].len()
+    }
+
+    /// Makes of a packet what goes out of the other port.
+    fn change(&self, packet: &mut OwnedPacket<'_>, from: usize, way: &Way) -> Result<(), Refused> {
+        if self.rules.complete_checksums[from] && complete_checksum(packet) {
+            way.count_completed();
+        }
+        let to = 1 - from;
+        let rewrite = &self.rules.rewrite[to];
+        if rewrite.is_nothing() {
+            return Ok(());
+        }
+        rewrite.apply(if to == 0 { Toward::A } else { Toward::B }, packet)
     }
 
     /// Sends a packet, or counts why not. Returns whether it was taken.
@@ -112,7 +130,11 @@ impl Onward for Forwarder {
         let way = Arc::clone(&self.ways[from]);
         let Some(drain) = batch.drain() else { return };
         let (mut packets, mut bytes, mut first_ns) = (0, 0, 0);
-        for packet in drain {
+        for mut packet in drain {
+            if let Err(refused) = self.change(&mut packet, from, &way) {
+                way.count_dropped(refused.into());
+                continue;
+            }
             let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
             if !self.send(packet, to, lane, &way) {
                 continue;
@@ -150,6 +172,14 @@ impl Onward for Forwarder {
             let _ = transmitter.finish(LAST_PATIENCE);
         }
     }
+}
+
+/// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
+fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
+    let pending = Layout::of(packet.data()).and_then(|layout| Pending::of(packet.data(), layout.ip()?));
+    let Some(pending) = pending else { return false };
+    let checksum = pending.complete(packet.parts());
+    checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
 }
 
 /// The system clock, in nanoseconds since 1970.

@@ -28,16 +28,17 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value};
 use wirecap::{Capture, Report, Timestamp, Transmitter};
+use wirecap_sys::netdev::Interface;
 
 use self::{
-    flags::ForwardFlags,
+    flags::{ChecksumsFlag, ForwardFlags},
     forwarder::{Forwarder, Rules},
     plan::ForwardPlan,
     way::{Way, WayReport},
 };
 use crate::{
     capture::{self, job::Job, watch::End},
-    exit::Exit,
+    exit::{Exit, tell},
     table::Table,
 };
 
@@ -51,15 +52,42 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
     let mut plan = ForwardPlan::new(flags)?;
     let interfaces = plan.settle()?;
-    let names = interfaces.into_iter().map(|interface| interface.name).collect();
-    let job = Forward { names, wait: plan.wait, ways: Vec::new(), told: Vec::new(), last: None };
+    let complete_checksums = interfaces.each_ref().map(|interface| completes(plan.checksums, interface));
+    let names = interfaces.map(|interface| interface.name);
+    if !plan.capture.quiet {
+        announce(&names, complete_checksums);
+    }
+    let rules = Rules { rewrite: plan.rewrite, complete_checksums, wait: plan.wait, batch_times: true };
+    let job = Forward { names, rules: Some(rules), ways: Vec::new(), told: Vec::new(), last: None };
     capture::run(plan.capture, job)
+}
+
+/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left out.
+const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
+
+/// Whether checksums of packets that come in by it may have to be completed.
+fn completes(checksums: ChecksumsFlag, interface: &Interface) -> bool {
+    let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
+    match checksums {
+        ChecksumsFlag::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
+        ChecksumsFlag::Keep => false,
+        ChecksumsFlag::Complete => true,
+    }
+}
+
+fn announce(names: &[String], complete_checksums: [bool; 2]) {
+    for (name, _) in names.iter().zip(complete_checksums).filter(|(_, completes)| *completes) {
+        tell(format_args!(
+            "wirecap: {name}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)"
+        ));
+    }
 }
 
 /// Forwarding, as a job of a capture.
 struct Forward {
-    names: Vec<String>,
-    wait: bool,
+    names: [String; 2],
+    /// Until it begins.
+    rules: Option<Rules>,
     /// By port that packets come in by, of each worker.
     ways: Vec<Vec<Arc<Way>>>,
     /// By port, how many drops were told of.
@@ -111,7 +139,8 @@ impl Job for Forward {
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
-        let rules = Arc::new(Rules { wait: self.wait, batch_times });
+        let rules = self.rules.take().expect("it begins once");
+        let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
         let way = || Arc::new(Way::new());
         self.ways = (0..ports).map(|_| (0..workers).map(|_| way()).collect()).collect();

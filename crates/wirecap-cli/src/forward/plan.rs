@@ -1,9 +1,10 @@
 //! From flags to a plan: what the command line alone can get wrong, before anything is opened.
 
-use std::thread;
+use std::{fmt::Display, str::FromStr, thread};
 
 use anyhow::Result;
 use wirecap::{Homes, PortSpec};
+use wirecap_headers::Rewrite;
 use wirecap_sys::netdev::{self, Interface};
 
 use super::flags::{ChecksumsFlag, ForwardFlags, OnFullFlag};
@@ -24,7 +25,8 @@ pub(super) struct ForwardPlan {
     /// Whether packets wait for room.
     pub(super) wait: bool,
     pub(super) checksums: ChecksumsFlag,
-    pub(super) transmit_ring: u32,
+    /// What becomes of the headers of packets, by port that they go out of.
+    pub(super) rewrite: [Rewrite; PORTS],
     pub(super) workers: Option<usize>,
 }
 
@@ -43,6 +45,7 @@ impl ForwardPlan {
         }
         let words = flags.ports.iter().map(|word| taken(word)).collect::<Result<_>>()?;
         let (wait, checksums) = (flags.on_full == OnFullFlag::Wait, flags.checksums);
+        let rewrite = rewrite(&flags)?;
         let (transmit_ring, workers) = (flags.transmit_ring, flags.workers);
         if !transmit_ring.is_power_of_two() || transmit_ring > MAX_RING {
             let message =
@@ -52,19 +55,19 @@ impl ForwardPlan {
         // The words all have a prefix: each is taken for a port.
         let capture = Plan::new(as_capture(flags, words), |_| false)?;
         let capture = capture.with(|builder| builder.transmit(transmit_ring).homes(Homes::ByQueue));
-        Ok(Self { capture, wait, checksums, transmit_ring, workers })
+        Ok(Self { capture, wait, checksums, rewrite, workers })
     }
 
     /// Looks at the interfaces, and settles how many workers there are.
     ///
     /// # Errors
     /// An interface that is not there; [`Usage`] when both are the same, or there are more workers than queues.
-    pub(super) fn settle(&mut self) -> Result<Vec<Interface>> {
-        let interfaces = self.capture.ports.iter().map(|port| match port {
+    pub(super) fn settle(&mut self) -> Result<[Interface; PORTS]> {
+        let look_up = |port: &PortSpec| match port {
             PortSpec::Interface { name, .. } => netdev::interface(name).map_err(wirecap::Error::from),
             port => unreachable!("{} has no prefix of an interface", port.name()),
-        });
-        let interfaces = interfaces.collect::<Result<Vec<_>, _>>()?;
+        };
+        let interfaces = [look_up(&self.capture.ports[0])?, look_up(&self.capture.ports[1])?];
         if interfaces[0].ifindex == interfaces[1].ifindex {
             let message = format!(
                 "{} is both ends: what comes in would go out again, for ever; name two interfaces",
@@ -86,6 +89,41 @@ impl ForwardPlan {
         self.capture.set_workers(workers);
         Ok(interfaces)
     }
+}
+
+/// What becomes of the headers of packets, by port that they go out of.
+fn rewrite(flags: &ForwardFlags) -> Result<[Rewrite; PORTS]> {
+    let both =
+        Rewrite { vlans: flags.vlan.clone().unwrap_or_default(), ttl: flags.ttl, ..Rewrite::default() };
+    let mut rewrite = [both.clone(), both];
+    for (port, address) in each_port(flags, "--set-source", &flags.set_source)? {
+        rewrite[port].source = Some(address);
+    }
+    for (port, address) in each_port(flags, "--set-destination", &flags.set_destination)? {
+        rewrite[port].destination = Some(address);
+    }
+    Ok(rewrite)
+}
+
+/// Reads values `IFACE=MAC`, each of another port.
+fn each_port<T: FromStr<Err: Display>>(
+    flags: &ForwardFlags,
+    flag: &str,
+    values: &[String],
+) -> Result<Vec<(usize, T)>> {
+    let mut read: Vec<(usize, T)> = Vec::new();
+    for value in values {
+        let refused = |reason: String| Usage(format!("{flag} {value}: {reason}"));
+        let example = format!("write {flag} {}=02:00:00:00:00:01", flags.ports[0]);
+        let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
+        let port = flags.ports.iter().position(|port| port.strip_prefix("xdp:").unwrap_or(port) == name);
+        let port = port.ok_or_else(|| refused(format!("{name} is none of the two interfaces; {example}")))?;
+        if read.iter().any(|(other, _)| *other == port) {
+            return Err(refused(format!("{name} has an address already; give one")).into());
+        }
+        read.push((port, address.parse().map_err(|cause| refused(format!("{cause}")))?));
+    }
+    Ok(read)
 }
 
 /// Most entries of a ring: more than any NIC has.

@@ -9,6 +9,7 @@ use std::sync::{
 
 use serde::Serialize;
 use wirecap::Refusal;
+use wirecap_headers::Refused;
 
 use super::latency::{Latency, Percentiles};
 
@@ -25,10 +26,14 @@ pub(super) enum Cause {
     Gone,
     /// It cannot be sent at all.
     NotSendable,
+    /// Its TTL was at its end.
+    TtlExpired,
+    /// No room for a VLAN tag in front of it.
+    NoHeadRoom,
 }
 
 /// How many causes there are.
-const CAUSES: usize = 5;
+const CAUSES: usize = 7;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
@@ -37,6 +42,8 @@ impl Cause {
         (Self::LinkDown, "link_down"),
         (Self::Gone, "gone"),
         (Self::NotSendable, "not_sendable"),
+        (Self::TtlExpired, "ttl_expired"),
+        (Self::NoHeadRoom, "no_head_room"),
     ];
 }
 
@@ -48,6 +55,15 @@ impl From<Refusal> for Cause {
             Refusal::LinkDown => Self::LinkDown,
             Refusal::Gone => Self::Gone,
             _ => Self::NotSendable,
+        }
+    }
+}
+
+impl From<Refused> for Cause {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Expired => Self::TtlExpired,
+            Refused::NoRoom => Self::NoHeadRoom,
         }
     }
 }

@@ -14,10 +14,12 @@
 //! All 16-bit values here are numbers as the packet means them: what stands in it big-endian.
 
 mod packet;
+mod pending;
 
 use std::net::IpAddr;
 
 pub use packet::{Filled, Verdict, fill, ipv4_header, transport, verify};
+pub use pending::Pending;
 
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.
 ///
