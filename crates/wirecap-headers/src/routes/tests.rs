@@ -1,0 +1,1 @@
+//! Against a scan of all lines, and what is refused.
