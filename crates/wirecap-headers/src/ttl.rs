@@ -110,3 +110,7 @@ impl fmt::Display for Ttl {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ttl_tests.rs"]
+mod tests;

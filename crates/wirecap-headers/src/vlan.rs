@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     Error, Frame, Refused, VlanTag,
     bytes::{array, set_word, word},
-    layout::{TAG_LEN, TAG_OFFSET},
+    layout::{TAG_LEN, TAG_OFFSET, is_tag},
 };
 
 /// The side a packet goes to, of the two that are joined.
@@ -86,11 +86,15 @@ impl VlanMap {
     ///
     /// [`Refused::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at its front.
     pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), Refused> {
-        // Not a whole header, not a frame.
-        if self.is_empty() || word(frame.data(), TAG_OFFSET).is_none() {
+        if self.is_empty() {
             return Ok(());
         }
         let tag = VlanTag::at(frame.data(), TAG_OFFSET);
+        let ether_type = word(frame.data(), TAG_OFFSET);
+        if tag.is_none() && ether_type.is_none_or(is_tag) {
+            // Cut before its VLAN could be told.
+            return Ok(());
+        }
         let from = tag.map_or(NONE, VlanTag::id);
         let becomes = match toward {
             Toward::A => &self.to_a,
@@ -217,3 +221,7 @@ impl fmt::Display for Name {
         if self.0 == NONE { f.write_str("none") } else { self.0.fmt(f) }
     }
 }
+
+#[cfg(test)]
+#[path = "vlan_tests.rs"]
+mod tests;

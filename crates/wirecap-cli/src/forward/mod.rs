@@ -12,12 +12,15 @@
 //! |---|---|
 //! | the flags, and what they may be | [`flags`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
+//! | a small router, and its next hops | [`router`], [`neighbours`] |
 //! | what is counted, and how long packets take | [`way`], [`latency`] |
 
 pub(crate) mod flags;
 mod forwarder;
 mod latency;
+mod neighbours;
 mod plan;
+mod router;
 mod way;
 
 use std::{
@@ -31,8 +34,9 @@ use wirecap::{Capture, Report, Timestamp, Transmitter};
 use wirecap_sys::netdev::Interface;
 
 use self::{
-    flags::{ChecksumsFlag, ForwardFlags},
-    forwarder::{Forwarder, Rules},
+    flags::ForwardFlags,
+    forwarder::{Forwarder, Paths, Rules},
+    neighbours::Hops,
     plan::ForwardPlan,
     way::{Way, WayReport},
 };
@@ -50,44 +54,40 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
-    let mut plan = ForwardPlan::new(flags)?;
-    let interfaces = plan.settle()?;
-    let complete_checksums = interfaces.each_ref().map(|interface| completes(plan.checksums, interface));
-    let names = interfaces.map(|interface| interface.name);
-    if !plan.capture.quiet {
-        announce(&names, complete_checksums);
+    let ForwardPlan { capture, interfaces, rules } = ForwardPlan::new(flags)?;
+    if !capture.quiet {
+        announce(&interfaces, &rules);
     }
-    let rules = Rules { rewrite: plan.rewrite, complete_checksums, wait: plan.wait, batch_times: true };
-    let job = Forward { names, rules: Some(rules), ways: Vec::new(), told: Vec::new(), last: None };
-    capture::run(plan.capture, job)
+    let hops = match rules.paths {
+        Paths::Cable(_) => None,
+        Paths::Routes(_) => {
+            Some(Hops::start(interfaces.iter().map(|interface| interface.ifindex).collect())?)
+        }
+    };
+    let names = interfaces.into_iter().map(|interface| interface.name).collect();
+    let routed = hops.is_some();
+    let job =
+        Forward { names, routed, start: Some((rules, hops)), ways: Vec::new(), told: Vec::new(), last: None };
+    capture::run(capture, job)
 }
 
-/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left out.
-const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
-
-/// Whether checksums of packets that come in by it may have to be completed.
-fn completes(checksums: ChecksumsFlag, interface: &Interface) -> bool {
-    let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
-    match checksums {
-        ChecksumsFlag::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
-        ChecksumsFlag::Keep => false,
-        ChecksumsFlag::Complete => true,
-    }
-}
-
-fn announce(names: &[String], complete_checksums: [bool; 2]) {
-    for (name, _) in names.iter().zip(complete_checksums).filter(|(_, completes)| *completes) {
+fn announce(interfaces: &[Interface], rules: &Rules) {
+    let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
+    for (interface, _) in completing {
         tell(format_args!(
-            "wirecap: {name}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)"
+            "wirecap: {}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)",
+            interface.name
         ));
     }
 }
 
 /// Forwarding, as a job of a capture.
 struct Forward {
-    names: [String; 2],
-    /// Until it begins.
-    rules: Option<Rules>,
+    names: Vec<String>,
+    /// Packets go where routes say, not from each of two ports to the other.
+    routed: bool,
+    /// Until it begins: the rules, and what a router has to know of next hops.
+    start: Option<(Rules, Option<Hops>)>,
     /// By port that packets come in by, of each worker.
     ways: Vec<Vec<Arc<Way>>>,
     /// By port, how many drops were told of.
@@ -99,7 +99,8 @@ impl Forward {
     fn reports(&self) -> Vec<WayReport> {
         let ports = self.ways.iter().enumerate();
         let reports = ports.map(|(port, ways)| {
-            WayReport::new(&self.names[port], Some(&self.names[1 - port]), ways.iter().map(Arc::as_ref))
+            let to = (!self.routed).then(|| self.names[1 - port].as_str());
+            WayReport::new(&self.names[port], to, ways.iter().map(Arc::as_ref))
         });
         reports.collect()
     }
@@ -126,12 +127,8 @@ impl Forward {
 
 fn in_words(report: &WayReport, since: u64) -> String {
     let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
-    let to = report.to.as_deref().unwrap_or("any port");
-    format!(
-        "{since} packets from {} could not be sent out of {to}; so far: {}",
-        report.from,
-        causes.join(", ")
-    )
+    let to = report.to.as_deref().unwrap_or("where they were to go");
+    format!("{since} packets from {} were not sent on to {to}; so far: {}", report.from, causes.join(", "))
 }
 
 impl Job for Forward {
@@ -139,7 +136,7 @@ impl Job for Forward {
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
-        let rules = self.rules.take().expect("it begins once");
+        let (rules, hops) = self.start.take().expect("it begins once");
         let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
         let way = || Arc::new(Way::new());
@@ -147,7 +144,7 @@ impl Job for Forward {
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
         let forwarders = (0..workers).map(|worker| {
             let ways = self.ways.iter().map(|ways| Arc::clone(&ways[worker])).collect();
-            Forwarder::new(&rules, std::mem::take(&mut dealt[worker]), ways, workers)
+            Forwarder::new(&rules, std::mem::take(&mut dealt[worker]), ways, workers, hops.clone())
         });
         Ok(forwarders.collect())
     }
@@ -173,7 +170,7 @@ impl Job for Forward {
         let reports = self.reports();
         for report in &reports {
             let dropped: u64 = report.causes().map(|(_, packets)| packets).sum();
-            let to = report.to.clone().unwrap_or_else(|| "any".into());
+            let to = report.to.clone().unwrap_or_else(|| "by route".into());
             let mut row = vec![report.from.clone(), to];
             row.extend([report.forwarded, report.bytes, dropped].map(|figure| figure.to_string()));
             let times = report.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);

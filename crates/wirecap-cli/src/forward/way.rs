@@ -30,10 +30,18 @@ pub(super) enum Cause {
     TtlExpired,
     /// No room for a VLAN tag in front of it.
     NoHeadRoom,
+    /// It was sent to another Ethernet address than the router's.
+    NotForUs,
+    /// A router's filter does not want it.
+    Unwanted,
+    /// There is no route to where it goes, or one that says drop.
+    NoRoute,
+    /// Its next hop does not tell its Ethernet address.
+    NoNeighbour,
 }
 
 /// How many causes there are.
-const CAUSES: usize = 7;
+const CAUSES: usize = 11;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
@@ -44,6 +52,10 @@ impl Cause {
         (Self::NotSendable, "not_sendable"),
         (Self::TtlExpired, "ttl_expired"),
         (Self::NoHeadRoom, "no_head_room"),
+        (Self::NotForUs, "not_for_us"),
+        (Self::Unwanted, "unwanted"),
+        (Self::NoRoute, "no_route"),
+        (Self::NoNeighbour, "no_neighbour"),
     ];
 }
 

@@ -8,6 +8,7 @@ mod changes;
 mod faults;
 mod hosts;
 mod malformed;
+mod routes;
 
 use std::{
     path::PathBuf,
