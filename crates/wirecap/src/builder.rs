@@ -25,7 +25,7 @@ use crate::{
         filter::Unmatched,
         rss::Rss,
         source::{OpenOptions, Source},
-        xdp::{Modes, XdpOptions},
+        xdp::{Modes, OnWait, XdpOptions},
     },
 };
 
@@ -95,6 +95,7 @@ pub struct Builder {
     filter: Option<String>,
     unmatched: Unmatched,
     timestamp: Option<Timestamp>,
+    on_wait: Option<OnWait>,
 }
 
 impl Default for Builder {
@@ -120,6 +121,7 @@ impl Default for Builder {
             filter: None,
             unmatched: Unmatched::Pass,
             timestamp: None,
+            on_wait: None,
         }
     }
 }
@@ -258,6 +260,13 @@ impl Builder {
         self
     }
 
+    /// Who is told, in words, when opening takes longer than a moment since a receive queue is not free yet: the capture
+    /// that has it is starting or ending. Default: nobody.
+    pub fn on_wait(mut self, tell: fn(&str)) -> Self {
+        self.on_wait = Some(tell);
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -349,7 +358,8 @@ impl LookedUp {
         let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
         let (promiscuous, modes, rss, timestamp) =
             (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp };
+        let on_wait = builder.on_wait;
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, on_wait };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;

@@ -91,6 +91,7 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
+    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}")));
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     if pipes.is_empty() && plan.filter.is_none() {

@@ -38,7 +38,8 @@ impl Lab {
         let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
         let mut pools = [pool];
         let rss = crate::Rss::Keep;
-        let options = XdpOptions { ring_entries: 256, promiscuous: false, rss, modes, timestamp: None };
+        let options =
+            XdpOptions { ring_entries: 256, promiscuous: false, rss, modes, timestamp: None, on_wait: None };
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let stamping = Stamping::by_driver(&interface, Ok(ClockSource::Tai))?;
