@@ -133,7 +133,7 @@ fn port_report(
     let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
     warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
-    if let Taken::Xdp(xdp) = &port.taken {
+    if let Taken::Xdp(xdp) = &mut port.taken {
         port.upkeep.look(xdp);
     }
     warnings.extend(port.upkeep.warnings(&port.name));

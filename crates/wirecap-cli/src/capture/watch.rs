@@ -223,9 +223,15 @@ impl Watch {
                      {queues} went to the host, uncounted, {end}"
                 ));
             }
-            PortEvent::Asymmetric(port) => {
+            PortEvent::Asymmetric { port, failure: None } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it"
+                    "wirecap: WARNING: RSS of {port} was not symmetric for about a second, since somebody else has put it back; it \
+                     is set again, and put back at the end of this capture"
+                ));
+            }
+            PortEvent::Asymmetric { port, failure: Some(reason) } => {
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it; {reason}"
                 ));
             }
             PortEvent::Read(port) => {
