@@ -17,6 +17,7 @@ mod outputs;
 mod passive;
 mod queues;
 mod replay;
+mod replay_order;
 mod terminal;
 mod timestamps;
 mod tools;

@@ -27,6 +27,11 @@ impl Status {
         Self { len, longest, offset, closed, ended: OnceLock::new() }
     }
 
+    /// Whether it has an end that is there already.
+    pub(super) fn is_file(&self) -> bool {
+        self.len.is_some()
+    }
+
     pub(super) fn read_to(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
