@@ -92,6 +92,12 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Signals {
+    /// As after the first signal.
+    #[cfg(test)]
+    pub(crate) fn sent() -> Self {
+        Self { end: Arc::new(AtomicBool::new(true)), ..Self::default() }
+    }
+
     /// Whether the capture shall end. From the first time on, impatience is counted.
     pub(crate) fn end(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
