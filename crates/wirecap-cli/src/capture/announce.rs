@@ -5,6 +5,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
+use wirecap_core::words::counted;
+
 use crate::{exit::tell, plan::Plan};
 
 /// Says how the capture runs.
@@ -68,20 +70,18 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         Dispatch::Pull => "pull",
         Dispatch::Push => "push",
     };
-    let workers = match report.workers.len() {
-        1 => "1 worker".into(),
-        workers => format!("{workers} workers"),
-    };
+    let workers = counted(report.workers.len(), "worker");
     let mib = report.memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {
         let kib = plan.geometry.chunk_bytes() >> 10;
         return format!(
-            "wirecap: M = {m}, R = {r}: {r} blocks of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings"
+            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings",
+            counted(r, "block")
         );
     }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
-        plan.geometry.cells_per_pool(),
+        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
+        counted(plan.geometry.cells_per_pool(), "packet"),
         report.memory.pages,
     );
     if report.memory.ring_entries < plan.geometry.cells_per_pool() {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wirecap::{Lost, QueueAccount, Report};
+use wirecap_core::words::{counted, is, was};
 
 use super::{progress::rate, writer::Written};
 use crate::{exit::tell, plan::Plan, table::Table};
@@ -32,8 +33,9 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) -> 
         report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
     if unexplained_queue {
         tell(format_args!(
-            "wirecap: WARNING: the account does not close: {unexplained} packets are unexplained. This is a defect of \
-             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver"
+            "wirecap: WARNING: the account does not close: {} unexplained. This is a defect of \
+             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver",
+            format_args!("{} {}", counted(unexplained, "packet"), is(unexplained))
         ));
     }
     printed.is_ok()
@@ -49,8 +51,10 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
         text += &format!(
-            "\n{}: {} packets were dropped by the NIC or its driver before they could be seen{whole}\n",
-            port.name, port.dropped_before_xdp
+            "\n{}: {} {} dropped by the NIC or its driver before they could be seen{whole}\n",
+            port.name,
+            counted(port.dropped_before_xdp, "packet"),
+            was(port.dropped_before_xdp)
         );
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
@@ -61,18 +65,23 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     }
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
-    text += &format!("\n{delivered} packets in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    let packets = counted(delivered, "packet");
+    text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
     if let Some(written) = written {
-        text +=
-            &format!("{} packets written to {}, {} bytes", written.packets, written.in_words, written.bytes);
+        let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+        text += &format!("{packets} written to {}, {bytes}", written.in_words);
         match delivered.saturating_sub(written.packets) {
             0 => text += "\n",
-            unwritten => text += &format!("; {unwritten} more were captured and are not in it\n"),
+            unwritten => {
+                let (were, are) = (was(unwritten), is(unwritten));
+                text += &format!("; {unwritten} more {were} captured and {are} not in it\n");
+            }
         }
         if written.out_of_order > 0 {
             text += &format!(
-                "{} of them stand behind a later one: a trace has its own times, and others could not be waited for\n",
-                written.out_of_order
+                "{} of them {} behind a later one: a trace has its own times, and others could not be waited for\n",
+                written.out_of_order,
+                if written.out_of_order == 1 { "stands" } else { "stand" }
             );
         }
     }

@@ -16,6 +16,7 @@ use signal_hook::{
     flag,
 };
 use wirecap::{Capture, PortEvent};
+use wirecap_core::words::counted;
 
 use super::{progress::Progress, unstamped::Unstamped};
 use crate::{exit::Exit, plan::Plan};
@@ -215,8 +216,9 @@ impl Watch {
             }
             PortEvent::QueuesRemoved { port, queues } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: the interface of {port} has {queues} receive queues by now; nothing comes from those \
-                     that were taken away"
+                    "wirecap: WARNING: the interface of {port} has {} by now; nothing comes from those \
+                     that were taken away",
+                    counted(queues, "receive queue")
                 ));
             }
             PortEvent::QueuesLost { port, queues, failure } => {
@@ -225,8 +227,9 @@ impl Watch {
                     |reason| format!("since then, as it cannot be put back: {reason}"),
                 );
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of queues \
-                     {queues} went to the host, uncounted, {end}"
+                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of \
+                     {} went to the host, uncounted, {end}",
+                    queues.in_words()
                 ));
             }
             PortEvent::Asymmetric { port, failure: None } => {
@@ -248,8 +251,9 @@ impl Watch {
             }
             PortEvent::QueuesAdded { port, queues } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} has {queues} receive queues by now; those that were added are not captured, \
-                     their packets go to the host"
+                    "wirecap: WARNING: {port} has {} by now; those that were added are not captured, \
+                     their packets go to the host",
+                    counted(queues, "receive queue")
                 ));
             }
         }

@@ -89,8 +89,9 @@ impl Upkeep {
                 Some(reason) => format!("since then, as it cannot be put back: {reason}"),
             };
             format!(
-                "{port}: the program was taken out of the table of those who share the interface; packets of queues \
-                 {queues} went to the host, uncounted, {since}"
+                "{port}: the program was taken out of the table of those who share the interface; packets of \
+                 {} went to the host, uncounted, {since}",
+                queues.in_words()
             )
         });
         let lapse = self.lapse.as_ref().map(|lapse| match lapse {
