@@ -23,14 +23,22 @@ fn timestamp_line(port: &PortReport) -> String {
 }
 
 fn port_line(port: &PortReport) -> String {
+    let row = if port.is_passive() { "socket" } else { "queue" };
     let modes: Vec<_> = groups(port)
         .into_iter()
         .map(|(first, last, mode)| match first == last {
-            true => format!("queue {first}: {}", mode.in_words()),
-            false => format!("queues {first}-{last}: {}", mode.in_words()),
+            _ if mode == QueueMode::Replay => mode.in_words().to_owned(),
+            true => format!("{row} {first}: {}", mode.in_words()),
+            false => format!("{row}s {first}-{last}: {}", mode.in_words()),
         })
         .collect();
-    let mut line = format!("wirecap: {} ({}), {}", port.name, port.driver, modes.join(", "));
+    let is_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Replay);
+    let driver = match &port.driver {
+        Some(driver) => format!(" ({driver})"),
+        None if is_trace => String::new(),
+        None => " (the kernel names no driver)".into(),
+    };
+    let mut line = format!("wirecap: {}{driver}, {}", port.name, modes.join(", "));
     if let Some(filter) = &port.filter {
         line.push_str(&format!("; the filter runs {}", filter.runs.in_words()));
     }

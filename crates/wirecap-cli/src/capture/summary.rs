@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wirecap::{Lost, QueueAccount, Report};
+use wirecap::{Lost, QueueAccount, Report, report::PortReport};
 use wirecap_core::words::{counted, is, was};
 
 use super::{progress::rate, writer::Written};
@@ -89,7 +89,10 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
 }
 
 fn accounts(report: &Report) -> Table {
-    let heads: Vec<_> = ["port", "queue", "mode", "seen", "filtered", "passed", "delivered"]
+    // Where all rows are sockets, that is what they are called.
+    let sockets = report.ports.iter().all(PortReport::is_passive);
+    let row_name = if sockets { "socket" } else { "queue" };
+    let heads: Vec<_> = ["port", row_name, "mode", "seen", "filtered", "passed", "delivered"]
         .into_iter()
         .chain(Lost::default().causes().map(|(cause, _)| cause))
         .chain(["unexplained"])

@@ -38,7 +38,7 @@ fn each_way_of_attaching_captures_and_is_reported() {
         assert!(report.ports[0].queues.iter().all(|queue| queue.mode == mode), "{modes:?}");
         assert_eq!(report.ports[0].fallbacks.len(), fallbacks, "{:?}", report.ports[0].fallbacks);
         assert!(report.ports[0].fallbacks.iter().all(|line| line.starts_with("zero-copy")));
-        assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_str()), ("in0", "veth"));
+        assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_deref()), ("in0", Some("veth")));
     }
     let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
     assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("zero-copy"), "{error}");
