@@ -149,8 +149,8 @@ fn queues_that_are_none() {
 }
 
 #[test]
-fn queues_are_listed_as_devices_with_their_owners() {
-    need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_owners");
+fn queues_are_listed_as_devices_with_their_holders() {
+    need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_holders");
     let wire = Wire::with_queues("devices", 3);
     let list = || -> Vec<QueueDevice> { wire.inside.enter(|| queue_devices("in0")).unwrap() };
     let taken = || list().iter().map(|device| device.taken.unwrap()).collect::<Vec<_>>();

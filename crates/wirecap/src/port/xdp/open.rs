@@ -225,13 +225,13 @@ impl Attempt<'_> {
             let (sieve, stamps) =
                 (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.wishes.stamping));
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, sieve, stamps, last });
+            opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
         for queue in &mut opened {
-            queue.claim = hook.claim(queue.queue, &program.program).map_err(program_error)?;
+            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
         }
-        let claims = opened.iter().filter_map(|queue| queue.claim.as_ref());
-        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, claims);
+        let entries = opened.iter().filter_map(|queue| queue.entry.as_ref());
+        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, entries);
         Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter })
     }
 
