@@ -35,10 +35,10 @@ pub(super) struct Parts<D: Hashing> {
 }
 
 /// Where a change was made. It is gone once nobody has a part in it.
-type Made<D> = (Place, Weak<Mutex<Shared<D>>>);
+type Made<D> = (Place, Weak<Mutex<Common<D>>>);
 
 #[derive(Debug)]
-struct Shared<D: Hashing> {
+struct Common<D: Hashing> {
     change: Change<D>,
     /// Parts that have not left. INVARIANT: once it is 0, it stays so.
     present: usize,
@@ -47,7 +47,7 @@ struct Shared<D: Hashing> {
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
 pub(super) struct Part<D: Hashing> {
-    shared: Arc<Mutex<Shared<D>>>,
+    shared: Arc<Mutex<Common<D>>>,
     present: bool,
     /// Lapses of the change that this port knows of.
     known: usize,
@@ -72,7 +72,7 @@ impl<D: Hashing> Parts<D> {
         if let Some(part) = joined {
             return Ok(part);
         }
-        let shared = Arc::new(Mutex::new(Shared { change: make()?, present: 1 }));
+        let shared = Arc::new(Mutex::new(Common { change: make()?, present: 1 }));
         made.extend(place.map(|place| (place, Arc::downgrade(&shared))));
         Ok(Part { shared, present: true, known: 0 })
     }
@@ -80,7 +80,7 @@ impl<D: Hashing> Parts<D> {
 
 impl<D: Hashing> Part<D> {
     /// `None` if the last one has left.
-    fn join(shared: Arc<Mutex<Shared<D>>>) -> Option<Self> {
+    fn join(shared: Arc<Mutex<Common<D>>>) -> Option<Self> {
         let mut locked = lock(&shared);
         let (present, known) = (locked.present > 0, locked.change.lapses.len());
         locked.present += usize::from(present);
@@ -126,6 +126,6 @@ impl<D: Hashing> Drop for Part<D> {
     }
 }
 
-fn lock<D: Hashing>(shared: &Mutex<Shared<D>>) -> MutexGuard<'_, Shared<D>> {
+fn lock<D: Hashing>(shared: &Mutex<Common<D>>) -> MutexGuard<'_, Common<D>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
