@@ -222,7 +222,9 @@ fn ports_and_filter(
 /// The ports, each once but for different queues of an interface.
 fn each_once(words: &[String]) -> Result<Vec<PortSpec>> {
     let mut ports: Vec<PortSpec> = Vec::new();
-    for port in words.iter().map(|word| PortSpec::from(word.as_str())) {
+    for word in words {
+        check_word(word)?;
+        let port = PortSpec::from(word.as_str());
         if ports.iter().any(|other| overlap(other, &port)) {
             let name = match port {
                 PortSpec::Interface { name, .. } => name,
@@ -233,6 +235,23 @@ fn each_once(words: &[String]) -> Result<Vec<PortSpec>> {
         ports.push(port);
     }
     Ok(ports)
+}
+
+/// Whether a word can stand for a port: what is wrong whatever there is on the machine.
+fn check_word(word: &str) -> Result<()> {
+    let (prefix, name) = word.split_at(word.find(':').map_or(0, |colon| colon + 1));
+    if name.is_empty() {
+        let message = format!("{word:?} names no port; write eth1, xdp:eth1, packet:eth1 or replay:FILE");
+        return Err(Usage(message).into());
+    }
+    if !prefix.is_empty() && !PREFIXES.contains(&prefix) {
+        let message = format!(
+            "{word}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
+             replay:FILE for a trace"
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(())
 }
 
 /// Whether both would be given the same packets.

@@ -18,6 +18,7 @@ mod outputs;
 mod passive;
 mod queues;
 mod replay;
+mod replay_order;
 mod terminal;
 mod timestamps;
 mod tools;

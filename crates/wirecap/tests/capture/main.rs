@@ -14,7 +14,7 @@
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
-//! | queues of one interface with different owners | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
+//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
 //! | times of packets | `timestamps` |
 //! | traces, sent and captured again | `traces` |
 
