@@ -1,6 +1,6 @@
 //! What can go wrong between an expression and a filter that runs.
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use wirecap_sys::{bpf, pcap};
 
@@ -9,7 +9,7 @@ use wirecap_sys::{bpf, pcap};
 #[non_exhaustive]
 pub enum Error {
     /// libpcap does not take the expression.
-    #[error("filter `{expression}`: {message}; {hint}")]
+    #[error("filter `{}`: {message}; {hint}", shortened(.expression))]
     Expression {
         /// The expression.
         expression: String,
@@ -18,13 +18,13 @@ pub enum Error {
         /// What usually mends it.
         hint: &'static str,
     },
-    /// The expression asks for the direction or the interface of a packet.
+    /// The expression asks for the direction or the interface of a packet that is read from a file.
     #[error(
-        "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet, or \
-         what is in front of it (a negative offset from its beginning); leave it out, and choose the interface to capture \
-         from or the addresses instead"
+        "filter `{}`: `inbound`, `outbound` and `ifindex` are not supported when reading files, which do not tell; leave \
+         them out, and choose addresses instead",
+        shortened(.expression)
     )]
-    SocketOnly {
+    NotLive {
         /// The expression.
         expression: String,
     },
@@ -68,6 +68,9 @@ pub enum Error {
         /// The greatest end possible.
         limit: u32,
     },
+    /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
+    #[error("the filter loops, as `protochain` makes it; run it in user space")]
+    Loops,
     /// The verifier forbids this process arithmetic on addresses, without which headers of variable length and
     /// `len` cannot be looked at.
     #[error(
@@ -118,16 +121,11 @@ pub enum Invalid {
         bits: u32,
     },
     /// A jump out of the program.
-    #[error("it jumps to instruction {target}, behind the end")]
+    #[error("it jumps to instruction {target}, which is not there")]
     Jump {
-        /// Where to.
-        target: usize,
+        /// Where to; negative in front of the first one.
+        target: i64,
     },
-    /// A jump backward.
-    #[error(
-        "it loops, as `protochain` does, and neither the kernel nor we run loops; name the protocol with `ip proto` or `ip6 proto`"
-    )]
-    Loop,
     /// The last instruction is no return.
     #[error("it is the last one and no return")]
     NoReturn,
@@ -153,6 +151,19 @@ impl From<bpf::Error> for Error {
             _ => Self::Kernel { cause },
         }
     }
+}
+
+/// An expression for a message: of a long one the beginning and the end.
+pub fn shortened(expression: &str) -> Cow<'_, str> {
+    const WHOLE: usize = 200;
+    const ENDS: usize = 90;
+    let chars = expression.chars().count();
+    if chars <= WHOLE {
+        return expression.into();
+    }
+    let nth = |n: usize| expression.char_indices().nth(n).map_or(expression.len(), |(at, _)| at);
+    let (head, tail) = (&expression[..nth(ENDS)], &expression[nth(chars - ENDS)..]);
+    format!("{head} … ({} more characters) … {tail}", chars - 2 * ENDS).into()
 }
 
 /// The verifier's words for what a process without CAP_PERFMON may not do with pointers.
