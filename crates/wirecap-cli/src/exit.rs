@@ -37,7 +37,7 @@ pub(crate) struct Usage(pub(crate) String);
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{Filter, Geometry, IdleWorkers, NoPort, NoWorker, PortTwice, TooMany};
-    use wirecap_filter::Error::{Expression, Invalid, SocketOnly};
+    use wirecap_filter::Error::{Expression, Invalid, NotLive};
     let wrong_values = matches!(
         error.downcast_ref(),
         Some(
@@ -47,7 +47,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | NoWorker
                 | PortTwice(_)
                 | TooMany { what: "workers" | "ports", .. }
-                | Filter(Expression { .. } | Invalid { .. } | SocketOnly { .. })
+                | Filter(Expression { .. } | Invalid { .. } | NotLive { .. })
         )
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {
