@@ -178,6 +178,9 @@ fn hint(message: &str) -> &'static str {
         "the language is described in pcap-filter(7); quote the expression, so that the shell leaves it alone"
     } else if has("rejects all packets") {
         "its parts contradict each other, so no packet can match: look for `and` where `or` is meant"
+    } else if has("not a live capture") {
+        "files do not tell it, and this libpcap compiles it for handles of its own only, where libpcap 1.10 does so for \
+         others, too: write addresses"
     } else if has("unknown host") || has("unknown network") || has("resolve") {
         "check the spelling and the name server, or write the address"
     } else if has("port") && has("unknown") || has("unknown protocol") || has("unknown ether proto") {
@@ -188,5 +191,28 @@ fn hint(message: &str) -> &'static str {
         "the netmask is not known here: write the broadcast address, as in `dst host 192.0.2.255`"
     } else {
         "the language is described in pcap-filter(7)"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_libpcap_that_compiles_directions_only_for_itself_is_told_of() {
+        let message = "not a live capture, 'inbound' not supported on EN10MB".to_owned();
+        let text = Error::from_libpcap("inbound", pcap::Error::Expression { message }).to_string();
+        assert!(text.contains("libpcap 1.10") && text.contains("write addresses"), "{text}");
+    }
+
+    #[test]
+    fn expressions_of_two_hundred_characters_are_told_whole() {
+        let whole = "ö".repeat(200);
+        assert_eq!(shortened(&whole), whole);
+        let longer = format!("{whole}ä");
+        assert_eq!(
+            shortened(&longer),
+            format!("{0} … (21 more characters) … {1}ä", "ö".repeat(90), "ö".repeat(89))
+        );
     }
 }
