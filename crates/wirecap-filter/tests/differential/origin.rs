@@ -66,6 +66,30 @@ fn what_the_packet_tells_is_not_asked_of_a_socket() {
     assert!(!compile("link[-5] = 1 or ether[0xfffff02c] = 1", LINK_TYPE_ETHERNET).asks_for_origin());
 }
 
+/// On raw IP there is no link-level header that a negative offset would lead into.
+#[test]
+fn in_front_of_raw_ip_there_is_nothing() {
+    for (expression, matches_tcp) in
+        [("ip[-1] = 1", false), ("not ip[-1] = 1", false), ("tcp or ip[-1] = 1", true)]
+    {
+        let filter = compile(expression, 12);
+        let program = filter.program();
+        let judge = pcap::library().unwrap().judge(program.insns()).unwrap();
+        let native = NativeFilter::new(program).unwrap();
+        for protocol in [6, 17] {
+            let packet = [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol][..], &[1; 50]].concat();
+            let len = packet.len() as u32;
+            let expected = judge.run(&packet, len);
+            assert_eq!(expected != 0, matches_tcp && protocol == 6, "{expression}");
+            assert_eq!(
+                (program.run(&packet, len), native.matches(&packet, len)),
+                (expected, expected),
+                "{expression}"
+            );
+        }
+    }
+}
+
 #[test]
 fn who_is_not_told_refuses_as_libpcap_does() {
     for (expression, link_type) in
