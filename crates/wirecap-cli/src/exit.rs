@@ -40,7 +40,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
         Filter, Geometry, IdleWorkers, Interface, NoPort, NoWorker, PortTwice, QueueSet, QueuesBesideHost,
         TooMany,
     };
-    use wirecap_filter::Error::{Expression, Invalid, SocketOnly};
+    use wirecap_filter::Error::{Expression, Invalid, NotLive};
     use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
     let wrong_values = matches!(
         error.downcast_ref(),
@@ -54,7 +54,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | QueueSet { .. }
                 | QueuesBesideHost { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
-                | Filter(Expression { .. } | Invalid { .. } | SocketOnly { .. })
+                | Filter(Expression { .. } | Invalid { .. } | NotLive { .. })
         )
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {

@@ -12,6 +12,7 @@ use anyhow::Result;
 use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, Rss, Timestamp, Unmatched, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
+use wirecap_filter::shortened;
 
 use crate::{
     exit::Usage,
@@ -206,6 +207,7 @@ fn ports_and_filter(
     let count = 1 + others.iter().position(|word| !is_port(word)).unwrap_or(others.len());
     let (ports, words) = flags.words.split_at(count);
     if let (Some(filter), [word, ..]) = (&flags.filter, words) {
+        let (word, filter) = (shortened(word), shortened(filter));
         let message =
             format!("there is no interface {word}, and the filter is {filter:?} already: write it once");
         return Err(Usage(message).into());

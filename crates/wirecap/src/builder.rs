@@ -233,7 +233,8 @@ impl Builder {
     /// Captures only what an expression of pcap-filter(7) matches, on all ports. Default: everything.
     ///
     /// It is compiled by libpcap and runs in the kernel where that can be had, else in user space; which it is, and why,
-    /// is in the report. An empty expression is none.
+    /// is in the report. `inbound`, `outbound` and `ifindex` are answered by the socket of a passive port; over AF_XDP all
+    /// packets come in; trace files do not tell, and the capture is not opened. An empty expression is none.
     ///
     /// ```no_run
     /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;

@@ -174,7 +174,8 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
             if !expression.contains(char::is_whitespace) =>
         {
             let error = format!(
-                "there is no interface {expression}, and as a filter it makes no sense: {message}; {hint}"
+                "there is no interface {}, and as a filter it makes no sense: {message}; {hint}",
+                wirecap_filter::shortened(&expression)
             );
             Usage(error).into()
         }

@@ -4,9 +4,12 @@
 //! compares what is in the file with what was sent. The account is checked in every one of them.
 
 mod captures;
+#[path = "../../../wirecap/tests/support/chains.rs"]
+mod chains;
 mod errors;
 mod faults;
 mod filters;
+mod filters_all;
 mod forward;
 mod frames;
 mod interfaces;

@@ -115,13 +115,16 @@ fn open_by(
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
             if let Some(refused) = way.refuses(xdp_mode) {
-                failures.push(refused);
+                // The same for zero-copy and copy.
+                if !failures.contains(&refused) {
+                    failures.push(refused);
+                }
                 continue;
             }
             let attempt = Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
                 Ok(Opened { link, queues, filter }) => {
-                    failures.extend(filter.fallback);
+                    failures.extend(filter.fallbacks);
                     failures.extend(way.restriction(multi_buffer));
                     let port = XdpPort {
                         link: Some(link),
