@@ -97,4 +97,5 @@ pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
 pub use transmit::{NotSent, Refusal, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
+pub use wirecap_headers::checksum;
 pub use wirecap_sys::packet::Fanout;
