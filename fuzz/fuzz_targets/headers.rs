@@ -46,7 +46,7 @@ fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 fn rewrite(changes: u8) -> Rewrite {
-    let bit = |bit: u8| changes & 1 << bit != 0;
+    let bit = |bit: u8| changes >> bit & 1 != 0;
     let address = MacAddress([2, 0, 0, 0, 0, 1]);
     let vlans = ["none=30", "10=20,20=10", "10=none,none=40"].get(usize::from(changes & 3));
     Rewrite {

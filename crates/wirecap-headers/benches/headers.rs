@@ -128,8 +128,8 @@ fn prefix_v4(random: &mut Random) -> (IpAddr, u8) {
         _ => 10 + random.below(6),
     };
     // 16.0.0.0 to 111.255.255.255: nothing that is not forwarded.
-    let bits = (16 + random.below(96)) << 24 | random.next() & 0xff_ffff;
-    let bits = bits as u32 & u32::MAX << (32 - len);
+    let bits = ((16 + random.below(96)) << 24) + (random.next() & 0xff_ffff);
+    let bits = bits as u32 & (u32::MAX << (32 - len));
     (Ipv4Addr::from_bits(bits).into(), len as u8)
 }
 
@@ -141,18 +141,20 @@ fn prefix_v6(random: &mut Random) -> (IpAddr, u8) {
         _ => 29 + random.below(20),
     };
     let top = 0x2a00 + random.below(25);
-    let bits = u128::from(top << 48 | random.next() & 0xffff_ffff_ffff) << 64;
-    (Ipv6Addr::from_bits(bits & u128::MAX << (128 - len)).into(), len as u8)
+    let bits = u128::from((top << 48) + (random.next() & 0xffff_ffff_ffff)) << 64;
+    (Ipv6Addr::from_bits(bits & (u128::MAX << (128 - len))).into(), len as u8)
 }
 
 /// An address in one of the prefixes.
 fn within(random: &mut Random, prefixes: &[(IpAddr, u8)]) -> IpAddr {
     let (address, len) = prefixes[random.below(PREFIXES as u64) as usize];
     match address {
-        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() | random.next() as u32 & u32::MAX >> len).into(),
+        IpAddr::V4(v4) => {
+            Ipv4Addr::from_bits(v4.to_bits() | (random.next() as u32 & (u32::MAX >> len))).into()
+        }
         IpAddr::V6(v6) => {
-            let host = u128::from(random.next()) << 64 | u128::from(random.next());
-            Ipv6Addr::from_bits(v6.to_bits() | host & u128::MAX >> len).into()
+            let host = (u128::from(random.next()) << 64) | u128::from(random.next());
+            Ipv6Addr::from_bits(v6.to_bits() | (host & (u128::MAX >> len))).into()
         }
     }
 }
