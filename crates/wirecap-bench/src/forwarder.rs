@@ -202,7 +202,8 @@ const TESTPMD: &str = "dpdk-testpmd";
 /// No huge pages, no PCI, nothing shared with other programs.
 const TESTPMD_EAL: &str = "--no-huge --no-pci -m 512 --no-shconf --no-telemetry";
 /// With a period it goes on without a terminal, until it is interrupted.
-const TESTPMD_FLAGS: &str = "--forward-mode=io --auto-start --stats-period=3600 --nb-cores=1 --total-num-mbufs=32768";
+const TESTPMD_FLAGS: &str =
+    "--forward-mode=io --auto-start --stats-period=3600 --nb-cores=1 --total-num-mbufs=32768";
 
 /// Whether testpmd and its AF_XDP driver are there.
 fn testpmd_can_run() -> Result<()> {

@@ -12,6 +12,8 @@
 //!      1 bit     6 bits   10 bits     18 bits  14 bits 15 bits
 //! ```
 
+use std::num::NonZeroU64;
+
 use crate::geometry::{MAX_CELLS_PER_CHUNK, MAX_CHUNKS_PER_POOL};
 
 const COUNT_BITS: u32 = 15;
@@ -24,6 +26,8 @@ const CHUNK_SHIFT: u32 = FIRST_SHIFT + FIRST_BITS;
 const RING_SHIFT: u32 = CHUNK_SHIFT + CHUNK_BITS;
 const NIC_SHIFT: u32 = RING_SHIFT + RING_BITS;
 const CONTINUES: u64 = 1 << 63;
+/// The bit that says nothing about the range, so that a word with it is never 0.
+const PACKED: NonZeroU64 = NonZeroU64::new(CONTINUES).unwrap();
 
 const _: () = assert!(NIC_SHIFT + NIC_BITS == 63);
 const _: () = assert!(MAX_CELLS_PER_CHUNK == 1 << FIRST_BITS);
@@ -81,6 +85,7 @@ impl ChunkRange {
 
     /// Rebuilds a range from what another party said, for instance one that shares the recycle
     /// queue through memory. Nothing about it is trusted: the pool validates it when it comes home.
+    #[inline]
     pub(crate) fn from_untrusted_word(word: u64) -> Self {
         let bits = |shift: u32, width: u32| (word >> shift) as u32 & ((1 << width) - 1);
         let pool =
@@ -114,6 +119,7 @@ impl ChunkRange {
     ///
     /// # Panics
     /// When `count` is 0 or more than there are.
+    #[inline]
     pub fn split_at(self, count: u32) -> (ChunkRange, Option<ChunkRange>) {
         assert!((1..=self.count).contains(&count), "{count} of {} cells", self.count);
         let rest = (count < self.count).then(|| Self {
@@ -124,7 +130,24 @@ impl ChunkRange {
         (Self { chunk: self.chunk, first: self.first, count }, rest)
     }
 
+    /// This range and the one right behind it as one.
+    ///
+    /// # Errors
+    /// Both as they were, when they do not adjoin in this order.
+    #[inline]
+    pub fn join(self, next: ChunkRange) -> Result<ChunkRange, (ChunkRange, ChunkRange)> {
+        let adjoins = self.chunk == next.chunk && self.first + self.count == next.first;
+        if adjoins { Ok(Self { count: self.count + next.count, ..self }) } else { Err((self, next)) }
+    }
+
+    /// The range in half the space, for tables of them.
+    #[inline]
+    pub fn pack(self) -> PackedRange {
+        PackedRange(PACKED | self.into_word())
+    }
+
     /// The one-word form, see the picture above. Consumes the token.
+    #[inline]
     pub fn into_word(self) -> u64 {
         (u64::from(self.chunk.pool.nic_id) << NIC_SHIFT)
             | (u64::from(self.chunk.pool.ring_id) << RING_SHIFT)
@@ -134,18 +157,34 @@ impl ChunkRange {
     }
 
     /// The chunk the cells belong to.
+    #[inline]
     pub fn chunk(&self) -> ChunkId {
         self.chunk
     }
 
     /// First cell, counted within the chunk.
+    #[inline]
     pub fn first(&self) -> u32 {
         self.first
     }
 
     /// Number of cells, at least 1 unless the range came from an untrusted word.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.count
+    }
+}
+
+/// A [`ChunkRange`] in one word: the same right and the same duty. An `Option` of it is as small.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "cells that are not recycled are lost to their pool"]
+pub struct PackedRange(NonZeroU64);
+
+impl PackedRange {
+    /// The range again.
+    #[inline]
+    pub fn unpack(self) -> ChunkRange {
+        ChunkRange::from_untrusted_word(self.0.get())
     }
 }
 
@@ -230,6 +269,31 @@ mod tests {
             prop_assert_eq!(ChunkRange::from_untrusted_word(word), ChunkRange::new(chunk, first, count));
             prop_assert_eq!(ChunkRange::from_untrusted_word(word | CONTINUES),
                             ChunkRange::new(chunk, first, count));
+            prop_assert_eq!(ChunkRange::new(chunk, first, count).pack().unpack(), ChunkRange::new(chunk, first, count));
         }
+    }
+
+    #[test]
+    fn a_packed_range_takes_a_word_also_when_it_is_the_first_of_all() {
+        let chunk = ChunkId { pool: PoolId { nic_id: 0, ring_id: 0 }, chunk_id: 0 };
+        let packed = Some(ChunkRange::new(chunk, 0, 1).pack());
+        assert_eq!(size_of_val(&packed), 8);
+        assert_eq!(packed.unwrap().unpack(), ChunkRange::new(chunk, 0, 1));
+    }
+
+    #[test]
+    fn ranges_are_joined_only_in_order_and_within_a_chunk() {
+        let chunk = |chunk_id| ChunkId { pool: PoolId { nic_id: 1, ring_id: 2 }, chunk_id };
+        let range = |chunk_id, first, count| ChunkRange::new(chunk(chunk_id), first, count);
+        assert_eq!(range(7, 3, 2).join(range(7, 5, 4)), Ok(range(7, 3, 6)));
+        for (one, other) in
+            [((7, 5, 4), (7, 3, 2)), ((7, 3, 2), (8, 5, 4)), ((7, 3, 2), (7, 6, 1)), ((7, 3, 2), (7, 4, 1))]
+        {
+            let [one, other] =
+                [one, other].map(|(chunk_id, first, count)| move || range(chunk_id, first, count));
+            assert_eq!(one().join(other()), Err((one(), other())));
+        }
+        let (first, rest) = range(7, 3, 6).split_at(2);
+        assert_eq!(first.join(rest.unwrap()), Ok(range(7, 3, 6)));
     }
 }

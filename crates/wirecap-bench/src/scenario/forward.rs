@@ -59,7 +59,14 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 
     let mut table = Table::new(
         "Forwarding on one core, 64-byte frames, 4,096 flows",
-        &["forwarder", "forwarded Mpps", "ns/packet", "offered Mpps", "highest lossless Mpps", "of bare AF_XDP, busy"],
+        &[
+            "forwarder",
+            "forwarded Mpps",
+            "ns/packet",
+            "offered Mpps",
+            "highest lossless Mpps",
+            "of bare AF_XDP, busy",
+        ],
     );
     for (competitor, rounds) in competitors.iter().zip(&results) {
         let summary = |figure: fn(&Round) -> f64| Summary::of(figures(rounds, figure));

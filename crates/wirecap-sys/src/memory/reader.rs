@@ -29,6 +29,7 @@ impl CellReader {
     }
 
     /// Whether it reads cells of this memory.
+    #[inline]
     pub(crate) fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
         Arc::ptr_eq(&self.memory, memory)
     }
@@ -37,6 +38,13 @@ impl CellReader {
     pub(crate) fn descriptors<'a>(&'a self, range: &'a ChunkRange) -> impl Iterator<Item = Descriptor> + 'a {
         let own = range.chunk().pool == self.id;
         own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
+    }
+
+    /// What is known of the first filled cell of a range. `None` when the range is of another pool.
+    #[inline]
+    pub fn first(&self, range: &ChunkRange) -> Option<Descriptor> {
+        let own = range.chunk().pool == self.id;
+        if own { self.slots.get(range, 0) } else { None }
     }
 
     /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,

@@ -160,9 +160,9 @@ impl Transmitter {
         if let Some(reason) = self.outlet.refuses(len) {
             return Err(NotSent { packet, reason });
         }
-        if self.sender.room() < cells {
+        if !self.sender.has_room(cells) {
             self.complete();
-            if self.sender.room() < cells {
+            if !self.sender.has_room(cells) {
                 return Err(NotSent { packet, reason: Refusal::Full });
             }
         }
@@ -206,9 +206,9 @@ impl Transmitter {
 
     fn complete(&mut self) {
         let shared = &self.shared;
-        self.sender.complete(|cell| {
-            let queue = shared.queue_index(cell.chunk().pool);
-            shared.queues[queue].send_home_range(cell);
+        self.sender.complete(|cells| {
+            let queue = shared.queue_index(cells.chunk().pool);
+            shared.queues[queue].send_home_range(cells);
         });
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
     }

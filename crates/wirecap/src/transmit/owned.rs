@@ -18,6 +18,7 @@ use crate::{
 /// Takes the packets out of a [`Batch`](crate::Batch) one by one, in order.
 pub struct Drain<'b> {
     queue: &'b Queue,
+    reader: &'b CellReader,
     shared: &'b Arc<Shared>,
     index: usize,
     lead: Option<ChunkRange>,
@@ -26,31 +27,52 @@ pub struct Drain<'b> {
 }
 
 impl<'b> Drain<'b> {
-    pub(crate) fn new(shared: &'b Arc<Shared>, index: usize, handover: Handover) -> Self {
+    pub(crate) fn new(
+        shared: &'b Arc<Shared>,
+        index: usize,
+        reader: &'b CellReader,
+        handover: Handover,
+    ) -> Self {
         let Handover { lead, range, first_number, .. } = handover;
-        Self { queue: &shared.queues[index], shared, index, lead, rest: Some(range), number: first_number }
+        let queue = &shared.queues[index];
+        Self { queue, reader, shared, index, lead, rest: Some(range), number: first_number }
+    }
+
+    #[inline]
+    fn packet(&mut self, ranges: [Option<ChunkRange>; 2], len: usize, timestamp_ns: u64) -> OwnedPacket<'b> {
+        let number = self.number;
+        self.number += 1;
+        let owner = Owner::Batch { queue: self.queue, shared: self.shared, index: self.index };
+        OwnedPacket { owner, ranges, len, number, timestamp_ns }
+    }
+
+    /// The next packet, when it lies in more than one cell, or might.
+    #[inline(never)]
+    fn next_in_parts(&mut self, range: ChunkRange) -> OwnedPacket<'b> {
+        let cells = self.reader.cells(&range).take_while(|(part, _)| part.more).count() as u32 + 1;
+        let (own, rest) = range.split_at(cells);
+        self.rest = rest;
+        let ranges = [self.lead.take(), Some(own)];
+        let (mut len, mut timestamp_ns) = (0, 0);
+        for (part, bytes) in ranges.iter().flatten().flat_map(|range| self.reader.cells(range)) {
+            len += bytes.len();
+            timestamp_ns = part.timestamp_ns;
+        }
+        self.packet(ranges, len, timestamp_ns)
     }
 }
 
 impl<'b> Iterator for Drain<'b> {
     type Item = OwnedPacket<'b>;
 
+    #[inline]
     fn next(&mut self) -> Option<OwnedPacket<'b>> {
         let range = self.rest.take()?;
-        let reader = self.queue.reader.cells()?;
-        let cells = reader.cells(&range).take_while(|(part, _)| part.more).count() as u32 + 1;
-        let (own, rest) = range.split_at(cells);
+        let single = self.reader.first(&range).filter(|part| !part.more && self.lead.is_none());
+        let Some(part) = single else { return Some(self.next_in_parts(range)) };
+        let (own, rest) = range.split_at(1);
         self.rest = rest;
-        let ranges = [self.lead.take(), Some(own)];
-        let (mut len, mut timestamp_ns) = (0, 0);
-        for (part, bytes) in ranges.iter().flatten().flat_map(|range| reader.cells(range)) {
-            len += bytes.len();
-            timestamp_ns = part.timestamp_ns;
-        }
-        let number = self.number;
-        self.number += 1;
-        let owner = Owner::Batch { queue: self.queue, shared: self.shared, index: self.index };
-        Some(OwnedPacket { owner, ranges, len, number, timestamp_ns })
+        Some(self.packet([None, Some(own)], part.len as usize, part.timestamp_ns))
     }
 }
 
@@ -97,6 +119,7 @@ pub struct OwnedPacket<'b> {
 }
 
 impl<'b> OwnedPacket<'b> {
+    #[inline]
     fn queue(&self) -> &Queue {
         match &self.owner {
             Owner::Batch { queue, .. } => queue,
@@ -104,12 +127,14 @@ impl<'b> OwnedPacket<'b> {
         }
     }
 
+    #[inline]
     fn reader(&self) -> &CellReader {
         self.queue().reader.cells().expect("only packets in cells are owned")
     }
 
     /// Length in bytes, all parts together.
     #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header")]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -120,6 +145,7 @@ impl<'b> OwnedPacket<'b> {
     }
 
     /// When it came, as [`crate::Packet::timestamp_ns`].
+    #[inline]
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }
@@ -180,6 +206,7 @@ impl<'b> OwnedPacket<'b> {
     ///
     /// # Errors
     /// The packet, when the ring is full or it cannot be sent.
+    #[inline]
     pub fn forward(self, transmitter: &mut Transmitter) -> Result<(), NotSent<'b>> {
         transmitter.take(self)
     }
@@ -194,24 +221,29 @@ impl<'b> OwnedPacket<'b> {
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
     }
 
+    #[inline]
     pub(crate) fn cells(&self) -> u32 {
         self.ranges.iter().flatten().map(ChunkRange::count).sum()
     }
 
     /// Puts it into the ring, or gives it back as it was.
+    #[inline]
     pub(crate) fn send(mut self, sender: &mut Sender) -> Result<(), Self> {
-        let ranges = std::mem::take(&mut self.ranges);
-        match sender.send(self.reader(), ranges) {
-            Ok(()) => Ok(()),
-            Err(ranges) => {
-                self.ranges = ranges;
-                Err(self)
+        let sent = match std::mem::take(&mut self.ranges) {
+            [None, Some(cell)] if cell.count() == 1 => {
+                sender.send_cell(self.reader(), cell).map_err(|cell| [None, Some(cell)])
             }
-        }
+            ranges => sender.send(self.reader(), ranges),
+        };
+        sent.map_err(|ranges| {
+            self.ranges = ranges;
+            self
+        })
     }
 }
 
 impl Drop for OwnedPacket<'_> {
+    #[inline]
     fn drop(&mut self) {
         for range in std::mem::take(&mut self.ranges).into_iter().flatten() {
             self.queue().send_home_range(range);
