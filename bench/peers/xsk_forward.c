@@ -72,9 +72,9 @@ static void side_rings(struct side *side, const struct settings *settings)
 static void side_limits(const struct side *side, const struct settings *settings)
 {
     uint32_t budget = (uint32_t)settings->tx_budget;
-    if (budget)
-        xsk_set_option(side->socket, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget,
-                       "needs Linux 6.17; at most --tx-ring");
+    if (budget && setsockopt(side->socket, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget))
+        fprintf(stderr, "xsk_forward: --tx-budget refused (%s), 32 packets a call: needs Linux 6.17; at most --tx-ring\n",
+                strerror(errno));
     int sndbuf = (int)settings->sndbuf;
     if (sndbuf && setsockopt(side->socket, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof sndbuf))
         peer_fail("SO_SNDBUFFORCE", "needs CAP_NET_ADMIN");

@@ -26,6 +26,9 @@ use crate::bed::receiver_core;
 use crate::run::{Process, Ready};
 use crate::wire::{FAR, NEAR, Wire};
 
+/// The bare loop has as many frames a side as wirecap's M = 256 and R = 32, rings as long, and may ask the kernel to send as
+/// much at once. It ends when it is told to.
+const BARE_FLAGS: &str = "--frames 8192 --tx-ring 2048 --tx-budget 2048 --idle-ms 600000";
 /// How long a program may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// From when its programs are attached, testpmd takes so long to start its cores.
@@ -60,7 +63,7 @@ pub enum Running {
     /// A program, and whether its last line is JSON.
     Program(Process, bool),
     /// The kernel does it until this is dropped.
-    Kernel(Set),
+    Kernel { _set: Set },
 }
 
 /// What a way of the kernel has set; dropping it takes it away. What belongs to the interfaces goes with them.
@@ -126,8 +129,8 @@ impl Forwarder {
             }
             Kind::Bare(program, flags) => {
                 let mut command = wire.pinned(&program.to_string_lossy());
-                // It ends when it is told to.
-                command.args([NEAR, "--to", FAR, "--idle-ms", "600000"]).args(flags.split_whitespace());
+                command.args([NEAR, "--to", FAR]).args(BARE_FLAGS.split_whitespace());
+                command.args(flags.split_whitespace());
                 Ok(Running::Program(Process::start(self.name, command, Ready::Line("READY"))?, true))
             }
             Kind::Testpmd => self.start_testpmd(wire),
@@ -141,7 +144,7 @@ impl Forwarder {
                     wire.run("ip", &format!("link set {interface} master bridge"))?;
                 }
                 wire.run("ip", "link set bridge up")?;
-                Ok(Running::Kernel(set))
+                Ok(Running::Kernel { _set: set })
             }
             Kind::Mirred => {
                 steer(wire)?;
@@ -151,7 +154,7 @@ impl Forwarder {
                     let action = format!("u32 match u32 0 0 action mirred egress redirect dev {to}");
                     wire.run("tc", &format!("filter add dev {from} ingress protocol all {action}"))?;
                 }
-                Ok(Running::Kernel(Set::Rules))
+                Ok(Running::Kernel { _set: Set::Rules })
             }
             Kind::Redirect => {
                 let links = [(wire.near(), wire.far()), (wire.far(), wire.near())];
@@ -161,7 +164,7 @@ impl Forwarder {
                 });
                 let _links = [there?, back?];
                 poll_in_thread(wire)?;
-                Ok(Running::Kernel(Set::Programs { _links }))
+                Ok(Running::Kernel { _set: Set::Programs { _links } })
             }
         }
     }
@@ -193,7 +196,7 @@ impl Running {
                 let ended = process.wait(PATIENCE)?;
                 if speaks_json { ended.json() } else { Ok(json!({ "lines": ended.lines })) }
             }
-            Self::Kernel(_) => Ok(Value::Null),
+            Self::Kernel { .. } => Ok(Value::Null),
         }
     }
 }

@@ -43,7 +43,7 @@ mod sync;
 
 pub use account::{Lost, QueueAccount};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
-pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PackedRange, PoolId};
+pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use dispatch::{Crew, Dispatcher};
 pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError, Mode};

@@ -35,9 +35,8 @@ fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
         Forwarder::wirecap("wirecap forward", wirecap.clone(), ""),
         Forwarder::wirecap("wirecap forward, busy", wirecap.clone(), "--wait busy"),
         Forwarder::wirecap("wirecap forward, busy, checksums kept", wirecap, "--wait busy --checksums keep"),
-        // M = 256 and R = 32 are 8,192 cells a side.
-        Forwarder::bare("bare AF_XDP, poll", bare.clone(), "--frames 8192 --tx-ring 2048 --wait poll"),
-        Forwarder::bare("bare AF_XDP, busy", bare, "--frames 8192 --tx-ring 2048 --wait busy"),
+        Forwarder::bare("bare AF_XDP, poll", bare.clone(), "--wait poll"),
+        Forwarder::bare("bare AF_XDP, busy", bare, "--wait busy"),
     ];
     competitors.extend(Forwarder::of_kernel());
     let mut skipped = Vec::new();

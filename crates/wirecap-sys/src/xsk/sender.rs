@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use wirecap_core::{ChunkRange, Descriptor, PackedRange};
+use wirecap_core::{ChunkRange, Descriptor};
 
 use super::{
     Socket,
@@ -40,7 +40,7 @@ pub struct Sender {
     cell_shift: u32,
     /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in the order in
     /// which they lie, so one cache line serves eight of them.
-    in_flight: Box<[Option<PackedRange>]>,
+    in_flight: Box<[Option<ChunkRange>]>,
     /// INVARIANT: so many of `in_flight` are there, no more than the completion ring takes.
     flying: u32,
     /// Entries that were written and not published.
@@ -146,7 +146,7 @@ impl Sender {
         let options = if more { XDP_PKT_CONTD } else { 0 };
         let staged = self.tx.stage(RingDescriptor { address, len, options });
         debug_assert!(staged, "there was room");
-        self.in_flight[index] = Some(cell.pack());
+        self.in_flight[index] = Some(cell);
         self.flying += 1;
         self.staged += 1;
     }
@@ -201,7 +201,6 @@ impl Sender {
                 return;
             };
             sent += 1;
-            let cell = cell.unpack();
             run = Some(match run.take() {
                 None => cell,
                 Some(before) => before.join(cell).unwrap_or_else(|(before, cell)| {

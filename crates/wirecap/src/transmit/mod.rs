@@ -155,19 +155,22 @@ impl Transmitter {
         self.sender.room() as usize
     }
 
+    /// Takes the cells out of a packet, or leaves it as it is and says why.
     #[inline]
-    fn take<'b>(&mut self, packet: OwnedPacket<'b>) -> Result<(), NotSent<'b>> {
+    fn take(&mut self, packet: &mut OwnedPacket<'_>) -> Result<(), Refusal> {
         let (cells, len) = (packet.cells(), packet.len());
         if let Some(reason) = self.outlet.refuses(len) {
-            return Err(NotSent { packet, reason });
+            return Err(reason);
         }
         if !self.sender.has_room(cells) {
             self.complete();
             if !self.sender.has_room(cells) {
-                return Err(NotSent { packet, reason: Refusal::Full });
+                return Err(Refusal::Full);
             }
         }
-        packet.send(&mut self.sender).map_err(|packet| NotSent { packet, reason: Refusal::NotSendable })?;
+        if !packet.send(&mut self.sender) {
+            return Err(Refusal::NotSendable);
+        }
         self.sent.count(len);
         Ok(())
     }

@@ -207,8 +207,12 @@ impl<'b> OwnedPacket<'b> {
     /// # Errors
     /// The packet, when the ring is full or it cannot be sent.
     #[inline]
-    pub fn forward(self, transmitter: &mut Transmitter) -> Result<(), NotSent<'b>> {
-        transmitter.take(self)
+    pub fn forward(mut self, transmitter: &mut Transmitter) -> Result<(), NotSent<'b>> {
+        // Changed where it is: moving a packet costs as much as sending it.
+        match transmitter.take(&mut self) {
+            Ok(()) => Ok(()),
+            Err(reason) => Err(NotSent { packet: self, reason }),
+        }
     }
 
     /// Keeps it for longer than its batch: a packet that is kept keeps its chunk, too, see [`crate::Batch`].
@@ -226,19 +230,22 @@ impl<'b> OwnedPacket<'b> {
         self.ranges.iter().flatten().map(ChunkRange::count).sum()
     }
 
-    /// Puts it into the ring, or gives it back as it was.
+    /// Puts its cells into the ring, or leaves it as it was. Returns whether it has sent them.
     #[inline]
-    pub(crate) fn send(mut self, sender: &mut Sender) -> Result<(), Self> {
+    pub(crate) fn send(&mut self, sender: &mut Sender) -> bool {
         let sent = match std::mem::take(&mut self.ranges) {
             [None, Some(cell)] if cell.count() == 1 => {
                 sender.send_cell(self.reader(), cell).map_err(|cell| [None, Some(cell)])
             }
             ranges => sender.send(self.reader(), ranges),
         };
-        sent.map_err(|ranges| {
-            self.ranges = ranges;
-            self
-        })
+        match sent {
+            Ok(()) => true,
+            Err(ranges) => {
+                self.ranges = ranges;
+                false
+            }
+        }
     }
 }
 
