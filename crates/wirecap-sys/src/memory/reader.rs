@@ -49,6 +49,7 @@ impl CellReader {
 
     /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,
     /// and when it is of another pool.
+    #[inline]
     pub fn bytes_mut<'a>(&'a self, range: &'a mut ChunkRange, offset: u32) -> &'a mut [u8] {
         let own = range.chunk().pool == self.id;
         let descriptor = self.slots.get(range, offset).filter(|_| own);

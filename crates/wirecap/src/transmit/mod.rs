@@ -21,10 +21,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::xsk::Sender;
+use wirecap_core::ChunkRange;
+use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 pub(crate) use self::outlet::{Outlet, Sent};
-pub use self::owned::{Drain, OwnedPacket};
+pub use self::owned::{Drain, Forwarded, OwnedPacket};
 use crate::engine::Shared;
 
 /// How long a thread sleeps that waits for the kernel to send.
@@ -171,8 +172,43 @@ impl Transmitter {
         if !packet.send(&mut self.sender) {
             return Err(Refusal::NotSendable);
         }
-        self.sent.count(len);
+        self.sent.count(1, len as u64);
         Ok(())
+    }
+
+    /// Whether a packet of one cell and this length would be taken.
+    #[inline]
+    fn has_place(&mut self, len: usize) -> bool {
+        if self.outlet.refuses(len).is_some() {
+            return false;
+        }
+        self.sender.has_room(1) || {
+            self.complete();
+            self.sender.has_room(1)
+        }
+    }
+
+    /// Takes the first cell of a range, a packet by itself. Returns whether it has; else the range is as it was. To be
+    /// [counted](Self::count).
+    #[inline]
+    fn take_first(&mut self, reader: &CellReader, range: &mut Option<ChunkRange>) -> bool {
+        let Some(cells) = range.take() else { return false };
+        let (cell, rest) = cells.split_at(1);
+        match self.sender.send_cell(reader, cell) {
+            Ok(()) => *range = rest,
+            Err(cell) => {
+                *range = Some(match rest {
+                    Some(rest) => cell.join(rest).expect("they were one"),
+                    None => cell,
+                });
+                return false;
+            }
+        }
+        true
+    }
+
+    fn count(&self, run: Forwarded) {
+        self.sent.count(run.packets, run.bytes);
     }
 
     /// Has the kernel send what was taken, with one system call if it wants one, and takes home what it has sent. Call it

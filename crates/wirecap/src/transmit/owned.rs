@@ -62,6 +62,61 @@ impl<'b> Drain<'b> {
     }
 }
 
+/// Packets that were sent in a row, see [`Drain::forward`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Forwarded {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When the first of them came, as [`crate::Packet::timestamp_ns`]; 0 if there is none.
+    pub first_timestamp_ns: u64,
+}
+
+impl Drain<'_> {
+    /// Sends packets from the front, as long as each lies in one cell, as most do, and is taken: as
+    /// [`OwnedPacket::forward`] for each, in half the time. `change` is given the bytes of each before that, to be changed in
+    /// place. The first that is refused is not changed; it is the next of the iterator, and
+    /// refused there with the reason. So is the first that lies in several cells.
+    ///
+    /// ```no_run
+    /// # let mut capture = wirecap::Capture::builder().port("eth1").port("eth2").transmit(1024).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// # let mut out = capture.take_transmitters().remove(1);
+    /// while let Some(mut batch) = worker.next_batch() {
+    ///     let Some(mut drain) = batch.drain() else { continue };
+    ///     loop {
+    ///         drain.forward(&mut out, |_| {});
+    ///         let Some(packet) = drain.next() else { break };
+    ///         let _ = packet.forward(&mut out);       // or wait, or keep it
+    ///     }
+    ///     out.flush()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn forward(&mut self, transmitter: &mut Transmitter, mut change: impl FnMut(&mut [u8])) -> Forwarded {
+        let mut run = Forwarded::default();
+        while let (None, Some(range)) = (&self.lead, &mut self.rest) {
+            let Some(part) = self.reader.first(range).filter(|part| !part.more) else { break };
+            if !transmitter.has_place(part.len as usize) {
+                break;
+            }
+            change(self.reader.bytes_mut(range, 0));
+            if !transmitter.take_first(self.reader, &mut self.rest) {
+                break;
+            }
+            self.number += 1;
+            if run.packets == 0 {
+                run.first_timestamp_ns = part.timestamp_ns;
+            }
+            run.packets += 1;
+            run.bytes += u64::from(part.len);
+        }
+        transmitter.count(run);
+        run
+    }
+}
+
 impl<'b> Iterator for Drain<'b> {
     type Item = OwnedPacket<'b>;
 
@@ -157,16 +212,20 @@ impl<'b> OwnedPacket<'b> {
     }
 
     /// The first part: the whole packet unless it is larger than a cell.
+    #[inline]
     pub fn data(&self) -> &[u8] {
-        self.parts().next().unwrap_or_default()
+        let first = self.ranges.iter().flatten().next();
+        first.and_then(|range| self.reader().cells(range).next()).map_or(&[], |(_, bytes)| bytes)
     }
 
     /// The first part, to be changed in place.
+    #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.first_mut(|reader, range| reader.bytes_mut(range, 0))
     }
 
     /// Does something with the range of the first cell.
+    #[inline]
     fn first_mut<'a, T>(&'a mut self, change: impl FnOnce(&'a CellReader, &'a mut ChunkRange) -> T) -> T {
         let Self { owner, ranges, .. } = self;
         let queue = match owner {
