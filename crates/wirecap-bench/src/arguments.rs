@@ -13,6 +13,8 @@ pub enum Scenario {
     Count,
     /// Writing to a file, against tcpdump.
     Write,
+    /// Between two interfaces, on one core: rate, and highest rate without loss.
+    Forward,
     /// A burst to a slow worker: pools of several sizes, and the paper's formula.
     Burst,
     /// Six queues, one of them hot: offloading.
@@ -29,8 +31,16 @@ pub enum Scenario {
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 7] =
-        [Self::Count, Self::Write, Self::Burst, Self::Skew, Self::Engine, Self::Memory, Self::Timestamp];
+    pub const ALL: [Self; 8] = [
+        Self::Count,
+        Self::Write,
+        Self::Forward,
+        Self::Burst,
+        Self::Skew,
+        Self::Engine,
+        Self::Memory,
+        Self::Timestamp,
+    ];
 
     /// Its name on the command line and in the record.
     pub fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Scenario {
             Self::All => "all",
             Self::Count => "count",
             Self::Write => "write",
+            Self::Forward => "forward",
             Self::Burst => "burst",
             Self::Skew => "skew",
             Self::Engine => "engine",
@@ -49,7 +60,7 @@ impl Scenario {
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`. Makes network namespaces of its own and removes them.
+/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there. Makes network namespaces of its own and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

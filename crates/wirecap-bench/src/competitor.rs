@@ -47,11 +47,16 @@ impl Peers {
         Ok(Self(sources.join("bin").canonicalize()?))
     }
 
+    /// The program of a peer.
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.0.join(program)
+    }
+
     /// A peer with its flags.
     pub fn competitor(&self, name: &str, program: &str, flags: &str) -> Competitor {
         Competitor {
             name: name.into(),
-            program: self.0.join(program),
+            program: self.path(program),
             command: Vec::new(),
             flags: words(flags),
         }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`count`] | how fast, and how fast without loss? | 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
 //! | `write` | how fast to a file? | twice tcpdump |
+//! | [`forward`] | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
 //! | [`burst`] | what does a pool hold? | as arithmetic and the paper's formula say, within 2 % |
 //! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
@@ -14,6 +15,7 @@
 mod burst;
 mod count;
 mod engine;
+mod forward;
 mod memory;
 mod skew;
 mod soak;
@@ -116,6 +118,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         match scenario {
             Scenario::Count => count::run(&mut context),
             Scenario::Write => write::run(&mut context),
+            Scenario::Forward => forward::run(&mut context),
             Scenario::Burst => burst::run(&mut context),
             Scenario::Skew => skew::run(&mut context),
             Scenario::Engine => engine::run(&mut context),

@@ -235,7 +235,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     Ok(Run { sent, written, file_bytes, said })
 }
 
-fn wirecap_path(context: &Context) -> Result<PathBuf> {
+pub(super) fn wirecap_path(context: &Context) -> Result<PathBuf> {
     let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
     let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
     if !path.exists() {
