@@ -51,6 +51,9 @@ pub enum Error {
         /// The kernel's answer.
         cause: io::Error,
     },
+    /// The kernel's live frames are stamped by a program that knows UDP only.
+    #[error("live frames are UDP: send TCP another way")]
+    LiveTransport,
     /// The kernel refused to run live frames.
     #[error(
         "the kernel refused to run live frames of {len} bytes ({cause}): live frames need Linux 5.18 and at most about \

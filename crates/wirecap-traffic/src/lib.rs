@@ -16,19 +16,23 @@
 #![forbid(unsafe_code)]
 
 mod anchor;
+mod checksum;
 mod copy_sender;
 mod error;
 mod frame;
 mod link_counters;
 mod live;
+mod marks;
 mod pace;
 mod packet;
 mod stamp_program;
 
+pub use checksum::internet_checksum;
 pub use copy_sender::CopySender;
 pub use error::Error;
 pub use frame::{
-    FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Marks, Template, internet_checksum,
+    FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Template, Transport,
 };
 pub use live::{LiveGenerator, LiveOptions, Sent};
+pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
 pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};

@@ -22,14 +22,17 @@ use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirecap_sys::bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use wirecap_sys::{
+    bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec},
+    clock,
+};
 
 use crate::anchor::Anchor;
 use crate::error::Error;
-use crate::frame::{FLOWS_MAX, FrameSpec, Template};
+use crate::frame::{FLOWS_MAX, FrameSpec, Template, Transport};
 use crate::link_counters::LinkCounters;
 use crate::pace::{Limit, Step, next_step};
-use crate::stamp_program::{STATE_LEN, assemble};
+use crate::stamp_program::{STATE_LEN, assemble, state_at};
 
 /// How long to wait for the interface's counters to reach what was sent.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -83,7 +86,7 @@ pub struct LiveGenerator {
     program: Program,
     /// Makes calls cheap; `program` is never run by it.
     _anchor: Anchor,
-    /// One value: next sequence number and next flow. Written by the program alone.
+    /// One value: next sequence number and next flow, which the program writes, and what it needs to tell the time.
     state: Map,
     template: Template,
     interface: String,
@@ -101,6 +104,9 @@ impl LiveGenerator {
         let LiveOptions { frame, flows, batch, rate_pps } = options;
         if !(1..=FLOWS_MAX).contains(&flows) {
             return Err(Error::Flows { flows, max: FLOWS_MAX });
+        }
+        if frame.transport != Transport::Udp {
+            return Err(Error::LiveTransport);
         }
         let template = Template::new(frame)?;
         let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
@@ -138,8 +144,11 @@ impl LiveGenerator {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn next_sequence(&self) -> Result<u64, Error> {
-        let state = self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0");
-        Ok(u64::from_ne_bytes(state[..8].try_into().expect("a slice of eight bytes")))
+        Ok(u64::from_ne_bytes(self.state()?[..8].try_into().expect("a slice of eight bytes")))
+    }
+
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0"))
     }
 
     fn drive(&mut self, limit: Limit) -> Result<Sent, Error> {
@@ -167,6 +176,7 @@ impl LiveGenerator {
 
     /// One call into the kernel; a signal may cut it short, the counter knows.
     fn send(&self, frames: u32) -> Result<(), Error> {
+        self.tell_time()?;
         match self.program.test_run_live(self.template.bytes(), frames, self.batch) {
             Err(error) if error.errno() == Some(EINTR) => Ok(()),
             Err(cause) if cause.errno() == Some(EINVAL) => {
@@ -174,6 +184,12 @@ impl LiveGenerator {
             }
             result => result.map_err(bpf::Error::into),
         }
+    }
+
+    /// No run is under way: nobody else writes the state.
+    fn tell_time(&self) -> Result<(), Error> {
+        let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
+        Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)
     }
 
     /// What the interface took and dropped since `before`, once it has counted `frames`: the last of them may still be
