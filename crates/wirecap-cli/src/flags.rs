@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::forward::flags::ForwardFlags;
 use crate::values::{Cores, Number, cores, count, duration, number};
 
 const EXAMPLES: &str = "\
@@ -70,6 +71,11 @@ pub(crate) enum Command {
         override_usage = "wirecap capture [OPTIONS] <IFACE>... [FILTER]"
     )]
     Capture(Box<CaptureFlags>),
+    /// Forward every packet between two interfaces, in both directions, as a cable would.
+    ///
+    /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
+    /// while it runs, and are given back at the end.
+    Forward(Box<ForwardFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
+//!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! | every flag, once; how values are read | `flags`, `values` |
 //! | what is checked before anything runs | `plan` |
 //! | a capture from start to end | `capture` |
+//! | forwarding from port to port | `forward` |
 //! | the list of interfaces | `interfaces` |
 //! | exit codes and how errors are printed | `exit` |
 #![forbid(unsafe_code)]
@@ -17,6 +19,7 @@
 mod capture;
 mod exit;
 mod flags;
+mod forward;
 mod interfaces;
 mod plan;
 mod table;
@@ -28,6 +31,7 @@ use clap::Parser;
 use wirecap_sys::netdev;
 
 use self::{
+    capture::job::JustCapture,
     exit::{Exit, tell},
     flags::{Command, Flags},
     plan::Plan,
@@ -39,9 +43,9 @@ fn main() -> ExitCode {
         Err(refused) => return exit::refuse(&refused).into(),
     };
     let outcome = match flags.command {
-        Command::Capture(flags) => {
-            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(capture::run)
-        }
+        Command::Capture(flags) => Plan::new(*flags, |name| netdev::interface(name).is_ok())
+            .and_then(|plan| capture::run(plan, JustCapture)),
+        Command::Forward(flags) => forward::run(*flags),
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };
     let exit = outcome.unwrap_or_else(|error| {

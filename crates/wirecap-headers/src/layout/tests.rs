@@ -1,0 +1,1 @@
+//! Made frames of every kind, cut at every length.
