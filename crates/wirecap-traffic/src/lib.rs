@@ -31,6 +31,7 @@ mod popularity;
 mod random;
 mod sizes;
 mod stamp_program;
+mod verify;
 mod xdp;
 
 pub use checksum::internet_checksum;
@@ -47,4 +48,5 @@ pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};
 pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
 pub use popularity::Popularity;
 pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};
+pub use verify::{LatencyVerdict, RunVerdict, Verdict, Verifier};
 pub use xdp::{QueueMade, QueueShare, XdpGenerator, XdpOptions};
