@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::forward::flags::ForwardFlags;
+use crate::generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags};
 use crate::values::{Cores, Number, cores, count, duration, number};
 
 const EXAMPLES: &str = "\
@@ -76,6 +77,12 @@ pub(crate) enum Command {
     /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
     /// while it runs, and are given back at the end.
     Forward(Box<ForwardFlags>),
+    /// Generate traffic: frames that `capture --verify` at the other end can tell apart.
+    ///
+    /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from the host, also where
+    /// it uses the interface.
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate(Box<GenerateFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
 }
@@ -164,6 +171,10 @@ pub(crate) struct CaptureFlags {
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
 
+    /// Tell what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
+    /// duplicated frames, or none at all, are exit code 1.
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
     #[arg(long)]
     pub(crate) json: bool,

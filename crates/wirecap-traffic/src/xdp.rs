@@ -17,7 +17,7 @@ use std::{
 
 use wirecap_sys::{
     clock,
-    xsk::{BindChoice, BindMode, CellPart, TransmitOptions, TransmitQueue},
+    xsk::{BindChoice, BindMode, CellPart, TransmitOptions, TransmitQueue, XskError},
 };
 
 use crate::{
@@ -214,7 +214,7 @@ impl XdpGenerator {
         let queue = |lane: &Lane| QueueMade {
             queue: lane.id,
             mode: lane.queue.mode(),
-            fallback: lane.queue.fallback().map(ToString::to_string),
+            fallback: lane.queue.fallback().map(in_words),
             made: lane.made,
             completed: lane.completed,
             invalid: lane.queue.statistics().map_or(0, |statistics| statistics.tx_invalid_descs),
@@ -269,7 +269,7 @@ impl Lane {
         longest: usize,
         bind: BindChoice,
         flows: FlowChooser,
-    ) -> Result<Self, wirecap_sys::xsk::XskError> {
+    ) -> Result<Self, XskError> {
         let cell_bytes = if longest <= 2048 { 2048 } else { 4096 };
         let cells_per_slot = (longest as u32).div_ceil(cell_bytes);
         let options = TransmitOptions {
@@ -365,6 +365,10 @@ impl Lane {
         let Self { queue, under_way, idle, cells_per_slot, completed, .. } = self;
         queue.complete(|cell| XdpGenerator::back(cell / *cells_per_slot, under_way, idle, completed));
     }
+}
+
+fn in_words(refused: &XskError) -> String {
+    if refused.is_unsupported() { "the driver does not offer it".into() } else { refused.to_string() }
 }
 
 /// Cells of the longest frame.

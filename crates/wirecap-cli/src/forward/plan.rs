@@ -139,6 +139,7 @@ fn as_capture(flags: ForwardFlags, words: Vec<String>) -> CaptureFlags {
         fanout: None,
         timestamp: flags.timestamp,
         no_promiscuous: false,
+        verify: false,
         json: flags.json,
         quiet: flags.quiet,
     }
