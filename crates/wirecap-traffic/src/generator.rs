@@ -93,7 +93,11 @@ pub fn drive<E: Engine>(
             Step::Send { frames, units } => {
                 let before = engine.made().frames;
                 match engine.send(frames, units, unit) {
-                    Ok(units) => pace.sent(start.elapsed(), engine.made().frames - before, units),
+                    Ok(units) => {
+                        // Only the gap between bursts begins with the end of sending.
+                        let now = if timing.bursts.is_some() { start.elapsed() } else { elapsed };
+                        pace.sent(now, engine.made().frames - before, units);
+                    }
                     Err(error) => return Outcome { elapsed: start.elapsed(), end: End::Failed(error) },
                 }
             }

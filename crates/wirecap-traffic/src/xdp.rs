@@ -137,7 +137,8 @@ struct Lane {
     flow_step: u32,
     made: u64,
     completed: u64,
-    progress: Instant,
+    /// Since when there is no room for another frame.
+    full_since: Option<Instant>,
 }
 
 impl XdpGenerator {
@@ -222,6 +223,17 @@ impl XdpGenerator {
         self.lanes.iter().map(queue).collect()
     }
 
+    /// Why a queue does not send: what the kernel said, if it did say something.
+    fn trouble(&self, lane: usize, said: Option<io::Error>) -> Error {
+        let (interface, queue) = (self.interface.clone(), self.lanes[lane].id);
+        match said {
+            None => Error::Stalled { interface, queue, seconds: PATIENCE.as_secs() },
+            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown => Error::LinkDown { interface },
+            Some(cause) if cause.raw_os_error() == Some(ENXIO) => Error::Removed { interface },
+            Some(cause) => Error::Refused { interface, queue, cause },
+        }
+    }
+
     /// The queue that is furthest behind its share.
     fn furthest_behind(&self) -> usize {
         let mut chosen = 0;
@@ -245,14 +257,8 @@ impl Engine for XdpGenerator {
         let mut made = Made::default();
         let (units, flushed) = lane.send(&mut self.frames, (frames.min(BATCH), units, unit), &mut made);
         self.made.add(made.frames, made.bytes);
-        let (interface, queue) = (self.interface.clone(), lane.id);
-        flushed.map_err(|cause| match cause.kind() {
-            io::ErrorKind::NetworkDown => Error::LinkDown { interface: interface.clone() },
-            _ if cause.raw_os_error() == Some(ENXIO) => Error::Removed { interface: interface.clone() },
-            _ => Error::Refused { interface: interface.clone(), queue, cause },
-        })?;
-        if made.frames == 0 && lane.progress.elapsed() > PATIENCE {
-            return Err(Error::Stalled { interface, queue, seconds: PATIENCE.as_secs() });
+        if flushed.is_err() || lane.is_stalled(made.frames) {
+            return Err(self.trouble(chosen, flushed.err()));
         }
         Ok(units)
     }
@@ -292,7 +298,7 @@ impl Lane {
             flow_step: 1,
             made: 0,
             completed: 0,
-            progress: Instant::now(),
+            full_since: None,
         })
     }
 
@@ -325,10 +331,16 @@ impl Lane {
             units += unit.of_frame(len);
         }
         self.made += made.frames;
-        if made.frames > 0 {
-            self.progress = Instant::now();
-        }
         (units, self.queue.flush())
+    }
+
+    /// Whether it could not take a frame for too long, this time included.
+    fn is_stalled(&mut self, frames: u64) -> bool {
+        if frames > 0 {
+            self.full_since = None;
+            return false;
+        }
+        self.full_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
     }
 
     /// Copies the frame into the slot, unless one of this size is in it.
