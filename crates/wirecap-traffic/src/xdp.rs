@@ -11,7 +11,7 @@
 //! read before any of them is sent.
 
 use std::{
-    io,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -36,6 +36,8 @@ const SLOTS: u32 = 512;
 /// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system call.
 const BATCH: u64 = 32;
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an interface is down before it is gone, when it is removed.
+const REMOVAL: Duration = Duration::from_millis(200);
 /// Nothing was put into this slot yet.
 const EMPTY: u8 = u8::MAX;
 
@@ -105,6 +107,7 @@ pub struct XdpGenerator {
     frames: Frames,
     lanes: Vec<Lane>,
     interface: String,
+    ifindex: u32,
     made: Made,
 }
 
@@ -178,7 +181,7 @@ impl XdpGenerator {
             random: Random::new(options.seed),
             sequence: 0,
         };
-        Ok(Self { frames, lanes, interface, made: Made::default() })
+        Ok(Self { frames, lanes, interface, ifindex, made: Made::default() })
     }
 
     /// The interface, by name.
@@ -228,10 +231,19 @@ impl XdpGenerator {
         let (interface, queue) = (self.interface.clone(), self.lanes[lane].id);
         match said {
             None => Error::Stalled { interface, queue, seconds: PATIENCE.as_secs() },
-            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown => Error::LinkDown { interface },
+            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown && self.stays() => {
+                Error::LinkDown { interface }
+            }
+            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown => Error::Removed { interface },
             Some(cause) if cause.raw_os_error() == Some(ENXIO) => Error::Removed { interface },
             Some(cause) => Error::Refused { interface, queue, cause },
         }
+    }
+
+    /// Whether the interface is still there a little later: one that is removed is switched off first.
+    fn stays(&self) -> bool {
+        thread::sleep(REMOVAL);
+        interface_name(self.ifindex).is_some()
     }
 
     /// The queue that is furthest behind its share.

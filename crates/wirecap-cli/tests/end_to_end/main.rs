@@ -8,6 +8,7 @@ mod errors;
 mod faults;
 mod filters;
 mod frames;
+mod generate;
 mod interfaces;
 mod lab;
 mod limits;
