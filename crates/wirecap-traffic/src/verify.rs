@@ -21,6 +21,8 @@ const MOST_FLOWS: u32 = 1 << 20;
 const WINDOW: u64 = 1 << 23;
 /// Longest time that is told apart: 100 s, longer ones count as that.
 const LONGEST_NS: u64 = 100_000_000_000;
+/// So far may two readings of the clocks of one machine be apart: less is no time at all.
+const CLOCKS_NS: u64 = 1_000_000;
 /// Figures of which each time is exact: within 1 %.
 const FIGURES: u8 = 2;
 
@@ -66,7 +68,7 @@ pub struct RunVerdict {
     pub flows: u32,
     /// From sending to arrival.
     pub latency: Option<LatencyVerdict>,
-    /// Frames that arrived before they were sent, as the clocks have it: they are not in `latency`.
+    /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not in `latency`.
     pub before_sent: u64,
 }
 
@@ -155,8 +157,8 @@ impl Run {
         self.received += 1;
         match marks.sent_ns {
             0 => {}
-            sent_ns if sent_ns > arrived_ns => self.before_sent += 1,
-            sent_ns => self.latency.saturating_record((arrived_ns - sent_ns).max(1)),
+            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.before_sent += 1,
+            sent_ns => self.latency.saturating_record(arrived_ns.saturating_sub(sent_ns).max(1)),
         }
         if self.window.note(marks.sequence) {
             self.first = self.first.min(marks.sequence);
