@@ -40,6 +40,7 @@ mod frame;
 mod layout;
 mod mac;
 mod rewrite;
+mod routes;
 mod ttl;
 mod vlan;
 
@@ -48,5 +49,6 @@ pub use frame::{Frame, VecFrame};
 pub use layout::{ETHERNET_LEN, IpLayout, IpVersion, Layout, MAX_EXTENSIONS, MAX_VLAN_TAGS, VlanTag};
 pub use mac::{MacAddress, SourceMac};
 pub use rewrite::{Refused, Rewrite};
+pub use routes::{NextHop, Route, RouteProblem, Routes};
 pub use ttl::Ttl;
 pub use vlan::{Toward, VlanMap};

@@ -77,3 +77,7 @@ impl Rewrite {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

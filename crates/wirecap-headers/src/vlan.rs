@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     Error, Frame, Refused, VlanTag,
     bytes::{array, set_word, word},
-    layout::{TAG_LEN, TAG_OFFSET},
+    layout::{TAG_LEN, TAG_OFFSET, is_tag},
 };
 
 /// The side a packet goes to, of the two that are joined.
@@ -32,7 +32,8 @@ impl Toward {
 ///
 /// On the command line: pairs with commas, as `10=20,none=30,40=none`. `10=20` says that packets that have VLAN 10 on A's
 /// side have VLAN 20 on B's; `none` is no tag. A VLAN of either side stands in one pair at most. Packets with a VLAN that is in
-/// no pair stay as they are, and so may come to be in the same VLAN as others that are.
+/// no pair stay as they are, and so may come to be in the same VLAN as others that are; of a packet with
+/// several tags, one that is taken away bares the next.
 ///
 /// Priority and drop eligibility are kept where there is a tag before and after, and so is its type; a new tag has type 0x8100
 /// and priority 0. A tag of VLAN 0, which carries a priority only (IEEE 802.1Q, section 6.9), counts as `none`.
@@ -86,11 +87,15 @@ impl VlanMap {
     ///
     /// [`Refused::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at its front.
     pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), Refused> {
-        // Not a whole header, not a frame.
-        if self.is_empty() || word(frame.data(), TAG_OFFSET).is_none() {
+        if self.is_empty() {
             return Ok(());
         }
         let tag = VlanTag::at(frame.data(), TAG_OFFSET);
+        let ether_type = word(frame.data(), TAG_OFFSET);
+        if tag.is_none() && ether_type.is_none_or(is_tag) {
+            // Cut before its VLAN could be told.
+            return Ok(());
+        }
         let from = tag.map_or(NONE, VlanTag::id);
         let becomes = match toward {
             Toward::A => &self.to_a,
@@ -217,3 +222,7 @@ impl fmt::Display for Name {
         if self.0 == NONE { f.write_str("none") } else { self.0.fmt(f) }
     }
 }
+
+#[cfg(test)]
+#[path = "vlan_tests.rs"]
+mod tests;

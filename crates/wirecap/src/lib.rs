@@ -74,6 +74,9 @@ pub mod report;
 mod timestamp;
 mod transmit;
 
+/// Headers of packets: found, changed in place, checksums kept right; routes.
+pub use wirecap_headers as headers;
+
 pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::{Builder, Dispatch, Grouping, Homes, LookedUp};
 pub use capture::{Capture, Stopper};
@@ -95,4 +98,5 @@ pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
 pub use transmit::{Drain, NotSent, OwnedPacket, Refusal, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
+pub use wirecap_headers::checksum;
 pub use wirecap_sys::packet::Fanout;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     flags::{TimestampFlag, WaitFlag, XdpModeFlag},
@@ -12,7 +13,8 @@ use crate::{
 /// What to forward, how, and what is kept of it.
 #[derive(Debug, Args)]
 pub(crate) struct ForwardFlags {
-    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the other.
+    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the other. With --route
+    /// there may be more.
     #[arg(value_name = "IFACE", required = true, num_args = 1..)]
     pub(crate) ports: Vec<String>,
     /// Forward only packets that this filter of tcpdump's language wants; all others are dropped.
@@ -24,6 +26,23 @@ pub(crate) struct ForwardFlags {
     /// What to do with a packet for which the other port's ring has no room.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on_full: OnFullFlag,
+    /// What the VLAN of one side is on the other, in pairs of IFACE and the second: 10=20,none=30,40=none.
+    #[arg(long, value_name = "A=B,...")]
+    pub(crate) vlan: Option<VlanMap>,
+    /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose TTL is at its end
+    /// are dropped [default: keep, with --route decrement].
+    #[arg(long, value_name = "TTL")]
+    pub(crate) ttl: Option<Ttl>,
+    /// Be a small router: each packet goes where the longest prefix in FILE says that its destination is in. Lines as
+    /// 10.0.0.0/8 dev eth2 via 192.0.2.1, in the words of ip route.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) route: Option<PathBuf>,
+    /// Packets that go out of IFACE come from this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    pub(crate) set_source: Vec<String>,
+    /// Packets that go out of IFACE go to this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    pub(crate) set_destination: Vec<String>,
     /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio interfaces do.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) checksums: ChecksumsFlag,

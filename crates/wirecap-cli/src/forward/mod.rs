@@ -12,12 +12,15 @@
 //! |---|---|
 //! | the flags, and what they may be | [`flags`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
+//! | a small router, and its next hops | [`router`], [`neighbours`] |
 //! | what is counted, and how long packets take | [`way`], [`latency`] |
 
 pub(crate) mod flags;
 mod forwarder;
 mod latency;
+mod neighbours;
 mod plan;
+mod router;
 mod way;
 
 use std::{
@@ -28,16 +31,18 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value};
 use wirecap::{Capture, Report, Timestamp, Transmitter};
+use wirecap_sys::netdev::Interface;
 
 use self::{
     flags::ForwardFlags,
-    forwarder::{Forwarder, Rules},
+    forwarder::{Forwarder, Paths, Rules},
+    neighbours::Hops,
     plan::ForwardPlan,
     way::{Way, WayReport},
 };
 use crate::{
     capture::{self, job::Job, watch::End},
-    exit::Exit,
+    exit::{Exit, tell},
     table::Table,
 };
 
@@ -49,17 +54,40 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
-    let mut plan = ForwardPlan::new(flags)?;
-    let interfaces = plan.settle()?;
+    let ForwardPlan { capture, interfaces, rules } = ForwardPlan::new(flags)?;
+    if !capture.quiet {
+        announce(&interfaces, &rules);
+    }
+    let hops = match rules.paths {
+        Paths::Cable(_) => None,
+        Paths::Routes(_) => {
+            Some(Hops::start(interfaces.iter().map(|interface| interface.ifindex).collect())?)
+        }
+    };
     let names = interfaces.into_iter().map(|interface| interface.name).collect();
-    let job = Forward { names, wait: plan.wait, ways: Vec::new(), told: Vec::new(), last: None };
-    capture::run(plan.capture, job)
+    let routed = hops.is_some();
+    let job =
+        Forward { names, routed, start: Some((rules, hops)), ways: Vec::new(), told: Vec::new(), last: None };
+    capture::run(capture, job)
+}
+
+fn announce(interfaces: &[Interface], rules: &Rules) {
+    let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
+    for (interface, _) in completing {
+        tell(format_args!(
+            "wirecap: {}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)",
+            interface.name
+        ));
+    }
 }
 
 /// Forwarding, as a job of a capture.
 struct Forward {
     names: Vec<String>,
-    wait: bool,
+    /// Packets go where routes say, not from each of two ports to the other.
+    routed: bool,
+    /// Until it begins: the rules, and what a router has to know of next hops.
+    start: Option<(Rules, Option<Hops>)>,
     /// By port that packets come in by, of each worker.
     ways: Vec<Vec<Arc<Way>>>,
     /// By port, how many drops were told of.
@@ -71,7 +99,8 @@ impl Forward {
     fn reports(&self) -> Vec<WayReport> {
         let ports = self.ways.iter().enumerate();
         let reports = ports.map(|(port, ways)| {
-            WayReport::new(&self.names[port], Some(&self.names[1 - port]), ways.iter().map(Arc::as_ref))
+            let to = (!self.routed).then(|| self.names[1 - port].as_str());
+            WayReport::new(&self.names[port], to, ways.iter().map(Arc::as_ref))
         });
         reports.collect()
     }
@@ -98,12 +127,8 @@ impl Forward {
 
 fn in_words(report: &WayReport, since: u64) -> String {
     let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
-    let to = report.to.as_deref().unwrap_or("any port");
-    format!(
-        "{since} packets from {} could not be sent out of {to}; so far: {}",
-        report.from,
-        causes.join(", ")
-    )
+    let to = report.to.as_deref().unwrap_or("where they were to go");
+    format!("{since} packets from {} were not sent on to {to}; so far: {}", report.from, causes.join(", "))
 }
 
 impl Job for Forward {
@@ -111,14 +136,15 @@ impl Job for Forward {
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
-        let rules = Arc::new(Rules { wait: self.wait, batch_times });
+        let (rules, hops) = self.start.take().expect("it begins once");
+        let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
         let way = || Arc::new(Way::new());
         self.ways = (0..ports).map(|_| (0..workers).map(|_| way()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
         let forwarders = (0..workers).map(|worker| {
             let ways = self.ways.iter().map(|ways| Arc::clone(&ways[worker])).collect();
-            Forwarder::new(&rules, std::mem::take(&mut dealt[worker]), ways, workers)
+            Forwarder::new(&rules, std::mem::take(&mut dealt[worker]), ways, workers, hops.clone())
         });
         Ok(forwarders.collect())
     }
@@ -144,7 +170,7 @@ impl Job for Forward {
         let reports = self.reports();
         for report in &reports {
             let dropped: u64 = report.causes().map(|(_, packets)| packets).sum();
-            let to = report.to.clone().unwrap_or_else(|| "any".into());
+            let to = report.to.clone().unwrap_or_else(|| "by route".into());
             let mut row = vec![report.from.clone(), to];
             row.extend([report.forwarded, report.bytes, dropped].map(|figure| figure.to_string()));
             let times = report.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);

@@ -9,6 +9,7 @@ use std::sync::{
 
 use serde::Serialize;
 use wirecap::Refusal;
+use wirecap_headers::Refused;
 
 use super::latency::{Latency, Percentiles};
 
@@ -25,10 +26,22 @@ pub(super) enum Cause {
     Gone,
     /// It cannot be sent at all.
     NotSendable,
+    /// Its TTL was at its end.
+    TtlExpired,
+    /// No room for a VLAN tag in front of it.
+    NoHeadRoom,
+    /// It was sent to another Ethernet address than the router's.
+    NotForUs,
+    /// A router's filter does not want it.
+    Unwanted,
+    /// There is no route to where it goes, or one that says drop.
+    NoRoute,
+    /// Its next hop does not tell its Ethernet address.
+    NoNeighbour,
 }
 
 /// How many causes there are.
-const CAUSES: usize = 5;
+const CAUSES: usize = 11;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
@@ -37,6 +50,12 @@ impl Cause {
         (Self::LinkDown, "link_down"),
         (Self::Gone, "gone"),
         (Self::NotSendable, "not_sendable"),
+        (Self::TtlExpired, "ttl_expired"),
+        (Self::NoHeadRoom, "no_head_room"),
+        (Self::NotForUs, "not_for_us"),
+        (Self::Unwanted, "unwanted"),
+        (Self::NoRoute, "no_route"),
+        (Self::NoNeighbour, "no_neighbour"),
     ];
 }
 
@@ -48,6 +67,15 @@ impl From<Refusal> for Cause {
             Refusal::LinkDown => Self::LinkDown,
             Refusal::Gone => Self::Gone,
             _ => Self::NotSendable,
+        }
+    }
+}
+
+impl From<Refused> for Cause {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Expired => Self::TtlExpired,
+            Refused::NoRoom => Self::NoHeadRoom,
         }
     }
 }

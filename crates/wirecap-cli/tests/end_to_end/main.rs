@@ -4,9 +4,13 @@
 //! compares what is in the file with what was sent. The account is checked in every one of them.
 
 mod captures;
+#[path = "../../../wirecap/tests/support/chains.rs"]
+mod chains;
 mod errors;
 mod faults;
 mod filters;
+mod filters_all;
+mod forward;
 mod frames;
 mod generate;
 mod interfaces;
@@ -18,6 +22,7 @@ mod outputs;
 mod passive;
 mod queues;
 mod replay;
+mod replay_order;
 mod terminal;
 mod timestamps;
 mod tools;

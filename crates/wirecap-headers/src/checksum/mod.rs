@@ -14,10 +14,12 @@
 //! All 16-bit values here are numbers as the packet means them: what stands in it big-endian.
 
 mod packet;
+mod pending;
 
 use std::net::IpAddr;
 
 pub use packet::{Filled, Verdict, fill, ipv4_header, transport, verify};
+pub use pending::Pending;
 
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.
 ///
@@ -42,12 +44,21 @@ pub fn sum(bytes: &[u8]) -> u16 {
         other = add_u64(other, (words >> 64) as u64);
         rest = behind;
     }
-    let mut last = [0; 16];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
+    if let Some((words, behind)) = rest.split_first_chunk() {
+        total = add_u64(total, u64::from_ne_bytes(*words));
+        rest = behind;
     }
-    let last = u128::from_ne_bytes(last);
-    total = add_u64(add_u64(total, last as u64), add_u64(other, (last >> 64) as u64));
+    if let Some((words, behind)) = rest.split_first_chunk() {
+        other = add_u64(other, u32::from_ne_bytes(*words).into());
+        rest = behind;
+    }
+    let last = match *rest {
+        [a, b, c] => u64::from(u16::from_ne_bytes([a, b])) + u64::from(u16::from_ne_bytes([c, 0])),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a] => u16::from_ne_bytes([a, 0]).into(),
+        _ => 0,
+    };
+    total = add_u64(add_u64(total, other), last);
     u16::from_be(fold(total))
 }
 

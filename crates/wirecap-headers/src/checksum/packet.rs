@@ -178,7 +178,7 @@ const UDP_LEN: usize = 4;
 const UDP_HEADER_LEN: usize = 8;
 
 /// Offset of the checksum in the transport header.
-fn field_of(version: IpVersion, protocol: u8) -> Option<usize> {
+pub(super) fn field_of(version: IpVersion, protocol: u8) -> Option<usize> {
     match (protocol, version) {
         (protocol::TCP, _) => Some(16),
         (protocol::UDP, _) => Some(6),

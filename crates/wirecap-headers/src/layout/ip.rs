@@ -183,6 +183,11 @@ impl IpLayout {
     /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before its header, as
     /// packets over 64 KiB that the kernel makes do (length 0).
     pub(crate) fn end(&self, data: &[u8]) -> Option<usize> {
+        self.told_end(data).filter(|&end| end <= data.len())
+    }
+
+    /// The same, also if `data` is the first part of it only.
+    pub(crate) fn told_end(&self, data: &[u8]) -> Option<usize> {
         let len = match self.version {
             IpVersion::V4 => usize::from(word(data, self.start + 2)?),
             IpVersion::V6 => match word(data, self.start + 4)? {
@@ -190,8 +195,7 @@ impl IpLayout {
                 len => V6_HEADER_LEN + usize::from(len),
             },
         };
-        let end = self.start + len;
-        (len >= self.header_len && end <= data.len()).then_some(end)
+        (len >= self.header_len).then_some(self.start + len)
     }
 }
 

@@ -133,14 +133,15 @@ impl VlanTag {
 
     /// What stands behind the type, with another VLAN.
     pub(crate) fn tci_with_id(self, id: u16) -> u16 {
-        self.tci & !VLAN_ID_BITS | id & VLAN_ID_BITS
+        (self.tci & !VLAN_ID_BITS) | (id & VLAN_ID_BITS)
     }
 }
 
 /// The VLAN in the TCI.
 const VLAN_ID_BITS: u16 = 0x0fff;
 
-fn is_tag(ether_type: u16) -> bool {
+/// Whether this EtherType is that of a VLAN tag.
+pub(crate) fn is_tag(ether_type: u16) -> bool {
     matches!(ether_type, 0x8100 | 0x88a8 | 0x9100)
 }
 

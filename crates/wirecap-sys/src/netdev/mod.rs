@@ -13,12 +13,13 @@
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  RssReader         ethtool       how receive queues are chosen: read and set
+//!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -26,6 +27,7 @@ mod error;
 mod ethtool;
 mod link;
 mod name;
+mod neighbours;
 mod netlink;
 mod numa;
 mod promiscuous;
@@ -44,6 +46,7 @@ pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
 use link::{Link, Selector};
+pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
@@ -77,6 +80,8 @@ pub struct Interface {
     pub addresses: Vec<InterfaceAddress>,
     /// Index of the bridge, bond, … that this interface is a member of.
     pub master: Option<u32>,
+    /// Index of the other end of a pair such as veth, if it is in this namespace.
+    pub peer: Option<u32>,
     /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
     /// count one.
     pub promiscuity: u32,
@@ -126,6 +131,7 @@ impl Interface {
             mac: link.mac,
             addresses: InterfaceAddress::of(ifindex, addresses),
             master: link.master,
+            peer: link.peer,
             promiscuity: link.promiscuity,
             driver: ethtool.driver(&link.name),
             queues: queues(&link, ethtool),

@@ -10,6 +10,7 @@
 //! engine, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by (section 3.2.3
 //! of the paper; here the cell is lent to the kernel for as long as it sends, and goes home by itself).
 
+mod headers;
 mod outlet;
 mod owned;
 
