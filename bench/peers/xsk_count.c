@@ -7,18 +7,15 @@
  * Each frame is in exactly one place: fill ring, RX ring, spare stack, or the batch being read. */
 #include "peer.h"
 #include "xsk_redirect.h"
+#include "xsk_ring.h"
 
-#include <linux/if_xdp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#define FRAME_BYTES 2048
 
 enum wait_kind { WAIT_BUSY, WAIT_SLEEP, WAIT_POLL };
 
@@ -28,15 +25,6 @@ struct settings {
     enum redirect_mode mode;
 };
 
-/* One shared ring. Indices run freely; entry i is at i & mask. */
-struct ring {
-    _Atomic uint32_t *producer; /* fill: written by us. RX: written by the kernel */
-    _Atomic uint32_t *consumer; /* fill: written by the kernel. RX: written by us */
-    void *entries;              /* fill: uint64_t addresses. RX: struct xdp_desc */
-    uint32_t mask;
-    uint32_t ours; /* our copy of the index that we write */
-};
-
 struct xsk {
     int socket;
     uint8_t *umem;
@@ -44,28 +32,6 @@ struct xsk {
     uint64_t *spare; /* stack of frame addresses */
     uint32_t spares;
 };
-
-_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "ring indices are shared with the kernel");
-_Static_assert(sizeof(struct xdp_desc) == 16, "RX ring entry");
-
-static void set_option(int socket, int option, const void *value, socklen_t size, const char *hint)
-{
-    if (setsockopt(socket, SOL_XDP, option, value, size))
-        peer_fail("AF_XDP socket option", hint);
-}
-
-static void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset,
-                     uint32_t size, size_t entry_bytes)
-{
-    uint8_t *memory = mmap(NULL, offset->desc + size * entry_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                           socket, page_offset);
-    if (memory == MAP_FAILED)
-        peer_fail("mmap of a ring", "smaller --ring");
-    ring->producer = (_Atomic uint32_t *)(memory + offset->producer);
-    ring->consumer = (_Atomic uint32_t *)(memory + offset->consumer);
-    ring->entries = memory + offset->desc;
-    ring->mask = size - 1;
-}
 
 static void umem_register(struct xsk *xsk, uint64_t frames)
 {
@@ -80,23 +46,18 @@ static void umem_register(struct xsk *xsk, uint64_t frames)
     }
     struct xdp_umem_reg umem = {
         .addr = (uintptr_t)xsk->umem, .len = frames * FRAME_BYTES, .chunk_size = FRAME_BYTES};
-    set_option(xsk->socket, XDP_UMEM_REG, &umem, sizeof umem, "needs CAP_NET_RAW, and CAP_IPC_LOCK or `ulimit -l`");
+    xsk_set_option(xsk->socket, XDP_UMEM_REG, &umem, sizeof umem, "needs CAP_NET_RAW, and CAP_IPC_LOCK or `ulimit -l`");
 }
 
 static void xsk_open(struct xsk *xsk, const struct settings *settings)
 {
-    xsk->socket = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (xsk->socket < 0)
-        peer_fail("AF_XDP socket", "needs CAP_NET_RAW and a kernel with CONFIG_XDP_SOCKETS");
+    xsk->socket = xsk_socket();
     umem_register(xsk, settings->frames);
     uint32_t size = (uint32_t)settings->ring, completion_size = 64; /* never used, but bind wants one */
-    set_option(xsk->socket, XDP_UMEM_FILL_RING, &size, sizeof size, "--ring must be a power of two");
-    set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &completion_size, sizeof completion_size, "out of memory?");
-    set_option(xsk->socket, XDP_RX_RING, &size, sizeof size, "--ring must be a power of two");
-    struct xdp_mmap_offsets offsets;
-    socklen_t length = sizeof offsets;
-    if (getsockopt(xsk->socket, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &length))
-        peer_fail("XDP_MMAP_OFFSETS", "needs Linux 5.4");
+    xsk_set_option(xsk->socket, XDP_UMEM_FILL_RING, &size, sizeof size, "--ring must be a power of two");
+    xsk_set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &completion_size, sizeof completion_size, "out of memory?");
+    xsk_set_option(xsk->socket, XDP_RX_RING, &size, sizeof size, "--ring must be a power of two");
+    const struct xdp_mmap_offsets offsets = xsk_offsets(xsk->socket);
     ring_map(&xsk->fill, xsk->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t));
     ring_map(&xsk->rx, xsk->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc));
 }
@@ -113,19 +74,10 @@ static void xsk_bind(const struct xsk *xsk, unsigned ifindex, uint32_t queue)
 static void refill(struct xsk *xsk)
 {
     struct ring *fill = &xsk->fill;
-    /* Acquire: pairs with the kernel's release of the consumer index; it has read the entries we overwrite. */
-    uint32_t taken = atomic_load_explicit(fill->consumer, memory_order_acquire);
-    uint32_t room = fill->mask + 1 - (fill->ours - taken);
+    uint32_t room = ring_room(fill);
     for (; room && xsk->spares; room--)
         ((uint64_t *)fill->entries)[fill->ours++ & fill->mask] = xsk->spare[--xsk->spares];
-    /* Release: the entries are written before the kernel sees the index; pairs with its load of the producer. */
-    atomic_store_explicit(fill->producer, fill->ours, memory_order_release);
-}
-
-static uint32_t rx_ready(const struct xsk *xsk)
-{
-    /* Acquire: pairs with the kernel's release of the producer index; descriptors and packets are complete. */
-    return atomic_load_explicit(xsk->rx.producer, memory_order_acquire) - xsk->rx.ours;
+    ring_publish(fill);
 }
 
 static void read_batch(struct xsk *xsk, struct run *run, uint32_t packets)
@@ -139,8 +91,7 @@ static void read_batch(struct xsk *xsk, struct run *run, uint32_t packets)
         xsk->spare[xsk->spares++] = desc.addr & ~(uint64_t)(FRAME_BYTES - 1);
     }
     run_batch(run, packets, bytes);
-    /* Release: our reads are done before the kernel may write the entries again. */
-    atomic_store_explicit(rx->consumer, rx->ours, memory_order_release);
+    ring_release(rx);
     refill(xsk);
 }
 
@@ -159,7 +110,7 @@ static void wait_for_packets(const struct xsk *xsk, const struct settings *setti
 static void count(struct xsk *xsk, struct run *run, const struct settings *settings)
 {
     while (run_goes_on(run)) {
-        uint32_t ready = rx_ready(xsk);
+        uint32_t ready = ring_ready(&xsk->rx);
         if (ready) {
             uint64_t room = run_room(run, run->options->batch);
             read_batch(xsk, run, ready < room ? ready : (uint32_t)room);
@@ -186,7 +137,7 @@ static void report(const struct xsk *xsk, const struct run *run, const struct se
     run_report(run, &(struct peer_account){.peer = "xsk_count",
                                            .mode = native ? "native-copy" : "generic-copy",
                                            .buffer_bytes = settings->frames * FRAME_BYTES,
-                                           .left_in_ring = rx_ready(xsk),
+                                           .left_in_ring = ring_ready(&xsk->rx),
                                            .dropped = dropped,
                                            .dropped_count = sizeof dropped / sizeof *dropped});
 }

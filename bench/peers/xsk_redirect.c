@@ -45,7 +45,7 @@ static int load_program(int map)
     attr.insns = (uintptr_t)code;
     attr.insn_cnt = sizeof code / sizeof *code;
     attr.license = (uintptr_t) "GPL";
-    memcpy(attr.prog_name, "xsk_count", sizeof "xsk_count");
+    memcpy(attr.prog_name, "xsk_redirect", sizeof "xsk_redirect");
     return bpf(BPF_PROG_LOAD, &attr);
 }
 
@@ -71,7 +71,8 @@ static void attach(struct redirect *redirect, unsigned ifindex, enum redirect_mo
     redirect->native = false;
     redirect->link = create_link(redirect->program, ifindex, XDP_FLAGS_SKB_MODE);
     if (redirect->link >= 0)
-        fprintf(stderr, "xsk_count: native XDP refused (%s), running in generic mode\n", strerror(native_error));
+        fprintf(stderr, "%s: native XDP refused (%s), running in generic mode\n", program_invocation_short_name,
+                strerror(native_error));
 }
 
 void redirect_attach(struct redirect *redirect, unsigned ifindex, uint32_t queue, enum redirect_mode mode)

@@ -1,4 +1,4 @@
-/* The XDP side of xsk_count: one program that sends the packets of one receive queue to one AF_XDP socket. */
+/* The XDP side of the AF_XDP peers: one program that sends the packets of one receive queue to one AF_XDP socket. */
 #ifndef XSK_REDIRECT_H
 #define XSK_REDIRECT_H
 

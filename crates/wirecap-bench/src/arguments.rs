@@ -13,6 +13,8 @@ pub enum Scenario {
     Count,
     /// Writing to a file, against tcpdump.
     Write,
+    /// Between two interfaces, on one core: rate, and highest rate without loss.
+    Forward,
     /// A burst to a slow worker: pools of several sizes, and the paper's formula.
     Burst,
     /// Six queues, one of them hot: offloading.
@@ -31,9 +33,10 @@ pub enum Scenario {
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Count,
         Self::Write,
+        Self::Forward,
         Self::Burst,
         Self::Skew,
         Self::Engine,
@@ -48,6 +51,7 @@ impl Scenario {
             Self::All => "all",
             Self::Count => "count",
             Self::Write => "write",
+            Self::Forward => "forward",
             Self::Burst => "burst",
             Self::Skew => "skew",
             Self::Engine => "engine",
@@ -60,7 +64,8 @@ impl Scenario {
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`; trafgen and tcpreplay for `generate`, where they are. Makes network namespaces of its own and removes them.
+/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen and tcpreplay for `generate`, where
+/// they are. Makes network namespaces of its own and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

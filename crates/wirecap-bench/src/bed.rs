@@ -23,6 +23,7 @@ use wirecap_sys::{
 use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Sent};
 
 use crate::machine;
+use crate::wire::Wire;
 
 /// Name of the receiving interface.
 pub const RECEIVER: &str = "wc1";
@@ -94,6 +95,14 @@ impl Bed {
         pair.b().set_gro(true)?;
         Ok(Link { bed: self, pair })
     }
+
+    /// Two new pairs, for a forwarder between them.
+    ///
+    /// # Errors
+    /// What ip(8) or ethtool(8) said.
+    pub fn wire(&self) -> Result<Wire<'_>> {
+        Wire::new(&self.sender, &self.receiver)
+    }
 }
 
 impl Link<'_> {
@@ -149,21 +158,8 @@ impl Link<'_> {
     /// # Errors
     /// Those of the generator.
     pub fn send(&self, traffic: Traffic) -> Result<Sent> {
-        let Traffic { frame_len, rate_pps, amount } = traffic;
-        let options = LiveOptions {
-            frame: FrameSpec { len: frame_len, ..FrameSpec::default() },
-            flows: FLOWS,
-            rate_pps: rate_pps.and_then(|rate| NonZeroU64::new(rate as u64)),
-            ..LiveOptions::default()
-        };
         let ifindex = self.pair.a().ifindex()?;
-        self.on_sender_core(|| {
-            let mut generator = LiveGenerator::new(ifindex, options)?;
-            Ok(match amount {
-                Amount::Frames(frames) => generator.run(frames)?,
-                Amount::For(duration) => generator.run_for(duration)?,
-            })
-        })
+        self.bed.sender.enter(|| send_from(ifindex, traffic))
     }
 
     /// Runs `work` in the sender's namespace, on the sender's core, with the index of the sending interface.
@@ -177,11 +173,37 @@ impl Link<'_> {
 
     fn on_sender_core<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.bed.sender.enter(|| {
-            cpu::pin_to_core(SENDER_CORE)?;
-            cpu::precise_sleeps();
+            go_to_sender_core()?;
             work()
         })
     }
+}
+
+fn go_to_sender_core() -> Result<()> {
+    cpu::pin_to_core(SENDER_CORE)?;
+    cpu::precise_sleeps();
+    Ok(())
+}
+
+/// Sends from the kernel's live-frame generator by an interface of this thread's namespace; blocks until done. Binds the
+/// thread to the sender's core.
+///
+/// # Errors
+/// Those of the generator.
+pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<Sent> {
+    go_to_sender_core()?;
+    let Traffic { frame_len, rate_pps, amount } = traffic;
+    let options = LiveOptions {
+        frame: FrameSpec { len: frame_len, ..FrameSpec::default() },
+        flows: FLOWS,
+        rate_pps: rate_pps.and_then(|rate| NonZeroU64::new(rate as u64)),
+        ..LiveOptions::default()
+    };
+    let mut generator = LiveGenerator::new(ifindex, options)?;
+    Ok(match amount {
+        Amount::Frames(frames) => generator.run(frames)?,
+        Amount::For(duration) => generator.run_for(duration)?,
+    })
 }
 
 /// What was sent, for the record.

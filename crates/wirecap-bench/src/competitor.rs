@@ -47,7 +47,7 @@ impl Peers {
         Ok(Self(sources.join("bin").canonicalize()?))
     }
 
-    /// The path of a peer's program.
+    /// The program of a peer.
     pub fn path(&self, program: &str) -> PathBuf {
         self.0.join(program)
     }
@@ -56,7 +56,7 @@ impl Peers {
     pub fn competitor(&self, name: &str, program: &str, flags: &str) -> Competitor {
         Competitor {
             name: name.into(),
-            program: self.0.join(program),
+            program: self.path(program),
             command: Vec::new(),
             flags: words(flags),
         }

@@ -9,8 +9,8 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is measured, and the targets | [`scenario`] |
-//! | who competes | [`competitor`], [`child`] |
-//! | the network | [`bed`], [`sender`] |
+//! | who competes | [`competitor`], [`child`], [`forwarder`] |
+//! | the network | [`bed`], [`sender`], [`wire`] |
 //! | what should come out | [`predict`] |
 //! | where the figures go | [`record`], [`table`] |
 //!
@@ -22,6 +22,7 @@ mod arguments;
 mod bed;
 mod child;
 mod competitor;
+mod forwarder;
 mod machine;
 mod predict;
 mod record;
@@ -31,6 +32,7 @@ mod search;
 mod sender;
 mod stats;
 mod table;
+mod wire;
 
 use std::process::ExitCode;
 

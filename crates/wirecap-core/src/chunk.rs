@@ -1,8 +1,8 @@
 //! Names of chunks, and the tokens that stand for filled cells.
 //!
 //! A [`ChunkRange`] is the right to read some cells of one chunk. It is move-only: handing it over
-//! consumes it, a hand-over that fails gives it back, and using it twice does not compile. What
-//! crosses a queue is its one-word form:
+//! consumes it, a hand-over that fails gives it back, and using it twice does not compile. It is one
+//! word, which is also what crosses a queue:
 //!
 //! ```text
 //!   63          62    57     47        29      15         0
@@ -11,6 +11,11 @@
 //!   └──────────┴────────┴──────────┴──────────┴───────┴───────┘
 //!      1 bit     6 bits   10 bits     18 bits  14 bits 15 bits
 //! ```
+//!
+//! In a range the first bit is always set, so that the word is never 0 and an `Option` of a range is
+//! one word, too: there are tables of them, and every packet that is owned has one.
+
+use std::{fmt, num::NonZeroU64};
 
 use crate::geometry::{MAX_CELLS_PER_CHUNK, MAX_CHUNKS_PER_POOL};
 
@@ -24,6 +29,8 @@ const CHUNK_SHIFT: u32 = FIRST_SHIFT + FIRST_BITS;
 const RING_SHIFT: u32 = CHUNK_SHIFT + CHUNK_BITS;
 const NIC_SHIFT: u32 = RING_SHIFT + RING_BITS;
 const CONTINUES: u64 = 1 << 63;
+/// The bit that says nothing about a range: with it the word is never 0.
+const SET: NonZeroU64 = NonZeroU64::new(CONTINUES).unwrap();
 
 const _: () = assert!(NIC_SHIFT + NIC_BITS == 63);
 const _: () = assert!(MAX_CELLS_PER_CHUNK == 1 << FIRST_BITS);
@@ -65,31 +72,34 @@ pub enum ChunkState {
 
 /// The right to read the filled cells `first .. first + count` of a chunk, and the duty to recycle
 /// them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 #[must_use = "cells that are not recycled are lost to their pool"]
 pub struct ChunkRange {
-    chunk: ChunkId,
-    first: u32,
-    count: u32,
+    /// INVARIANT: `CONTINUES` is set. The rest is as the picture above says.
+    word: NonZeroU64,
 }
 
 impl ChunkRange {
     pub(crate) fn new(chunk: ChunkId, first: u32, count: u32) -> Self {
         debug_assert!(count > 0 && first + count <= MAX_CELLS_PER_CHUNK);
-        Self { chunk, first, count }
+        let word = (u64::from(chunk.pool.nic_id) << NIC_SHIFT)
+            | (u64::from(chunk.pool.ring_id) << RING_SHIFT)
+            | (u64::from(chunk.chunk_id) << CHUNK_SHIFT)
+            | (u64::from(first) << FIRST_SHIFT)
+            | u64::from(count);
+        Self { word: SET | word }
     }
 
     /// Rebuilds a range from what another party said, for instance one that shares the recycle
     /// queue through memory. Nothing about it is trusted: the pool validates it when it comes home.
+    #[inline]
     pub(crate) fn from_untrusted_word(word: u64) -> Self {
-        let bits = |shift: u32, width: u32| (word >> shift) as u32 & ((1 << width) - 1);
-        let pool =
-            PoolId { nic_id: bits(NIC_SHIFT, NIC_BITS) as u16, ring_id: bits(RING_SHIFT, RING_BITS) as u16 };
-        Self {
-            chunk: ChunkId { pool, chunk_id: bits(CHUNK_SHIFT, CHUNK_BITS) },
-            first: bits(FIRST_SHIFT, FIRST_BITS),
-            count: bits(0, COUNT_BITS),
-        }
+        Self { word: SET | word }
+    }
+
+    #[inline]
+    fn bits(&self, shift: u32, width: u32) -> u32 {
+        (self.word.get() >> shift) as u32 & ((1 << width) - 1)
     }
 
     /// The first `count` cells, and the others if there are any: each part is a right and a duty of its own.
@@ -114,38 +124,66 @@ impl ChunkRange {
     ///
     /// # Panics
     /// When `count` is 0 or more than there are.
+    #[inline]
     pub fn split_at(self, count: u32) -> (ChunkRange, Option<ChunkRange>) {
-        assert!((1..=self.count).contains(&count), "{count} of {} cells", self.count);
-        let rest = (count < self.count).then(|| Self {
-            chunk: self.chunk,
-            first: self.first + count,
-            count: self.count - count,
-        });
-        (Self { chunk: self.chunk, first: self.first, count }, rest)
+        assert!((1..=self.count()).contains(&count), "{count} of {} cells", self.count());
+        let (chunk, first, others) = (self.chunk(), self.first(), self.count() - count);
+        let rest = (others > 0).then(|| Self::new(chunk, first + count, others));
+        (Self { word: SET | (self.word.get() - u64::from(others)) }, rest)
+    }
+
+    /// This range and the one right behind it as one.
+    ///
+    /// # Errors
+    /// Both as they were, when they do not adjoin in this order.
+    #[inline]
+    pub fn join(self, next: ChunkRange) -> Result<ChunkRange, (ChunkRange, ChunkRange)> {
+        // Where this one ends, in the place and form of where the next one begins.
+        let end = (self.word.get() >> FIRST_SHIFT) + u64::from(self.count());
+        let adjoins = end == next.word.get() >> FIRST_SHIFT && self.first() + self.count() == next.first();
+        if !adjoins {
+            return Err((self, next));
+        }
+        Ok(Self { word: SET | (self.word.get() + u64::from(next.count())) })
     }
 
     /// The one-word form, see the picture above. Consumes the token.
+    #[inline]
     pub fn into_word(self) -> u64 {
-        (u64::from(self.chunk.pool.nic_id) << NIC_SHIFT)
-            | (u64::from(self.chunk.pool.ring_id) << RING_SHIFT)
-            | (u64::from(self.chunk.chunk_id) << CHUNK_SHIFT)
-            | (u64::from(self.first) << FIRST_SHIFT)
-            | u64::from(self.count)
+        self.word.get() & !CONTINUES
     }
 
     /// The chunk the cells belong to.
+    #[inline]
     pub fn chunk(&self) -> ChunkId {
-        self.chunk
+        let pool = PoolId {
+            nic_id: self.bits(NIC_SHIFT, NIC_BITS) as u16,
+            ring_id: self.bits(RING_SHIFT, RING_BITS) as u16,
+        };
+        ChunkId { pool, chunk_id: self.bits(CHUNK_SHIFT, CHUNK_BITS) }
     }
 
     /// First cell, counted within the chunk.
+    #[inline]
     pub fn first(&self) -> u32 {
-        self.first
+        self.bits(FIRST_SHIFT, FIRST_BITS)
     }
 
     /// Number of cells, at least 1 unless the range came from an untrusted word.
+    #[inline]
     pub fn count(&self) -> u32 {
-        self.count
+        self.bits(0, COUNT_BITS)
+    }
+}
+
+impl fmt::Debug for ChunkRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ChunkRange")
+            .field("chunk", &self.chunk())
+            .field("first", &self.first())
+            .field("count", &self.count())
+            .finish()
     }
 }
 
@@ -171,7 +209,7 @@ pub struct Handover {
 impl Handover {
     /// Cells of both ranges.
     pub fn cells(&self) -> u32 {
-        self.range.count + self.lead.as_ref().map_or(0, ChunkRange::count)
+        self.range.count() + self.lead.as_ref().map_or(0, ChunkRange::count)
     }
 
     /// The ranges, to be recycled each on its own.
@@ -181,7 +219,7 @@ impl Handover {
 
     /// The pool all its cells belong to.
     pub fn pool(&self) -> PoolId {
-        self.range.chunk.pool
+        self.range.chunk().pool
     }
 
     /// Splits the token into the words that cross a queue: the lead (its word says that it
@@ -230,6 +268,36 @@ mod tests {
             prop_assert_eq!(ChunkRange::from_untrusted_word(word), ChunkRange::new(chunk, first, count));
             prop_assert_eq!(ChunkRange::from_untrusted_word(word | CONTINUES),
                             ChunkRange::new(chunk, first, count));
+            let range = ChunkRange::new(chunk, first, count);
+            prop_assert_eq!((range.chunk(), range.first(), range.count()), (chunk, first, count));
         }
+    }
+
+    #[test]
+    fn a_range_takes_a_word_and_so_does_an_option_of_it() {
+        let chunk = ChunkId { pool: PoolId { nic_id: 0, ring_id: 0 }, chunk_id: 0 };
+        assert_eq!(size_of::<Option<ChunkRange>>(), 8);
+        let text = format!("{:?}", ChunkRange::new(chunk, 3, 2));
+        assert!(text.ends_with("first: 3, count: 2 }"), "{text}");
+    }
+
+    #[test]
+    fn ranges_are_joined_only_in_order_and_within_a_chunk() {
+        let chunk = |chunk_id| ChunkId { pool: PoolId { nic_id: 1, ring_id: 2 }, chunk_id };
+        let range = |chunk_id, first, count| ChunkRange::new(chunk(chunk_id), first, count);
+        assert_eq!(range(7, 3, 2).join(range(7, 5, 4)), Ok(range(7, 3, 6)));
+        for (one, other) in
+            [((7, 5, 4), (7, 3, 2)), ((7, 3, 2), (8, 5, 4)), ((7, 3, 2), (7, 6, 1)), ((7, 3, 2), (7, 4, 1))]
+        {
+            let [one, other] =
+                [one, other].map(|(chunk_id, first, count)| move || range(chunk_id, first, count));
+            assert_eq!(one().join(other()), Err((one(), other())));
+        }
+        // The end of a chunk is not the beginning of the next.
+        let end = range(7, MAX_CELLS_PER_CHUNK - 1, 1);
+        assert!(end.join(range(8, 0, 1)).is_err());
+        let (first, rest) = range(7, 3, 6).split_at(2);
+        assert_eq!(first, range(7, 3, 2));
+        assert_eq!(first.join(rest.unwrap()), Ok(range(7, 3, 6)));
     }
 }

@@ -94,6 +94,7 @@ impl SlotTable {
         Self { slots, cells_per_chunk: geometry.cells_per_chunk(), cell_bytes: geometry.cell_bytes(), base }
     }
 
+    #[inline]
     pub(crate) fn index(&self, chunk_id: u32, slot: u32) -> usize {
         (chunk_id * self.cells_per_chunk + slot) as usize
     }
@@ -129,6 +130,7 @@ impl SlotTable {
     }
 
     /// The filled cell number `offset` of a range, or `None` past its end.
+    #[inline]
     pub fn get(&self, range: &ChunkRange, offset: u32) -> Option<Descriptor> {
         self.range(range)?.slots.get(offset as usize).map(Slot::get)
     }

@@ -1,7 +1,15 @@
 //! A pair of virtual Ethernet interfaces: what goes in at one end comes out of the other.
 
+use std::{
+    io, thread,
+    time::{Duration, Instant},
+};
+
 use crate::error::Error;
 use crate::namespace::Namespace;
+
+/// How long an interface has to come up.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a pair shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +79,25 @@ impl VethPair {
             }
             end.set_up()?;
         }
+        pair.wait_until_connected()?;
         Ok(pair)
+    }
+
+    /// Waits until both ends send: after the carrier has come, the kernel gives an end its queueing discipline when it comes to
+    /// that, and drops what is sent before (`linkwatch`).
+    fn wait_until_connected(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + PATIENCE;
+        for end in [&self.a, &self.b] {
+            while !end.namespace.ip(&["-o", "link", "show", "dev", &end.name])?.contains(" state UP ") {
+                if Instant::now() >= deadline {
+                    let cause =
+                        io::Error::new(io::ErrorKind::TimedOut, "the kernel does not say that it is up");
+                    return Err(Error::Setting { action: format!("connect {}", end.name), cause });
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
     }
 
     /// End a.

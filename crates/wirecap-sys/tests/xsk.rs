@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{ChunkRange, Geometry, Pool, PoolId};
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_sys::{
     bpf::{
@@ -64,7 +64,7 @@ impl End {
     }
 
     /// The next packet that comes, as the cells that hold it.
-    fn receive(&mut self) -> wirecap_core::ChunkRange {
+    fn receive(&mut self) -> ChunkRange {
         let begun = Instant::now();
         loop {
             if self.socket.filled() > 0 {
@@ -151,6 +151,7 @@ fn what_cannot_be_sent_is_given_back() {
     let range = end.receive();
     // Cells of another memory, with a pool of the same name.
     let (_pool, stranger) = other.carve(id, geometry).unwrap();
+    let range = end.sender.send_cell(&stranger, range).expect_err("not its memory");
     let refused = end.sender.send(&stranger, [Some(range), None]).expect_err("not its memory");
     let refused = end.sender.send(&end.reader, [None, None]).expect_err("nothing is no packet")[0]
         .is_none()
@@ -164,4 +165,41 @@ fn what_cannot_be_sent_is_given_back() {
     while end.sender.complete(|cell| end.pool.recycle(cell).unwrap()) == 0 {
         assert!(begun.elapsed() < PATIENCE, "never completed");
     }
+}
+
+#[test]
+fn cells_that_follow_each_other_come_home_as_one_range() {
+    if !require_root("cells_that_follow_each_other_come_home_as_one_range") {
+        return;
+    }
+    const CELLS: u32 = 5;
+    let [left, right] = ["row_l", "row_r"].map(|name| Namespace::new(name).unwrap());
+    let pair = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
+    let geometry = Geometry::new(8, 4, 2048).unwrap();
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+    let ifindex = pair.b().ifindex().unwrap();
+    let id = PoolId { nic_id: 0, ring_id: 0 };
+    let mut end = right.enter(|| End::open(ifindex, &memory, id, geometry));
+    let l0 = pair.a().ifindex().unwrap();
+    let mut talker = left.enter(|| PacketSender::open(l0, SendPath::Queueing)).unwrap();
+    for _ in 0..CELLS {
+        talker.send(&[7; 60]).unwrap();
+    }
+    let cells: Vec<_> = (0..CELLS).map(|_| end.receive()).collect();
+    for cell in cells {
+        end.sender.send_cell(&end.reader, cell).expect("a whole packet, and room");
+    }
+    end.sender.flush().unwrap();
+    let (begun, mut sent) = (Instant::now(), 0);
+    while sent < CELLS {
+        assert!(begun.elapsed() < PATIENCE, "never completed");
+        let mut home = Vec::new();
+        let completed = end.sender.complete(|cells| home.push(cells));
+        assert!(home.len() <= 1, "they lie in a row: {home:?}");
+        assert_eq!(home.iter().map(ChunkRange::count).sum::<u32>(), completed);
+        home.into_iter().for_each(|cells| end.pool.recycle(cells).unwrap());
+        sent += completed;
+    }
+    assert_eq!((end.sender.in_flight(), end.sender.foreign(), end.pool.refused()), (0, 0, 0));
+    assert_eq!(end.pool.levels().outstanding_cells, 0);
 }

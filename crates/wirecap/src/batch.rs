@@ -28,6 +28,7 @@ pub(crate) enum Reader {
 
 impl Reader {
     /// The reader of cells, if it is one.
+    #[inline]
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
             Reader::Cells(reader) | Reader::Noted(reader) => Some(reader),
@@ -90,8 +91,8 @@ impl Batch {
     /// is dropped is recycled. `None` for packets that a passive port has heard: their blocks are the kernel's, and they are
     /// not in cells of their own; and for a batch that was drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
-        self.shared.queues[self.queue].reader.cells()?;
-        Some(Drain::new(&self.shared, self.queue, self.handover.take()?))
+        let reader = self.shared.queues[self.queue].reader.cells()?;
+        Some(Drain::new(&self.shared, self.queue, reader, self.handover.take()?))
     }
 
     /// The packets.

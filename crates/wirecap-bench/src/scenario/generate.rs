@@ -16,7 +16,8 @@ use serde_json::json;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_traffic::{FrameSpec, Template};
 
-use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
+use super::write::wirecap_path;
+use super::{Context, SHORT_FRAME, figures, ratios};
 use crate::arguments::Scenario;
 use crate::bed::{FLOWS, Link, SENDER};
 use crate::run::{Process, Ready};

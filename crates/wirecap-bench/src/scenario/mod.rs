@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`count`] | how fast, and how fast without loss? | 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
 //! | `write` | how fast to a file? | twice tcpdump |
+//! | [`forward`] | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
 //! | [`burst`] | what does a pool hold? | as arithmetic and the paper's formula say, within 2 % |
 //! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
@@ -15,6 +16,7 @@
 mod burst;
 mod count;
 mod engine;
+mod forward;
 mod generate;
 mod memory;
 mod skew;
@@ -22,9 +24,9 @@ mod soak;
 mod timestamp;
 mod write;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::arguments::{Arguments, Scenario};
@@ -105,17 +107,6 @@ fn ratios<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f6
     pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// The command that is measured.
-fn wirecap_path(context: &Context) -> Result<PathBuf> {
-    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
-    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
-    if !path.exists() {
-        bail!("{} is not there; build it or say --wirecap PATH", path.display());
-    }
-    // Relative paths would still be right in the namespace, but names without a slash would not.
-    Ok(path.canonicalize()?)
-}
-
 /// Runs what was asked for.
 ///
 /// # Errors
@@ -129,6 +120,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         match scenario {
             Scenario::Count => count::run(&mut context),
             Scenario::Write => write::run(&mut context),
+            Scenario::Forward => forward::run(&mut context),
             Scenario::Burst => burst::run(&mut context),
             Scenario::Skew => skew::run(&mut context),
             Scenario::Engine => engine::run(&mut context),

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Batch, OwnedPacket, Refusal, Transmitter};
+use wirecap::{Batch, Drain, OwnedPacket, Refusal, Transmitter};
 use wirecap_headers::{Layout, Rewrite, Toward, checksum::Pending};
 
 use super::{
@@ -89,6 +89,17 @@ struct Tally {
     first_ns: u64,
 }
 
+impl Tally {
+    /// Adds packets that were sent after those that it has.
+    fn add(&mut self, packets: u64, bytes: u64, first_ns: u64) {
+        if self.packets == 0 {
+            self.first_ns = first_ns;
+        }
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
 impl Forwarder {
     /// With those of the transmitters that are this worker's own, by port.
     pub(super) fn new(
@@ -101,6 +112,28 @@ impl Forwarder {
         let stuck = vec![false; transmitters.len()];
         let (rules, waiting) = (Arc::clone(rules), VecDeque::new());
         Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, waiting }
+    }
+
+    /// Forwards packets from the front as long as nothing has to be decided about them: between two ports, their headers as
+    /// they are, one time for all.
+    fn forward_run(&mut self, drain: &mut Drain<'_>, from: usize, queue: u16, tally: &mut Tally) {
+        let Paths::Cable(rewrite) = &self.rules.paths else { return };
+        let to = 1 - from;
+        if !rewrite[to].is_nothing() || !self.rules.batch_times {
+            return;
+        }
+        let (completes, way) = (self.rules.complete_checksums[from], &self.ways[from]);
+        let lanes = &mut self.transmitters[to];
+        let lane = (usize::from(queue) / self.workers) % lanes.len();
+        let run = drain.forward(&mut lanes[lane], |packet| {
+            if completes && complete_checksum_in_place(packet) {
+                way.count_completed();
+            }
+        });
+        if run.packets > 0 {
+            self.stuck[to] = false;
+            tally.add(run.packets, run.bytes, run.first_timestamp_ns);
+        }
     }
 
     /// Forwards one packet that came in by a port, or counts why not.
@@ -149,11 +182,7 @@ impl Forwarder {
         match sent {
             Ok(()) => {
                 self.stuck[to] = false;
-                if tally.packets == 0 {
-                    tally.first_ns = came_ns;
-                }
-                tally.packets += 1;
-                tally.bytes += len;
+                tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
                     way.latency().note(came_ns, now_ns(), 1);
                 }
@@ -218,9 +247,11 @@ impl Onward for Forwarder {
     fn batch(&mut self, mut batch: Batch) {
         self.retry();
         let (from, queue) = (batch.port(), batch.queue());
-        let Some(drain) = batch.drain() else { return };
+        let Some(mut drain) = batch.drain() else { return };
         let mut tally = Tally::default();
-        for packet in drain {
+        loop {
+            self.forward_run(&mut drain, from, queue, &mut tally);
+            let Some(packet) = drain.next() else { break };
             self.forward(packet, from, queue, &mut tally);
         }
         self.close(from, &tally);
@@ -250,6 +281,14 @@ impl Onward for Forwarder {
             let _ = transmitter.finish(LAST_PATIENCE);
         }
     }
+}
+
+/// As [`complete_checksum`], for a packet that lies in one piece.
+fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
+    let pending = Layout::of(packet).and_then(|layout| Pending::of(packet, layout.ip()?));
+    let Some(pending) = pending else { return false };
+    let checksum = pending.complete([&*packet].into_iter());
+    checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
 /// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.

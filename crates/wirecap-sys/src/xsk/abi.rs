@@ -13,6 +13,7 @@ pub(crate) const XDP_UMEM_FILL_RING: libc::c_int = 5;
 pub(crate) const XDP_UMEM_COMPLETION_RING: libc::c_int = 6;
 pub(crate) const XDP_STATISTICS: libc::c_int = 7;
 pub(crate) const XDP_OPTIONS: libc::c_int = 8;
+pub(crate) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 pub(crate) const XDP_SHARED_UMEM: u16 = 1 << 0;
 pub(crate) const XDP_COPY: u16 = 1 << 1;

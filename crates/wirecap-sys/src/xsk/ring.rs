@@ -234,7 +234,7 @@ impl<T: Copy> ProducerRing<T> {
         self.map.size.room(self.producer, self.cached_consumer)
     }
 
-    /// Whether so many entries can be produced now. Loads the kernel's index only if what is known of it does not do.
+    /// Whether so many entries can be produced now. The kernel's index is loaded only if it looks as if not.
     #[inline]
     pub fn has_room(&mut self, entries: u32) -> bool {
         self.map.size.room(self.producer, self.cached_consumer) >= entries || self.room() >= entries

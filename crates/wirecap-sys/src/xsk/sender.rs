@@ -4,7 +4,7 @@
 //!   ChunkRange (a whole packet) ──► tx ring ──► the driver, or a copy by the kernel
 //!        │ split into single cells                          │
 //!        └── in flight, by number of the cell ◄── completion ring
-//!                        └── ChunkRange ──► its pool
+//!                        └── joined with its neighbours ──► ChunkRange ──► its pool
 //! ```
 //!
 //! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has said that
@@ -26,8 +26,10 @@ use crate::memory::{CellReader, PacketMemory};
 pub struct Sender {
     outlet: Outlet,
     memory: Arc<PacketMemory>,
-    cell_bytes: u32,
-    /// By number of the cell in the memory: what is with the kernel.
+    /// Binary logarithm of the size of a cell in bytes: what divides an address into cells.
+    cell_shift: u32,
+    /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in the order in
+    /// which they lie, so one cache line serves eight of them.
     in_flight: Box<[Option<ChunkRange>]>,
     /// Completions that name no cell in flight: 0, or a driver is broken.
     foreign: u64,
@@ -35,14 +37,43 @@ pub struct Sender {
 
 impl Sender {
     fn new(outlet: Outlet, memory: Arc<PacketMemory>, cell_bytes: u32) -> Self {
-        let cells = memory.len() / u64::from(cell_bytes);
-        let in_flight = (0..cells).map(|_| None).collect();
-        Self { outlet, memory, cell_bytes, in_flight, foreign: 0 }
+        debug_assert!(cell_bytes.is_power_of_two(), "the kernel takes no others");
+        let cell_shift = cell_bytes.trailing_zeros();
+        let in_flight = (0..memory.len() >> cell_shift).map(|_| None).collect();
+        Self { outlet, memory, cell_shift, in_flight, foreign: 0 }
+    }
+
+    /// Which entry of `in_flight` an address belongs to.
+    #[inline]
+    fn index(&self, address: u64) -> usize {
+        (address >> self.cell_shift) as usize
     }
 
     /// How many more cells could be sent now.
     pub fn room(&mut self) -> u32 {
         self.outlet.room()
+    }
+
+    /// Whether so many cells could be sent now.
+    #[inline]
+    pub fn has_room(&mut self, cells: u32) -> bool {
+        self.outlet.has_room(cells)
+    }
+
+    /// As [`Sender::send`], for a packet in a single cell: most are, and need no second look.
+    ///
+    /// # Errors
+    /// The range as it was.
+    #[inline]
+    pub fn send_cell(&mut self, reader: &CellReader, cell: ChunkRange) -> Result<(), ChunkRange> {
+        let Some(descriptor) = reader.first(&cell) else { return Err(cell) };
+        let whole = cell.count() == 1 && !descriptor.more && descriptor.len > 0;
+        let free = matches!(self.in_flight.get(self.index(descriptor.address)), Some(None));
+        if !whole || !free || !self.has_room(1) || !reader.is_of(&self.memory) {
+            return Err(cell);
+        }
+        self.stage(descriptor, cell);
+        Ok(())
     }
 
     /// Puts a packet into the ring, all its parts in order: `ranges` are its cells. It is sent with
@@ -57,7 +88,7 @@ impl Sender {
         ranges: [Option<ChunkRange>; 2],
     ) -> Result<(), [Option<ChunkRange>; 2]> {
         let cells: u32 = ranges.iter().flatten().map(ChunkRange::count).sum();
-        if cells > self.room() || !reader.is_of(&self.memory) || !self.is_packet(reader, &ranges) {
+        if !self.has_room(cells) || !reader.is_of(&self.memory) || !self.is_packet(reader, &ranges) {
             return Err(ranges);
         }
         for range in ranges.into_iter().flatten() {
@@ -77,8 +108,7 @@ impl Sender {
         let expected: u32 = ranges.iter().flatten().map(ChunkRange::count).sum();
         let (mut parts, mut ended) = (0, false);
         for descriptor in ranges.iter().flatten().flat_map(|range| reader.descriptors(range)) {
-            let index = descriptor.address / u64::from(self.cell_bytes);
-            let free = matches!(self.in_flight.get(index as usize), Some(None));
+            let free = matches!(self.in_flight.get(self.index(descriptor.address)), Some(None));
             // The kernel refuses an empty part and never says so.
             if ended || !free || descriptor.len == 0 {
                 return false;
@@ -89,9 +119,10 @@ impl Sender {
         ended && parts == expected
     }
 
+    #[inline]
     fn stage(&mut self, descriptor: Descriptor, cell: ChunkRange) {
         let Descriptor { address, len, more, .. } = descriptor;
-        let index = (address / u64::from(self.cell_bytes)) as usize;
+        let index = self.index(address);
         let options = if more { XDP_PKT_CONTD } else { 0 };
         self.outlet.stage(RingDescriptor { address, len, options });
         self.in_flight[index] = Some(cell);
@@ -106,20 +137,28 @@ impl Sender {
         self.outlet.flush()
     }
 
-    /// Takes back cells that were sent, and gives them to `home`. Returns how many.
+    /// Takes back cells that were sent, and gives them to `home`, those that follow each other in a chunk as one range.
+    /// Returns how many cells.
     pub fn complete(&mut self, mut home: impl FnMut(ChunkRange)) -> u32 {
-        let Self { outlet, in_flight, cell_bytes, foreign, .. } = self;
-        outlet.complete(|address| {
-            let index = address / u64::from(*cell_bytes);
-            match in_flight.get_mut(index as usize).and_then(Option::take) {
-                Some(cell) => home(cell),
-                None => {
-                    *foreign += 1;
-                    return false;
-                }
-            }
+        let Self { outlet, in_flight, cell_shift, foreign, .. } = self;
+        let mut run: Option<ChunkRange> = None;
+        let sent = outlet.complete(|address| {
+            let index = (address >> *cell_shift) as usize;
+            let Some(cell) = in_flight.get_mut(index).and_then(Option::take) else {
+                *foreign += 1;
+                return false;
+            };
+            run = Some(match run.take() {
+                None => cell,
+                Some(before) => before.join(cell).unwrap_or_else(|(before, cell)| {
+                    home(before);
+                    cell
+                }),
+            });
             true
-        })
+        });
+        run.map(home);
+        sent
     }
 
     /// Cells that are with the kernel.

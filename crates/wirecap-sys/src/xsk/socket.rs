@@ -173,6 +173,11 @@ impl Socket {
                 }
             })?;
         }
+        if let Some(tx) = rings.tx {
+            // In copy mode a call sends what is in the ring, and not 32 packets of it. Kernels before 6.17 cannot: there
+            // `Sender::flush` calls more often.
+            let _ = socket_option::set(&fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
+        }
         let offsets: abi::MmapOffsets =
             socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());

@@ -21,10 +21,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::xsk::Sender;
+use wirecap_core::ChunkRange;
+use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 pub(crate) use self::outlet::{Outlet, Sent};
-pub use self::owned::{Drain, OwnedPacket};
+pub use self::owned::{Drain, Forwarded, OwnedPacket};
 use crate::engine::Shared;
 
 /// How long a thread sleeps that waits for the kernel to send.
@@ -155,21 +156,59 @@ impl Transmitter {
         self.sender.room() as usize
     }
 
+    /// Takes the cells out of a packet, or leaves it as it is and says why.
     #[inline]
-    fn take<'b>(&mut self, packet: OwnedPacket<'b>) -> Result<(), NotSent<'b>> {
+    fn take(&mut self, packet: &mut OwnedPacket<'_>) -> Result<(), Refusal> {
         let (cells, len) = (packet.cells(), packet.len());
         if let Some(reason) = self.outlet.refuses(len) {
-            return Err(NotSent { packet, reason });
+            return Err(reason);
         }
-        if self.sender.room() < cells {
+        if !self.sender.has_room(cells) {
             self.complete();
-            if self.sender.room() < cells {
-                return Err(NotSent { packet, reason: Refusal::Full });
+            if !self.sender.has_room(cells) {
+                return Err(Refusal::Full);
             }
         }
-        packet.send(&mut self.sender).map_err(|packet| NotSent { packet, reason: Refusal::NotSendable })?;
-        self.sent.count(len);
+        if !packet.send(&mut self.sender) {
+            return Err(Refusal::NotSendable);
+        }
+        self.sent.count(1, len as u64);
         Ok(())
+    }
+
+    /// Whether a packet of one cell and this length would be taken.
+    #[inline]
+    fn has_place(&mut self, len: usize) -> bool {
+        if self.outlet.refuses(len).is_some() {
+            return false;
+        }
+        self.sender.has_room(1) || {
+            self.complete();
+            self.sender.has_room(1)
+        }
+    }
+
+    /// Takes the first cell of a range, a packet by itself. Returns whether it has; else the range is as it was. To be
+    /// [counted](Self::count).
+    #[inline]
+    fn take_first(&mut self, reader: &CellReader, range: &mut Option<ChunkRange>) -> bool {
+        let Some(cells) = range.take() else { return false };
+        let (cell, rest) = cells.split_at(1);
+        match self.sender.send_cell(reader, cell) {
+            Ok(()) => *range = rest,
+            Err(cell) => {
+                *range = Some(match rest {
+                    Some(rest) => cell.join(rest).expect("they were one"),
+                    None => cell,
+                });
+                return false;
+            }
+        }
+        true
+    }
+
+    fn count(&self, run: Forwarded) {
+        self.sent.count(run.packets, run.bytes);
     }
 
     /// Has the kernel send what was taken, with one system call if it wants one, and takes home what it has sent. Call it
@@ -207,9 +246,9 @@ impl Transmitter {
 
     fn complete(&mut self) {
         let shared = &self.shared;
-        self.sender.complete(|cell| {
-            let queue = shared.queue_index(cell.chunk().pool);
-            shared.queues[queue].send_home_range(cell);
+        self.sender.complete(|cells| {
+            let queue = shared.queue_index(cells.chunk().pool);
+            shared.queues[queue].send_home_range(cells);
         });
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
     }

@@ -72,9 +72,9 @@ impl Sent {
     }
 
     #[inline]
-    pub(super) fn count(&self, bytes: usize) {
-        add(&self.packets, 1);
-        add(&self.bytes, bytes as u64);
+    pub(super) fn count(&self, packets: u64, bytes: u64) {
+        add(&self.packets, packets);
+        add(&self.bytes, bytes);
     }
 
     pub(super) fn count_dropped(&self, reason: Refusal) {

@@ -195,6 +195,81 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
     });
 }
 
+#[test]
+fn packets_in_a_row_are_changed_once_and_what_is_refused_comes_next() {
+    need_root!("forward::packets_in_a_row_are_changed_once_and_what_is_refused_comes_next");
+    const CHANGE: u8 = 100;
+    let bridge = Bridge::new("row", 1_500);
+    let builder = Capture::builder().port("xdp:m0").port("xdp:m1").workers(1).transmit(4);
+    let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).cells_per_chunk(64).open()).unwrap();
+    let mut out = capture.take_transmitters().remove(1);
+    let mut worker = capture.take_workers().remove(0);
+    let far = || Capture::builder().port("packet:r0").workers(1).chunks_per_pool(4).open();
+    let mut far = bridge.right.enter(far).unwrap();
+    let mut listener = far.take_workers().remove(0);
+    let ifindex = bridge.first.a().ifindex().unwrap();
+    let talker = || wirecap_traffic::PacketSender::open(ifindex, wirecap_traffic::SendPath::Queueing);
+    let mut talker = bridge.left.enter(talker).unwrap();
+    for number in 0..6 {
+        talker.send(&untagged(number)).unwrap();
+    }
+    wait_until("six packets wait", || capture.report().total().seen >= 6);
+
+    let is_ours = |packet: &[u8]| packet.len() == 100 && packet[12..14] == [0x88, 0xb5];
+    let change = |packet: &mut [u8]| {
+        if is_ours(packet) {
+            packet[20] += CHANGE;
+        }
+    };
+    let (mut in_rows, mut bytes, mut refused, mut taken) = (0, 0, 0, 0);
+    wait_until("all are forwarded", || {
+        let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else { return taken >= 6 };
+        taken += batch.len();
+        let mut drain = batch.drain().expect("packets in cells");
+        loop {
+            let row = drain.forward(&mut out, change);
+            assert!(row.packets <= 4 && (row.packets > 0) == (row.first_timestamp_ns > 0), "{row:?}");
+            (in_rows, bytes) = (in_rows + row.packets, bytes + row.bytes);
+            let Some(mut packet) = drain.next() else { break };
+            assert!(packet.data()[20] < CHANGE || !is_ours(packet.data()), "not changed: it was refused");
+            change(packet.data_mut());
+            refused += 1;
+            bytes += packet.len() as u64;
+            while let Err(again) = packet.forward(&mut out) {
+                assert_eq!(again.reason, Refusal::Full);
+                packet = again.packet;
+                out.flush().unwrap();
+            }
+        }
+        out.flush().unwrap();
+        false
+    });
+    assert!(refused > 0, "the ring has four entries");
+    assert_eq!((out.packets(), out.bytes(), taken as u64), (in_rows + refused, bytes, in_rows + refused));
+    assert!(out.finish(PATIENCE).unwrap());
+
+    let expected: Vec<_> = (0..6)
+        .map(|number| {
+            let mut frame = untagged(number);
+            change(&mut frame);
+            frame
+        })
+        .collect();
+    let mut arrived = Vec::new();
+    wait_until("six packets arrived", || {
+        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+            arrived
+                .extend(batch.packets().map(|packet| packet.data().to_vec()).filter(|frame| is_ours(frame)));
+        }
+        arrived.len() >= 6
+    });
+    assert_eq!(arrived, expected);
+    wait_until("all cells are home", || {
+        let _ = worker.next_batch_within(Duration::ZERO);
+        capture.report().pool_used_percent() == 0.0
+    });
+}
+
 fn untagged(number: u8) -> Vec<u8> {
     let mut frame = vec![number; 100];
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);

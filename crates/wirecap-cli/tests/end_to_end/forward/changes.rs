@@ -71,7 +71,8 @@ fn headers_are_rewritten_in_both_directions_and_checksums_stay_right() {
         frame.splice(12..12, [0x81, 0, 0x60, 7]);
         cable.sender_of_right().send(frame).unwrap();
     }
-    (right.wait(), left.wait());
+    right.wait();
+    left.wait();
     let ended = running.stop();
     assert_eq!(way(&ended, "m0")["dropped"]["ttl_expired"].as_u64(), Some(2), "{ended:#?}");
     let arrived = |name: &str| read(&cable.path(name)).packets.into_iter().map(|packet| packet.data);

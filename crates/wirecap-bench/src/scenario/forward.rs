@@ -1,0 +1,151 @@
+//! Forwarding 64-byte frames from one veth pair to another, on one core: as fast as it goes, and as fast as nothing is lost.
+//!
+//! Target: at least 0.95 of a bare AF_XDP loop that waits in the same way, gives the kernel as many frames and has rings as
+//! long. The kernel's own ways, and DPDK's testpmd, are measured in the same rounds.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{Context, SHORT_FRAME, figures, ratios, write::wirecap_path};
+use crate::arguments::Scenario;
+use crate::bed::{Amount, Traffic, sent_json};
+use crate::forwarder::Forwarder;
+use crate::search::{self, Bounds};
+use crate::stats::{Summary, show};
+use crate::table::{Table, millions, verdict};
+use crate::wire::Passed;
+
+/// One round of one competitor.
+struct Round {
+    full_speed: Passed,
+    /// Highest rate at which nothing was lost, in packets per second.
+    lossless_pps: f64,
+}
+
+const BARE_POLL: usize = 3;
+const BARE_BUSY: usize = 4;
+/// Who is held to which bare loop.
+const TARGETS: [(usize, usize); 3] = [(0, BARE_POLL), (1, BARE_BUSY), (2, BARE_BUSY)];
+const RATIO: f64 = 0.95;
+
+/// Those who compete, and why others do not.
+fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
+    let (wirecap, bare) = (wirecap_path(context)?, context.peers.path("xsk_forward"));
+    let mut competitors = vec![
+        Forwarder::wirecap("wirecap forward", wirecap.clone(), ""),
+        Forwarder::wirecap("wirecap forward, busy", wirecap.clone(), "--wait busy"),
+        Forwarder::wirecap("wirecap forward, busy, checksums kept", wirecap, "--wait busy --checksums keep"),
+        Forwarder::bare("bare AF_XDP, poll", bare.clone(), "--wait poll"),
+        Forwarder::bare("bare AF_XDP, busy", bare, "--wait busy"),
+    ];
+    competitors.extend(Forwarder::of_kernel());
+    let mut skipped = Vec::new();
+    let name = "DPDK testpmd io, net_af_xdp";
+    match Forwarder::testpmd(name) {
+        Ok(testpmd) => competitors.push(testpmd),
+        Err(reason) => {
+            eprintln!("forward: SKIPPED: {name}: {reason:#}");
+            context.keep(Scenario::Forward, name, 0, &json!({ "skipped": format!("{reason:#}") }))?;
+            skipped.push(format!("{name}: {reason:#}"));
+        }
+    }
+    Ok((competitors, skipped))
+}
+
+pub(super) fn run(context: &mut Context) -> Result<()> {
+    let (competitors, skipped) = competitors(context)?;
+    let results = context.rounds(Scenario::Forward, &competitors, |who| who.name.into(), measure)?;
+
+    let mut table = Table::new(
+        "Forwarding on one core, 64-byte frames, 4,096 flows",
+        &[
+            "forwarder",
+            "forwarded Mpps",
+            "ns/packet",
+            "offered Mpps",
+            "highest lossless Mpps",
+            "of bare AF_XDP, busy",
+        ],
+    );
+    for (competitor, rounds) in competitors.iter().zip(&results) {
+        let summary = |figure: fn(&Round) -> f64| Summary::of(figures(rounds, figure));
+        table.row([
+            competitor.name.into(),
+            show(summary(|round| millions(round.full_speed.pps())), 3),
+            show(summary(|round| 1e9 / round.full_speed.pps()), 0),
+            show(summary(|round| millions(round.full_speed.sent.frames_per_second())), 2),
+            show(summary(|round| millions(round.lossless_pps)), 3),
+            show(Summary::of(ratios(rounds, &results[BARE_BUSY], |round| round.full_speed.pps())), 3),
+        ]);
+    }
+    table.note(
+        "Counted is what arrives at the far end of the second pair. veth does the receive work of that end on the core that \
+         sends, so it is in everybody's time. Bridge and mirred run on the forwarder's core by receive packet steering, XDP \
+         redirect by threaded NAPI; the others are programs bound to it.",
+    );
+    table.note(format!("Skipped: {}.", skipped.len()));
+    skipped.into_iter().for_each(|reason| table.note(format!("SKIPPED: {reason}")));
+    context.record.table(&table)?;
+    targets(context, &competitors, &results)
+}
+
+fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round> {
+    let full_speed = pass(context, who, round, None)?;
+    let mut lossless_pps = 0.0;
+    if full_speed.lost() == 0 {
+        lossless_pps = full_speed.sent.frames_per_second();
+    } else {
+        // Who can do more without a flood than in one: a quarter more is tried.
+        let bounds = Bounds { low: 0.0, high: 1.25 * full_speed.pps(), precision: context.precision() };
+        search::largest(bounds, |rate| {
+            let passed = pass(context, who, round, Some(rate))?;
+            let lossless = passed.lost() == 0;
+            if lossless {
+                lossless_pps = f64::max(lossless_pps, passed.sent.frames_per_second());
+            }
+            anyhow::Ok(lossless)
+        })?;
+    }
+    Ok(Round { full_speed, lossless_pps })
+}
+
+/// One run on interfaces of its own.
+fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<Passed> {
+    let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(context.run_time()) };
+    let (passed, said) = {
+        let wire = context.bed.wire()?;
+        let running = who.start(&wire)?;
+        (wire.pass(traffic)?, running.end()?)
+    };
+    context.keep(Scenario::Forward, who.name, round, &json_of(&passed, rate_pps, &said))?;
+    Ok(passed)
+}
+
+fn json_of(passed: &Passed, asked_pps: Option<f64>, said: &Value) -> Value {
+    json!({
+        "kind": if asked_pps.is_some() { "search" } else { "full speed" },
+        "asked_pps": asked_pps,
+        "sent": sent_json(&passed.sent),
+        "arrived": { "meanwhile": passed.meanwhile, "in the end": passed.arrived },
+        "lost": passed.lost(),
+        "said": said,
+    })
+}
+
+fn targets(context: &mut Context, competitors: &[Forwarder], results: &[Vec<Option<Round>>]) -> Result<()> {
+    let mut table = Table::new(
+        "Forwarding: ratios within each round, and the target",
+        &["wirecap / bare loop", "forwarded (≥ 0.95)", "lossless", "reached"],
+    );
+    for (who, bare) in TARGETS {
+        let ratio = |figure: fn(&Round) -> f64| Summary::of(ratios(&results[who], &results[bare], figure));
+        let forwarded = ratio(|round| round.full_speed.pps());
+        table.row([
+            format!("{} / {}", competitors[who].name, competitors[bare].name),
+            show(forwarded, 3),
+            show(ratio(|round| round.lossless_pps), 3),
+            verdict(forwarded.is_some_and(|summary| summary.median >= RATIO)),
+        ]);
+    }
+    context.record.table(&table)
+}
