@@ -25,13 +25,15 @@ pub enum Scenario {
     Memory,
     /// Each source of timestamps: what it costs.
     Timestamp,
+    /// Generating: AF_XDP transmit against a bare loop, trafgen and tcpreplay.
+    Generate,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
 }
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Count,
         Self::Write,
         Self::Forward,
@@ -40,6 +42,7 @@ impl Scenario {
         Self::Engine,
         Self::Memory,
         Self::Timestamp,
+        Self::Generate,
     ];
 
     /// Its name on the command line and in the record.
@@ -54,13 +57,15 @@ impl Scenario {
             Self::Engine => "engine",
             Self::Memory => "memory",
             Self::Timestamp => "timestamp",
+            Self::Generate => "generate",
             Self::Soak => "soak",
         }
     }
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there. Makes network namespaces of its own and removes them.
+/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen and tcpreplay for `generate`, where
+/// they are. Makes network namespaces of its own and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

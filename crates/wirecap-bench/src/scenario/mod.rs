@@ -10,12 +10,14 @@
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
 //! | [`memory`] | what does it need beside the cells? | a constant; no growth |
 //! | [`timestamp`] | what does a time for each packet cost? | no loss |
+//! | [`generate`] | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
 //! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
 mod count;
 mod engine;
 mod forward;
+mod generate;
 mod memory;
 mod skew;
 mod soak;
@@ -124,6 +126,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Engine => engine::run(&mut context),
             Scenario::Memory => memory::run(&mut context),
             Scenario::Timestamp => timestamp::run(&mut context),
+            Scenario::Generate => generate::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;

@@ -40,8 +40,10 @@ pub(super) fn close(
     let all_is_read = tell_unread(&report);
     let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
     let printed = summary::print(plan, &report, written.as_ref(), job);
-    let failed =
-        panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
+    let failed = job.has_failed()
+        || panicked
+        || !printed
+        || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
     if failed || !all_stayed || !all_is_read || !all_is_there { Exit::Failed } else { Exit::Fine }
 }
 

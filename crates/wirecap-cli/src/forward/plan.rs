@@ -259,6 +259,7 @@ fn as_capture(
         fanout: None,
         timestamp: flags.timestamp,
         no_promiscuous: false,
+        verify: false,
         json: flags.json,
         quiet: flags.quiet,
     }

@@ -10,7 +10,7 @@ const FRAMES: u64 = 200;
 
 /// Sends frames with a VLAN tag and without, in turn.
 fn send_both(lab: &Lab) {
-    let specs = [FrameSpec::default(), FrameSpec { vlan: Some(5), ..FrameSpec::default() }];
+    let specs = [FrameSpec::default(), FrameSpec { len: 64, vlan: Some(5), ..FrameSpec::default() }];
     let mut templates = specs.map(|spec| Template::new(spec).unwrap());
     let ifindex = lab.pairs[0].a().ifindex().unwrap();
     let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();

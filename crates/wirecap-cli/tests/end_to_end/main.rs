@@ -12,6 +12,7 @@ mod filters;
 mod filters_all;
 mod forward;
 mod frames;
+mod generate;
 mod interfaces;
 mod lab;
 mod limits;

@@ -88,9 +88,10 @@ fn add_queues(modes: Modes) -> (Report, u64) {
     }
     let mut to_host = BTreeSet::new();
     wait_until("every frame is captured or reaches the host", || {
-        let mut marks = [0; 12];
-        while listener.recv(&mut marks).is_ok() {
-            to_host.insert(marks);
+        // Which flow it is of is in the address, which frame of it in the payload.
+        let mut marks = [0; 18];
+        while let Ok((_, from)) = listener.recv_from(&mut marks) {
+            to_host.insert((from, marks));
         }
         crew.arrived() + to_host.len() as u64 == 80
     });

@@ -8,7 +8,7 @@ use std::{
 
 use wirecap::{Access, Builder, Capture, Error, PortSpec, QueueDevice, queue_devices};
 use wirecap_lab::VethOptions;
-use wirecap_sys::xsk::Transmitter;
+use wirecap_traffic::CopySender;
 
 use crate::support::{need_root, wait_until, wire::Wire};
 
@@ -106,7 +106,7 @@ fn of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queu
 fn a_queue_that_is_given_back_is_waited_for_and_that_is_told() {
     need_root!("queues_conflicts::a_queue_that_is_given_back_is_waited_for_and_that_is_told");
     let wire = Wire::with_queues("givenback", 2);
-    let socket = wire.inside.enter(|| Transmitter::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
+    let socket = wire.inside.enter(|| CopySender::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
     let ending = thread::spawn(move || {
         thread::sleep(Duration::from_millis(700));
         drop(socket);
