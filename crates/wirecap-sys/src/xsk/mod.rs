@@ -18,12 +18,14 @@
 mod abi;
 mod cursor;
 mod error;
+mod in_process;
 mod received;
 mod ring;
 mod socket;
 mod transmitter;
 
 pub use error::XskError;
+pub use in_process::modes_of_process;
 pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};

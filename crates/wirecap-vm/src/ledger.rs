@@ -1,0 +1,69 @@
+//! What all cases together have shown: the row of the table.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+use wirecap::Report;
+use wirecap_sys::xsk::{self, BindMode};
+
+use crate::support::check;
+
+/// What was seen so far. One for all cases.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    inner: Mutex<Sums>,
+}
+
+/// The sums.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sums {
+    /// Modes of queues as the product has reported them.
+    pub(crate) reported: BTreeSet<&'static str>,
+    /// Modes of sockets as the kernel has reported them (`XDP_OPTIONS`).
+    pub(crate) of_kernel: BTreeSet<&'static str>,
+    /// The most sockets there were at once.
+    pub(crate) sockets: usize,
+    /// Packets that were delivered.
+    pub(crate) packets: u64,
+    /// Captures that ended, each with an account that closes: one that does not fails its case.
+    pub(crate) accounts: u64,
+}
+
+impl Ledger {
+    /// Notes the modes of a capture that runs in this process, as both say them; they must be the same.
+    pub(crate) fn note_modes(&self, report: &Report) {
+        let reported: Vec<&str> =
+            report.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.mode.as_str()).collect();
+        let of_kernel: Vec<&str> = xsk::modes_of_process()
+            .expect("the process has descriptors")
+            .into_iter()
+            .map(|mode| if mode == BindMode::ZeroCopy { "zero-copy" } else { "copy" })
+            .collect();
+        assert_eq!(reported, of_kernel, "what wirecap and the kernel say of each queue");
+        let mut sums = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.sockets = sums.sockets.max(of_kernel.len());
+        sums.reported.extend(reported);
+        sums.of_kernel.extend(of_kernel);
+    }
+
+    /// Notes a capture that has ended. Its account must close.
+    #[track_caller]
+    pub(crate) fn note_end(&self, report: &Report) {
+        let account = check::account_closed(report);
+        self.note_packets(account.delivered);
+    }
+
+    /// Notes a capture whose account was checked.
+    pub(crate) fn note_packets(&self, delivered: u64) {
+        let mut sums = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.packets += delivered;
+        sums.accounts += 1;
+    }
+
+    /// What was seen so far.
+    pub(crate) fn sums(&self) -> Sums {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

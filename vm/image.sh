@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
+
+# build_image OUTPUT KERNEL_DIRECTORY MODULE…
+build_image() {
+    local output=$1 kernel=$2 root program
+    shift 2
+    root=$(mktemp -d)
+    mkdir -p "$root"/{bin,dev,etc,modules,proc,run,sys,tmp}
+    strip -o "$root/init" "$(target_dir)/release/wirecap-guest"
+    strip -o "$root/bin/wirecap" "$(target_dir)/release/wirecap"
+    for program in ip ethtool; do
+        cp -L "$(command -v "$program")" "$root/bin/$program"
+    done
+    copy_libraries "$root"
+    add_modules "$root" "$kernel" "$@"
+    (cd "$root" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$output"
+    rm -rf "$root"
+}
+
+# Everything the programs are linked with, and libpcap, which wirecap opens by itself, where it is on the host.
+copy_libraries() {
+    local root=$1 pcap library
+    pcap=$(ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
+    for library in $(ldd "$root"/init "$root"/bin/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u) $pcap; do
+        cp -L --parents "$library" "$root"
+    done
+}
+
+# Modules with what they depend on, numbered in the order in which they are to be loaded.
+add_modules() {
+    local root=$1 kernel=$2 module
+    shift 2
+    modules_done=' '
+    modules_count=100
+    for module; do
+        add_module "$root" "$kernel" "$module"
+    done
+}
+
+# add_module ROOT KERNEL NAME: one that is not there is built into the kernel.
+add_module() {
+    local root=$1 kernel=$2 name=$3 file dependency target
+    [[ $modules_done != *" $name "* ]] || return 0
+    modules_done+="$name "
+    file=$(find "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
+    [[ -n $file ]] || return 0
+    target=$root/tmp/$name.ko
+    case $file in
+        *.xz) xz -dc "$file" ;;
+        *.zst) zstd -dqc "$file" ;;
+        *) cat "$file" ;;
+    esac >"$target"
+    for dependency in $(module_depends "$target"); do
+        add_module "$root" "$kernel" "${dependency//-/_}"
+    done
+    mv "$target" "$root/modules/$modules_count-$name.ko"
+    modules_count=$((modules_count + 1))
+}
+
+module_depends() {
+    tr '\0' '\n' <"$1" | sed -n 's/^depends=//p' | tr ',' '\n'
+}
