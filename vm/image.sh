@@ -7,8 +7,8 @@ build_image() {
     shift 2
     root=$(mktemp -d)
     mkdir -p "$root"/{bin,dev,etc,modules,proc,run,sys,tmp}
-    strip -o "$root/init" "$(target_dir)/release/wirecap-guest"
-    strip -o "$root/bin/wirecap" "$(target_dir)/release/wirecap"
+    strip -o "$root/init" "$(target_dir)/debug/wirecap-guest"
+    strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap"
     for program in ip ethtool; do
         cp -L "$(command -v "$program")" "$root/bin/$program"
     done

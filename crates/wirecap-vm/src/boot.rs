@@ -37,7 +37,11 @@ impl Plan {
         Self {
             queues: value("wirecap.queues").parse().expect("wirecap.queues=NUMBER on the command line"),
             zero_copy: value("wirecap.zero_copy") == "yes",
-            cases: value("wirecap.cases").split(',').filter(|part| !part.is_empty()).map(Into::into).collect(),
+            cases: value("wirecap.cases")
+                .split(',')
+                .filter(|part| !part.is_empty())
+                .map(Into::into)
+                .collect(),
         }
     }
 }
@@ -56,7 +60,8 @@ pub(crate) fn mount_all() {
 
 /// Loads the drivers.
 pub(crate) fn load_modules() {
-    let mut files: Vec<_> = fs::read_dir(MODULES).expect("a folder").flatten().map(|file| file.path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(MODULES).expect("a folder").flatten().map(|file| file.path()).collect();
     files.sort();
     for path in files {
         let file = File::open(&path).expect("it was listed");

@@ -41,7 +41,12 @@ impl KernelLog {
                 // "level,sequence,time,flags;text\n KEY=value…"
                 Ok(len) => {
                     let text = String::from_utf8_lossy(&record[..len]).into_owned();
-                    lines.extend(text.lines().next().and_then(|line| line.split_once(';')).map(|(_, text)| text.into()));
+                    lines.extend(
+                        text.lines()
+                            .next()
+                            .and_then(|line| line.split_once(';'))
+                            .map(|(_, text)| text.into()),
+                    );
                 }
                 // The kernel has overwritten what was not read in time; what is left follows.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}

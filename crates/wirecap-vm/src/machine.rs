@@ -1,11 +1,6 @@
 //! The two NICs of the machine, how traffic gets from one to the other, and how the other is captured.
 
-use std::{
-    fs,
-    process::Command,
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Command, thread, time::Duration};
 
 use wirecap::{Builder, Capture, Error, Report};
 use wirecap_sys::netdev;
@@ -19,15 +14,15 @@ pub(crate) const CAPTURED: &str = "eth0";
 pub(crate) const SENDER: &str = "eth1";
 /// Flows of the traffic: so many that each of eight queues gets some.
 pub(crate) const FLOWS: u32 = 64;
-/// Frames that are sent at once, and the pause after them. An emulated NIC must not be overrun: what it then loses is no
-/// loss of wirecap's.
+/// Frames that are sent at once, and that may be under way.
 const BURST: u64 = 16;
-const PAUSE: Duration = Duration::from_millis(3);
+const IN_FLIGHT: u64 = 48;
+/// The pause after those that are sent at once, where nobody says what has arrived.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A NIC.
 #[derive(Debug)]
 pub(crate) struct Nic {
-    pub(crate) name: &'static str,
     pub(crate) ifindex: u32,
     pub(crate) driver: String,
     pub(crate) queues: u32,
@@ -62,6 +57,16 @@ impl Machine {
         machine
     }
 
+    /// A capture of the usual size, in cells with which the driver has zero-copy.
+    pub(crate) fn builder(&self) -> Builder {
+        Capture::builder().chunks_per_pool(16).cell_bytes(self.cell_bytes())
+    }
+
+    /// igb takes frames of 1,514 bytes into cells of 4 KiB only.
+    pub(crate) fn cell_bytes(&self) -> u32 {
+        if self.captured.driver == "igb" { 4096 } else { 2048 }
+    }
+
     /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes.
     #[track_caller]
     pub(crate) fn capture(&self, builder: Builder) -> Capture {
@@ -73,7 +78,24 @@ impl Machine {
         let capture = builder.port(format!("xdp:{CAPTURED}")).open()?;
         self.ledger.note_modes(&capture.report());
         self.wait_for_links();
+        self.spread();
         Ok(capture)
+    }
+
+    /// virtio-net's device forgets how to spread packets when a program comes, as the driver then sets the number of queues.
+    pub(crate) fn spread(&self) {
+        if self.captured.driver == "virtio_net" {
+            let queues = netdev::interface(CAPTURED).unwrap().queues.current.to_string();
+            // Devices without RSS spread in their own way.
+            let _ = try_run("ethtool", &["-X", CAPTURED, "equal", &queues]);
+        }
+    }
+
+    /// Brings [`CAPTURED`] back to where it was at the start, after its driver was gone.
+    pub(crate) fn set_up_again(&self) {
+        let again = nic(CAPTURED, self.captured.queues);
+        assert_eq!(again.queues, self.captured.queues);
+        self.wait_for_links();
     }
 
     /// The mode in which queues are to be, in the words of the product.
@@ -98,7 +120,9 @@ impl Machine {
     /// Drivers reset their NIC when a program comes or goes, and the link is gone for seconds.
     pub(crate) fn wait_for_links(&self) {
         for nic in [CAPTURED, SENDER] {
-            wait_until(&format!("the link of {nic} is up"), || netdev::interface(nic).is_ok_and(|nic| nic.carrier));
+            wait_until(&format!("the link of {nic} is up"), || {
+                netdev::interface(nic).is_ok_and(|nic| nic.carrier)
+            });
         }
     }
 
@@ -119,17 +143,34 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Sends so many frames, at a pace that emulated NICs keep up with.
-    pub(crate) fn send(&mut self, frames: u64) {
+    /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is overrun is no
+    /// loss of wirecap's.
+    pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
+        let seen = || capture.report().total().seen;
+        let ahead = self.next - seen();
+        self.send_while(frames, |sent| sent - seen() - ahead <= IN_FLIGHT);
+    }
+
+    /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were sent.
+    pub(crate) fn send_while(&mut self, frames: u64, room: impl Fn(u64) -> bool) {
         let end = self.next + frames;
         while self.next < end {
             for sequence in self.next..end.min(self.next + BURST) {
                 let flow = (sequence % u64::from(self.flows)) as u32;
                 self.sender.send(self.template.stamp(flow, sequence)).unwrap();
-                self.next += 1;
             }
-            thread::sleep(PAUSE);
+            self.next = end.min(self.next + BURST);
+            let sent = self.next;
+            wait_until(&format!("frame {sent} arrives"), || room(sent));
         }
+    }
+
+    /// Sends so many frames at a pace that is slow enough for every NIC, where nobody can say what has arrived.
+    pub(crate) fn send_slowly(&mut self, frames: u64) {
+        self.send_while(frames, |_| {
+            thread::sleep(PAUSE);
+            true
+        });
     }
 
     /// Frames that were sent so far.
@@ -146,7 +187,7 @@ fn nic(name: &'static str, queues: u32) -> Nic {
     let _ = Command::new("ethtool").args(["-N", name, "rx-flow-hash", "udp4", "sdfn"]).output();
     let interface = netdev::interface(name).unwrap();
     let driver = interface.driver.expect("a NIC has a driver").name;
-    Nic { name, ifindex: interface.ifindex, driver, queues: interface.queues.current }
+    Nic { ifindex: interface.ifindex, driver, queues: interface.queues.current }
 }
 
 /// Runs a program that must succeed; gives what it printed.

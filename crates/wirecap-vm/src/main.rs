@@ -21,6 +21,7 @@ mod cases;
 mod kernel_log;
 mod ledger;
 mod machine;
+mod program;
 mod suite;
 
 // What the end-to-end tests of the library share: the threads that take packets, and what is checked of them.

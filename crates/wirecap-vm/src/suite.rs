@@ -16,6 +16,8 @@ use crate::{
 pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
     let (mut passed, mut all) = (0, 0);
+    // The firmware has left half a line.
+    println!();
     for (name, case) in cases::of(machine) {
         if !plan.cases.is_empty() && !plan.cases.iter().any(|part| name.contains(part.as_str())) {
             continue;
@@ -26,7 +28,8 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) {
         }
     }
     let sums = machine.ledger.sums();
-    let words = |modes: &std::collections::BTreeSet<&str>| modes.iter().copied().collect::<Vec<_>>().join(" + ");
+    let words =
+        |modes: &std::collections::BTreeSet<&str>| modes.iter().copied().collect::<Vec<_>>().join(" + ");
     println!(
         "vm: row {} | {} | {} | {} | {} of {} sockets | {passed} of {all} | {} | {}",
         machine.captured.driver,
@@ -52,8 +55,7 @@ fn run_case(name: &str, case: fn(&Machine), machine: &Machine, log: &mut KernelL
     }));
     let lines = log.lines();
     let complaints = kernel_log::complaints(&lines);
-    let passed =
-        came_to_its_end.is_ok() && complaints.is_empty() && (tainted || !kernel_log::is_tainted());
+    let passed = came_to_its_end.is_ok() && complaints.is_empty() && (tainted || !kernel_log::is_tainted());
     if came_to_its_end.is_err() {
         lines.iter().for_each(|line| println!("kernel: {line}"));
     } else {

@@ -27,13 +27,13 @@ fn advanced() -> Mode {
 }
 
 fn captures(machine: &Machine, mode: Mode, dispatch: Dispatch, wait: Wait) {
-    let builder = Capture::builder().chunks_per_pool(16).mode(mode).dispatch(dispatch).wait(wait);
+    let builder = machine.builder().mode(mode).dispatch(dispatch).wait(wait);
     let mut capture = machine.capture(builder);
     assert_modes(machine, &capture);
     let crew = Crew::eager(capture.take_workers());
     let spec = FrameSpec { len: 300, ..FrameSpec::default() };
     let mut traffic = machine.traffic(spec);
-    traffic.send(FRAMES);
+    traffic.send(&capture, FRAMES);
     crew.wait_for(FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | which ways are tried, and in which order things happen | `xdp/open.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
+//! | how long a frame may be | `xdp/frame_room.rs` |
 //!
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
 
+mod frame_room;
 mod open;
 mod queue;
 

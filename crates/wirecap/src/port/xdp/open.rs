@@ -11,7 +11,7 @@ use std::{mem::take, os::fd::AsFd, sync::Arc, time::Duration};
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    memory::{HEAD_ROOM_BYTES, PacketMemory},
+    memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
@@ -27,11 +27,10 @@ use super::{
         stamp::{StampReader, Stamping},
     },
     XdpOptions, XdpPort, XdpQueue,
+    frame_room::{self, cell_payload, longest_frame},
 };
 use crate::{Error, report::QueueMode};
 
-/// Ethernet header and two VLAN tags, which the MTU does not count.
-const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 /// How long a queue may stay busy after its last user has gone.
 const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -106,7 +105,7 @@ fn open_by(
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
-    let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
+    let large_frames = longest_frame(interface) > cell_payload(geometry);
     let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
     // Losing nothing comes before speed: all modes are tried with split packets first.
@@ -115,7 +114,8 @@ fn open_by(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
-            if let Some(refused) = way.refuses(xdp_mode) {
+            let cut = || frame_room::refuses(interface, geometry, bind_mode);
+            if let Some(refused) = way.refuses(xdp_mode).or_else(cut) {
                 failures.push(refused);
                 continue;
             }
@@ -169,11 +169,6 @@ fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
         netdev::Error::NotPermitted { .. } => Error::not_permitted(error),
         error => Error::Interface(error),
     })
-}
-
-/// Longest frame that fits a cell, in bytes.
-fn cell_payload(geometry: Geometry) -> u32 {
-    geometry.cell_bytes() - HEAD_ROOM_BYTES
 }
 
 struct Attempt<'a> {
