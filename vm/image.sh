@@ -1,16 +1,16 @@
 # shellcheck shell=bash
 # The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
 
-# build_image OUTPUT KERNEL_DIRECTORY MODULE…
+# build_image OUTPUT KERNEL MODULE…: KERNEL is a directory of fetch_kernel.
 build_image() {
     local output=$1 kernel=$2 root program
     shift 2
     root=$(mktemp -d)
-    mkdir -p "$root"/{bin,dev,etc,modules,proc,run,sys,tmp}
+    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tmp}
     strip -o "$root/init" "$(target_dir)/debug/wirecap-guest"
     strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap"
     for program in ip ethtool; do
-        cp -L "$(command -v "$program")" "$root/bin/$program"
+        cp -L "$(PATH=$PATH:/usr/sbin:/sbin command -v "$program")" "$root/bin/$program"
     done
     copy_libraries "$root"
     add_modules "$root" "$kernel" "$@"
@@ -21,10 +21,12 @@ build_image() {
 # Everything the programs are linked with, and libpcap, which wirecap opens by itself, where it is on the host.
 copy_libraries() {
     local root=$1 pcap library
-    pcap=$(ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
-    for library in $(ldd "$root"/init "$root"/bin/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u) $pcap; do
-        cp -L --parents "$library" "$root"
-    done
+    pcap=$(/sbin/ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
+    ldd "$root"/init "$root"/bin/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u |
+        while read -r library; do
+            cp -L --parents "$library" "$root"
+        done
+    [[ -z $pcap ]] || cp -L --parents "$pcap" "$root"
 }
 
 # Modules with what they depend on, numbered in the order in which they are to be loaded.
@@ -40,10 +42,10 @@ add_modules() {
 
 # add_module ROOT KERNEL NAME: one that is not there is built into the kernel.
 add_module() {
-    local root=$1 kernel=$2 name=$3 file dependency target
+    local root=$1 kernel=$2 name=$3 file target dependency
     [[ $modules_done != *" $name "* ]] || return 0
     modules_done+="$name "
-    file=$(find "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
+    file=$(find -L "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
     [[ -n $file ]] || return 0
     target=$root/tmp/$name.ko
     case $file in

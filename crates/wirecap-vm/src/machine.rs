@@ -6,7 +6,11 @@ use wirecap::{Builder, Capture, Error, Report};
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
 
-use crate::{boot::Plan, ledger::Ledger, support::wait_until};
+use crate::{
+    boot::Plan,
+    ledger::Ledger,
+    support::{crew::Crew, wait_or_explain, wait_until},
+};
 
 /// The NIC that is captured, and the one that sends.
 pub(crate) const CAPTURED: &str = "eth0";
@@ -91,6 +95,16 @@ impl Machine {
         }
     }
 
+    /// Has [`CAPTURED`] use so many queues.
+    pub(crate) fn set_queues(&self, queues: u32) {
+        // A table that somebody has set would hold its queues.
+        let _ = try_run("ethtool", &["-X", CAPTURED, "default"]);
+        if netdev::interface(CAPTURED).unwrap().queues.current != queues {
+            run("ethtool", &["-L", CAPTURED, "combined", &queues.to_string()]);
+        }
+        self.wait_for_links();
+    }
+
     /// Brings [`CAPTURED`] back to where it was at the start, after its driver was gone.
     pub(crate) fn set_up_again(&self) {
         let again = nic(CAPTURED, self.captured.queues);
@@ -103,6 +117,19 @@ impl Machine {
         if self.zero_copy { "zero-copy" } else { "copy" }
     }
 
+    /// Waits until the workers have so many packets.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, packets: u64, crew: &Crew, capture: &Capture) {
+        let explain = || {
+            let (arrived, report) = (crew.arrived(), capture.report());
+            let counters = run("ip", &["-s", "-s", "link", "show"]);
+            let driver = run("ethtool", &["-S", CAPTURED]);
+            let driver = driver.lines().filter(|line| !line.ends_with(": 0")).collect::<Vec<_>>().join("\n");
+            format!("{packets} packets arrive, of which {arrived} have: {report:#?}\n{counters}\n{driver}")
+        };
+        wait_or_explain(explain, || crew.arrived() >= packets);
+    }
+
     /// Ends a capture and notes what came of it.
     #[track_caller]
     pub(crate) fn finish(&self, capture: Capture) -> Report {
@@ -113,8 +140,14 @@ impl Machine {
 
     /// Traffic from [`SENDER`]: frames like this, numbered from 0.
     pub(crate) fn traffic(&self, spec: FrameSpec) -> Traffic {
-        let sender = PacketSender::open(self.sender.ifindex, SendPath::Queueing).unwrap();
+        let sender = self.sender();
         Traffic { sender, template: Template::new(spec).unwrap(), flows: FLOWS, next: 0 }
+    }
+
+    /// A sender of any frames. Past the queueing discipline: that of Debian, fq_codel, drops what waits too long, which on a busy
+    /// machine anything may.
+    pub(crate) fn sender(&self) -> PacketSender {
+        PacketSender::open(self.sender.ifindex, SendPath::Direct).unwrap()
     }
 
     /// Drivers reset their NIC when a program comes or goes, and the link is gone for seconds.
@@ -147,8 +180,8 @@ impl Traffic {
     /// loss of wirecap's.
     pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
         let seen = || capture.report().total().seen;
-        let ahead = self.next - seen();
-        self.send_while(frames, |sent| sent - seen() - ahead <= IN_FLIGHT);
+        let ahead = self.next.saturating_sub(seen());
+        self.send_while(frames, |sent| sent.saturating_sub(seen() + ahead) <= IN_FLIGHT);
     }
 
     /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were sent.

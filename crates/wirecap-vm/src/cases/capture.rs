@@ -34,7 +34,7 @@ fn captures(machine: &Machine, mode: Mode, dispatch: Dispatch, wait: Wait) {
     let spec = FrameSpec { len: 300, ..FrameSpec::default() };
     let mut traffic = machine.traffic(spec);
     traffic.send(&capture, FRAMES);
-    crew.wait_for(FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);

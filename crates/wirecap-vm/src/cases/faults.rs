@@ -45,7 +45,7 @@ fn link_goes_and_comes(machine: &Machine, nic: &str) {
     let mut traffic = machine.traffic(FrameSpec::default());
     traffic.send(&capture, FRAMES);
     expected += FRAMES;
-    crew.wait_for(expected);
+    machine.wait_for(expected, &crew, &capture);
     for _ in 0..2 {
         run("ip", &["link", "set", nic, "down"]);
         if nic == CAPTURED {
@@ -56,7 +56,7 @@ fn link_goes_and_comes(machine: &Machine, nic: &str) {
         machine.spread();
         traffic.send(&capture, FRAMES);
         expected += FRAMES;
-        crew.wait_for(expected);
+        machine.wait_for(expected, &crew, &capture);
     }
     capture.stopper().stop();
     let arrivals = crew.join();
@@ -86,27 +86,24 @@ fn queues_taken(machine: &Machine) {
     assert!(outcome.is_err() || !machine.zero_copy, "sockets in zero-copy hold their queues");
     machine.wait_for_links();
     traffic.send(&capture, FRAMES);
-    crew.wait_for(2 * FRAMES);
+    machine.wait_for(2 * FRAMES, &crew, &capture);
     capture.stopper().stop();
     let arrivals = crew.join();
     machine.finish(capture);
     check::each_once(check::intact(&arrivals, FrameSpec::default()), 2 * FRAMES, 0);
-    run("ethtool", &["-L", CAPTURED, "combined", &machine.captured.queues.to_string()]);
-    machine.wait_for_links();
+    machine.set_queues(machine.captured.queues);
 }
 
 /// `ethtool -L` adds queues to those that are captured: a driver that does it is told of, and what comes by the new queues is
 /// the host's and counted as such.
 fn queues_added(machine: &Machine) {
     let all = machine.captured.queues.to_string();
-    let half = (machine.captured.queues / 2).to_string();
-    run("ethtool", &["-L", CAPTURED, "combined", &half]);
-    machine.wait_for_links();
+    machine.set_queues(machine.captured.queues / 2);
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     let mut traffic = machine.traffic(FrameSpec::default());
     traffic.send(&capture, FRAMES);
-    crew.wait_for(FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
     let outcome = try_run("ethtool", &["-L", CAPTURED, "combined", &all]);
     println!("queues-added: {outcome:?}");
     machine.wait_for_links();
@@ -125,8 +122,7 @@ fn queues_added(machine: &Machine) {
     assert_eq!((total.seen, total.lost.total()), (2 * FRAMES, 0), "{report:#?}");
     assert_eq!(total.passed > 0, outcome.is_ok(), "the host has what comes by other queues: {report:#?}");
     check::each_once(check::intact(&arrivals, FrameSpec::default()), 2 * FRAMES, total.passed);
-    run("ethtool", &["-L", CAPTURED, "combined", &all]);
-    machine.wait_for_links();
+    machine.set_queues(machine.captured.queues);
 }
 
 /// `kill -9`: the interface is the host's at once, what was in the file stays, and it can be captured anew.
@@ -161,7 +157,7 @@ fn driver_unbound(machine: &Machine) {
     wait_until("it is told", || capture.is_deserted() || !capture.events().is_empty());
     // Only now somebody reads.
     let crew = Crew::eager(workers);
-    crew.wait_for(FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);
@@ -187,7 +183,7 @@ fn captures_anew(machine: &Machine) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
-    crew.wait_for(FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
     capture.stopper().stop();
     crew.join();
     machine.finish(capture);

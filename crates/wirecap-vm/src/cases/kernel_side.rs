@@ -28,7 +28,7 @@ fn filter(machine: &Machine) {
     let crew = Crew::eager(capture.take_workers());
     machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
     let wanted = FRAMES / u64::from(FLOWS);
-    crew.wait_for(wanted);
+    machine.wait_for(wanted, &crew, &capture);
     crate::support::wait_until("all are seen", || capture.report().total().seen == FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();
@@ -56,7 +56,7 @@ fn timestamp_kernel(machine: &Machine) {
     for round in 1..=10 {
         let begun_ns = now_ns();
         traffic.send(&capture, u64::from(FLOWS));
-        crew.wait_for(round * u64::from(FLOWS));
+        machine.wait_for(round * u64::from(FLOWS), &crew, &capture);
         rounds.push(begun_ns - CLOCK_NS..now_ns() + CLOCK_NS);
     }
     capture.stopper().stop();
@@ -88,7 +88,7 @@ fn timestamp_hardware(machine: &Machine) {
             assert!(offered, "it opens only if the driver offers it");
             let crew = Crew::eager(capture.take_workers());
             machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
-            crew.wait_for(FRAMES);
+            machine.wait_for(FRAMES, &crew, &capture);
             capture.stopper().stop();
             crew.join();
             let report = machine.finish(capture);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use wirecap::{Builder, Report};
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath};
+use wirecap_traffic::FrameSpec;
 
 use super::Case;
 use crate::{
@@ -46,7 +46,7 @@ fn captures(machine: &Machine, builder: Builder, spec: FrameSpec) -> (Report, Ve
         noted.lock().unwrap().extend(begins);
     });
     machine.traffic(spec).send(&capture, FRAMES);
-    crew.wait_for(FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);
@@ -111,14 +111,14 @@ fn large_frames(machine: &Machine) {
     assert!(mode == "zero-copy" || !fallbacks.is_empty(), "that it is not zero-copy is told");
     let longest = if multi_buffer { usize::MAX } else { machine.cell_bytes() as usize - 256 };
     let crew = Crew::eager(capture.take_workers());
-    let mut sender = PacketSender::open(machine.sender.ifindex, SendPath::Queueing).unwrap();
+    let mut sender = machine.sender();
     let frames: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 60 + usize::from(n) * 44]).collect();
     for (before, frame) in frames.iter().enumerate() {
         sender.send(frame).unwrap();
         wait_until("it is seen", || capture.report().total().seen == before as u64 + 1);
     }
     let fitting: Vec<&Vec<u8>> = frames.iter().filter(|frame| frame.len() <= longest).collect();
-    crew.wait_for(fitting.len() as u64);
+    machine.wait_for(fitting.len() as u64, &crew, &capture);
     capture.stopper().stop();
     let mut arrivals = crew.join();
     let report = machine.finish(capture);

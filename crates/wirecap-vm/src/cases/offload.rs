@@ -44,7 +44,7 @@ fn buddies_help(machine: &Machine, dispatch: Dispatch) {
     }
     wait_until("all that is over T is taken over", || crew.arrived() >= HOT - LEFT);
     gate.open();
-    crew.wait_for(HOT);
+    machine.wait_for(HOT, &crew, &capture);
     wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
     capture.stopper().stop();
     let arrivals = crew.join();
@@ -73,7 +73,7 @@ fn small_pool(machine: &Machine) {
     }
     let full = capture.report();
     let crew = Crew::eager(workers);
-    crew.wait_for(full.total().seen - full.total().lost.total());
+    machine.wait_for(full.total().seen - full.total().lost.total(), &crew, &capture);
     let before = capture.report().total().seen;
     traffic.send(&capture, pool);
     wait_until("packets come again", || capture.report().total().delivered >= full.total().delivered + pool);
