@@ -99,27 +99,23 @@ unpack() {
     mv "$part" "$directory"
 }
 
-# fetch_qemu: sets `qemu` to a program that has the NICs, in the cache or installed. Old ones have no igb; 7.2 corrupts the
-# memory of its guests.
+# fetch_qemu: sets `qemu_command` to a program that has the NICs, installed or in the cache. Old ones have no igb; 7.2 corrupts
+# the memory of its guests.
 fetch_qemu() {
-    local directory codename packages
-    directory=$(vm_cache)/qemu
-    qemu_directory=''
-    if qemu=$(command -v qemu-system-x86_64) && qemu_is_fit; then return; fi
-    qemu_directory=$directory
-    qemu=$directory/usr/bin/qemu-system-x86_64
+    local root codename release=()
+    qemu_command=(qemu-system-x86_64)
+    if qemu_is_fit; then return; fi
+    root=$(vm_cache)/qemu
+    # With its libraries and its firmware, out of the cache, too.
+    qemu_command=(env "LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu"
+        "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios")
     if qemu_is_fit; then return; fi
     codename=$(os_release VERSION_CODENAME)
+    [[ $codename != bookworm ]] || release=(-t bookworm-backports)
     say "downloading QEMU into $(vm_cache)"
-    if [[ $codename == bookworm ]]; then
-        use_suites bookworm bookworm-backports || return 1
-        packages=$(packages_of -t bookworm-backports qemu-system-x86)
-    else
-        use_suites "$codename" || return 1
-        packages=$(packages_of qemu-system-x86)
-    fi
-    # shellcheck disable=SC2086 # a list of words
-    unpack "$directory" $packages && qemu_is_fit
+    use_suites "$codename" "${release[@]:1}" || return 1
+    # shellcheck disable=SC2046 # a list of words
+    unpack "$root" $(packages_of "${release[@]}" qemu-system-x86) && qemu_is_fit
 }
 
 # What would be installed for a package that is not there: itself and what this machine lacks of what it needs.
@@ -129,39 +125,36 @@ packages_of() {
 }
 
 qemu_is_fit() {
-    [[ -x $qemu ]] && run_qemu -device help 2>/dev/null | grep -q '"igb"'
+    "${qemu_command[@]}" -device help 2>/dev/null | grep -q '"igb"'
 }
 
-# run_qemu ARGUMENT…: with libraries and firmware out of the cache, if it is from there.
-run_qemu() {
-    local root=$qemu_directory libraries
-    if [[ -z $root ]]; then
-        "$qemu" "$@"
-        return
-    fi
-    libraries=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu
-    LD_LIBRARY_PATH=$libraries "$qemu" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
-}
-
-# fetch_kernel NAME PATTERN SUITE…: sets `kernel` to a directory with `vmlinuz` and `modules`, of the newest package whose name
-# matches the pattern.
+# fetch_kernel DIRECTORY PATTERNS SUITE…: has `vmlinuz` and `modules` in the directory, of the newest package whose name matches
+# the first of the patterns that any matches.
 fetch_kernel() {
-    local name=$1 pattern=$2 package
+    local directory=$1 patterns=$2 package
     shift 2
-    kernel=$(vm_cache)/kernel-$name
-    [[ ! -e $kernel/vmlinuz ]] || return 0
-    say "downloading the kernel $name into $(vm_cache)"
+    [[ ! -e $directory/vmlinuz ]] || return 0
+    (($# > 0)) || return 1
+    say "downloading a kernel of $* into $(vm_cache)"
     use_suites "$@" || return 1
-    package=$(vm_apt_cache pkgnames linux-image- | grep -E "^linux-image-$pattern\$" | sort -V | tail -n 1)
-    [[ -n $package ]] || return 1
+    package=$(kernel_package "$patterns") || return 1
     # shellcheck disable=SC2046 # a list of words
-    unpack "$kernel.all" "$package" $(parts_of_kernel "$package") || return 1
-    keep_of_kernel "$kernel.all" "$kernel"
+    unpack "$directory.all" "$package" $(parts_of_kernel "$package") || return 1
+    keep_of_kernel "$directory.all" "$directory"
+}
+
+kernel_package() {
+    local pattern package
+    for pattern in $1; do
+        package=$(vm_apt_cache pkgnames linux-image- | grep -E "^linux-image-$pattern\$" | sort -V | tail -n 1)
+        [[ -z $package ]] || { echo "$package" && return; }
+    done
+    return 1
 }
 
 # Some distributions have the modules in packages of their own.
 parts_of_kernel() {
-    vm_apt_cache show --no-all-versions "$1" | sed -n 's/^Depends: //p' | tr ',|' '\n\n' |
+    vm_apt_cache show --no-all-versions "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | tr '|' '\n' |
         sed -n 's/^ *\(linux-\(modules\|binary\)-[^ ]*\).*/\1/p'
 }
 

@@ -45,7 +45,7 @@ add_module() {
     local root=$1 kernel=$2 name=$3 file target dependency
     [[ $modules_done != *" $name "* ]] || return 0
     modules_done+="$name "
-    file=$(find -L "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
+    file=$(find "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
     [[ -n $file ]] || return 0
     target=$root/tmp/$name.ko
     case $file in

@@ -1,9 +1,6 @@
 //! What all cases together have shown: the row of the table.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
 
 use wirecap::Report;
 use wirecap_sys::xsk::{self, BindMode};
@@ -19,12 +16,10 @@ pub(crate) struct Ledger {
 /// The sums.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sums {
-    /// Modes of queues as the product has reported them.
-    pub(crate) reported: BTreeSet<&'static str>,
-    /// Modes of sockets as the kernel has reported them (`XDP_OPTIONS`).
-    pub(crate) of_kernel: BTreeSet<&'static str>,
-    /// The most sockets there were at once.
-    pub(crate) sockets: usize,
+    /// The mode of each queue of the first capture, as wirecap has reported it.
+    pub(crate) reported: Vec<&'static str>,
+    /// The mode of each of its sockets, as the kernel has reported it (`XDP_OPTIONS`).
+    pub(crate) of_kernel: Vec<&'static str>,
     /// Packets that were delivered.
     pub(crate) packets: u64,
     /// Captures that ended, each with an account that closes: one that does not fails its case.
@@ -45,9 +40,9 @@ impl Ledger {
         let copies = |&mode: &&'static str| if mode == "generic" { "copy" } else { mode };
         assert!(reported.iter().map(copies).eq(of_kernel.iter().copied()), "{reported:?} {of_kernel:?}");
         let mut sums = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        sums.sockets = sums.sockets.max(of_kernel.len());
-        sums.reported.extend(reported);
-        sums.of_kernel.extend(of_kernel);
+        if sums.reported.is_empty() {
+            (sums.reported, sums.of_kernel) = (reported, of_kernel);
+        }
     }
 
     /// Notes a capture that has ended. Its account must close.

@@ -25,6 +25,7 @@ pub(crate) struct Running {
     child: Child,
     stdout: Option<JoinHandle<String>>,
     stderr: Arc<Mutex<String>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 /// How it ended.
@@ -55,7 +56,7 @@ impl Running {
         let (mut out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let stderr = Arc::new(Mutex::new(String::new()));
         let said = Arc::clone(&stderr);
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for line in BufReader::new(err).lines().map_while(Result::ok) {
                 let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                 *said += &line;
@@ -67,7 +68,7 @@ impl Running {
             out.read_to_string(&mut text).expect("text");
             text
         });
-        Self { child, stdout: Some(stdout), stderr }
+        Self { child, stdout: Some(stdout), stderr, listener: Some(listener) }
     }
 
     /// What it has said so far.
@@ -104,6 +105,7 @@ impl Running {
         wait_until("wirecap ends", || self.child.try_wait().unwrap().is_some());
         let code = self.child.wait().unwrap().code();
         let stdout = self.stdout.take().expect("not taken yet").join().expect("no panic");
+        self.listener.take().expect("not taken yet").join().expect("no panic");
         Ended { code, stdout, stderr: self.said() }
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 /// Runs the cases of the plan and prints the lines that `vm/run.sh` reads.
 pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
+    let boot = kernel_log::complaints(&log.lines());
+    boot.iter().for_each(|line| println!("kernel: {line}"));
     let (mut passed, mut all) = (0, 0);
     // The firmware has left half a line.
     println!();
@@ -28,20 +30,25 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) {
         }
     }
     let sums = machine.ledger.sums();
-    let words =
-        |modes: &std::collections::BTreeSet<&str>| modes.iter().copied().collect::<Vec<_>>().join(" + ");
     println!(
-        "vm: row {} | {} | {} | {} | {} of {} sockets | {passed} of {all} | {} | {}",
+        "vm: row {} | {} | {} | {} | {} | {passed} of {all} | {} | {}",
         machine.captured.driver,
         machine.kernel,
         machine.captured.queues,
-        words(&sums.reported),
-        words(&sums.of_kernel),
-        sums.sockets,
+        of_each(&sums.reported),
+        of_each(&sums.of_kernel),
         sums.packets,
-        if passed == all { format!("{} of {}", sums.accounts, sums.accounts) } else { "see above".into() },
+        if passed == all { format!("{} of {}", sums.accounts, sums.accounts) } else { "no".into() },
     );
     println!("vm: end {passed} of {all}");
+}
+
+/// The mode of each queue: one word if all have the same.
+fn of_each(modes: &[&str]) -> String {
+    match modes {
+        [first, rest @ ..] if rest.iter().all(|mode| mode == first) => format!("{first} × {}", modes.len()),
+        _ => modes.join(", "),
+    }
 }
 
 /// Runs a case; whether it passed.

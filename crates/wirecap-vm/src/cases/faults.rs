@@ -82,7 +82,6 @@ fn queues_taken(machine: &Machine) {
     traffic.send(&capture, FRAMES);
     let half = (machine.captured.queues / 2).to_string();
     let outcome = try_run("ethtool", &["-L", CAPTURED, "combined", &half]);
-    println!("queues-taken: {outcome:?}");
     assert!(outcome.is_err() || !machine.zero_copy, "sockets in zero-copy hold their queues");
     machine.wait_for_links();
     traffic.send(&capture, FRAMES);
@@ -105,7 +104,6 @@ fn queues_added(machine: &Machine) {
     traffic.send(&capture, FRAMES);
     machine.wait_for(FRAMES, &crew, &capture);
     let outcome = try_run("ethtool", &["-L", CAPTURED, "combined", &all]);
-    println!("queues-added: {outcome:?}");
     machine.wait_for_links();
     if outcome.is_ok() {
         wait_for_event(
@@ -115,6 +113,7 @@ fn queues_added(machine: &Machine) {
     }
     machine.spread();
     traffic.send(&capture, FRAMES);
+    wait_until("all are seen", || capture.report().total().seen == 2 * FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);
@@ -134,12 +133,13 @@ fn killed(machine: &Machine) {
     let spec = command::spec();
     let mut traffic = machine.traffic(spec);
     traffic.send_slowly(FRAMES);
-    running.wait_for_bytes(path, FRAMES * spec.len as u64);
+    let read = || {
+        fs::File::open(path).map(|file| wirecap_file::Capture::read(file).map_or(vec![], |file| file.packets))
+    };
+    wait_until("all are in the file", || read().is_ok_and(|packets| packets.len() as u64 == FRAMES));
     running.kill();
     hosts_again();
-    let file = wirecap_file::Capture::read(fs::File::open(path).unwrap()).unwrap();
-    assert_eq!(file.packets.len() as u64, FRAMES, "{:?}", file.damage);
-    file.packets.iter().for_each(|packet| _ = command::sequence_of(packet, spec.len));
+    read().unwrap().iter().for_each(|packet| _ = command::sequence_of(packet, spec.len));
     captures_anew(machine);
 }
 

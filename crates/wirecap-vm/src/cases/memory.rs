@@ -7,7 +7,7 @@ use std::{
 };
 
 use wirecap::{Builder, Report};
-use wirecap_traffic::FrameSpec;
+use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
 use crate::{
@@ -112,10 +112,14 @@ fn large_frames(machine: &Machine) {
     let longest = if multi_buffer { usize::MAX } else { machine.cell_bytes() as usize - 256 };
     let crew = Crew::eager(capture.take_workers());
     let mut sender = machine.sender();
-    let frames: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 60 + usize::from(n) * 44]).collect();
+    let frame =
+        |n: usize| Template::new(FrameSpec { len: 60 + n * 44, ..FULL }).unwrap().stamp(0, n as u64).to_vec();
+    let frames: Vec<Vec<u8>> = (0..200).map(frame).collect();
     for (before, frame) in frames.iter().enumerate() {
         sender.send(frame).unwrap();
-        wait_until("it is seen", || capture.report().total().seen == before as u64 + 1);
+        wait_until(&format!("a frame of {} bytes is seen", frame.len()), || {
+            capture.report().total().seen == before as u64 + 1
+        });
     }
     let fitting: Vec<&Vec<u8>> = frames.iter().filter(|frame| frame.len() <= longest).collect();
     machine.wait_for(fitting.len() as u64, &crew, &capture);
