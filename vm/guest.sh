@@ -4,11 +4,12 @@
 # How long a guest may take, in seconds. Emulated, and on a machine that does much else.
 GUEST_SECONDS=300
 
-# run_guest NIC KERNEL QUEUES ZERO_COPY LOG [CASE,…]: fails unless the guest says that all cases have passed.
+# run_guest NIC KERNEL QUEUES ZERO_COPY TESTS LOG [CASE,…]: fails unless the guest says that all cases have passed. TESTS is a test
+# program that it runs, too, or empty.
 run_guest() {
-    local nic=$1 kernel=$2 queues=$3 zero_copy=$4 log=$5 cases=${6:-} image machine
+    local nic=$1 kernel=$2 queues=$3 zero_copy=$4 tests=$5 log=$6 cases=${7:-} image machine
     image=$(mktemp)
-    build_image "$image" "$kernel" igb virtio_pci virtio_net
+    build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth
     # Only emulation: a nested KVM cannot be relied on to boot a stock kernel.
     machine=("${qemu_command[@]}" -accel 'tcg,thread=multi' -cpu max -M q35 -smp 4 -m 1G -nographic -no-reboot -nic none
         -kernel "$kernel/vmlinuz" -initrd "$image" -append "console=ttyS0 quiet panic=-1 oops=panic ipv6.disable=1 \

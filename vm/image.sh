@@ -1,17 +1,22 @@
 # shellcheck shell=bash
 # The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
 
-# build_image OUTPUT KERNEL MODULE…: KERNEL is a directory of fetch_kernel.
+# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to be run inside, or empty.
 build_image() {
-    local output=$1 kernel=$2 root program
-    shift 2
+    local output=$1 kernel=$2 tests=$3 root program
+    shift 3
     root=$(mktemp -d)
-    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tmp}
+    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tests,tmp}
     strip -o "$root/init" "$(target_dir)/debug/wirecap-guest"
     strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap"
     for program in ip ethtool; do
         cp -L "$(PATH=$PATH:/usr/sbin:/sbin command -v "$program")" "$root/bin/$program"
     done
+    if [[ -n $tests ]]; then
+        mkdir -p "$root"/{etc,var}
+        ln -s ../run "$root/var/run"
+        strip -o "$root/tests/capture" "$tests"
+    fi
     copy_libraries "$root"
     add_modules "$root" "$kernel" "$@"
     (cd "$root" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$output"
@@ -22,7 +27,8 @@ build_image() {
 copy_libraries() {
     local root=$1 pcap library
     pcap=$(/sbin/ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
-    ldd "$root"/init "$root"/bin/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u |
+    shopt -s nullglob
+    ldd "$root"/init "$root"/{bin,tests}/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u |
         while read -r library; do
             cp -L --parents "$library" "$root"
         done

@@ -8,12 +8,16 @@ use wirecap_traffic::{FrameSpec, Marks};
 
 use super::Case;
 use crate::{
-    machine::{CAPTURED, FLOWS, Machine},
+    machine::{CAPTURED, FLOWS, Machine, run},
     support::{check, crew::Crew},
 };
 
-pub(super) const CASES: [Case; 3] =
-    [("filter", filter), ("timestamp-kernel", timestamp_kernel), ("timestamp-hardware", timestamp_hardware)];
+pub(super) const CASES: [Case; 4] = [
+    ("vlan-tags", vlan_tags),
+    ("filter", filter),
+    ("timestamp-kernel", timestamp_kernel),
+    ("timestamp-hardware", timestamp_hardware),
+];
 
 const FRAMES: u64 = 50 * FLOWS as u64;
 
@@ -42,6 +46,32 @@ fn filter(machine: &Machine) {
     let flows = arrivals.iter().map(|arrival| Marks::read(&arrival.bytes).unwrap().flow);
     assert!(flows.into_iter().all(|flow| flow == WANTED));
     check::intact(&arrivals, FrameSpec::default());
+}
+
+/// VLAN tags are in the packets, unless the NIC takes them off: then it is said, and what is said helps.
+fn vlan_tags(machine: &Machine) {
+    let nic = netdev::interface(CAPTURED).unwrap();
+    if nic.takes_vlan_tags {
+        let capture = machine.capture(machine.builder());
+        let fallbacks = capture.report().ports[0].fallbacks.clone();
+        machine.finish(capture);
+        assert!(fallbacks.iter().any(|line| line.starts_with("VLAN tags are missing")), "{fallbacks:?}");
+        run("ethtool", &["-K", CAPTURED, "rxvlan", "off"]);
+    }
+    let spec = FrameSpec { vlan: Some(7), ..FrameSpec::default() };
+    let mut capture = machine.capture(machine.builder());
+    let fallbacks = capture.report().ports[0].fallbacks.clone();
+    let crew = Crew::eager(capture.take_workers());
+    machine.traffic(spec).send(&capture, FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    machine.finish(capture);
+    check::each_once(check::intact(&arrivals, spec), FRAMES, 0);
+    assert!(!fallbacks.iter().any(|line| line.contains("VLAN")), "{fallbacks:?}");
+    if nic.takes_vlan_tags {
+        run("ethtool", &["-K", CAPTURED, "rxvlan", "on"]);
+    }
 }
 
 /// Clocks of two programs on one machine differ by less than this.

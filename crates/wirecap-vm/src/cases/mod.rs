@@ -9,9 +9,11 @@
 //! | links that fail, queues that change, drivers that go, processes that are killed | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
 //! | where there is no zero-copy | `fallback` |
+//! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
 mod capture;
 mod command;
+mod end_to_end;
 mod fallback;
 mod faults;
 mod kernel_side;
@@ -33,6 +35,9 @@ pub(crate) fn of(machine: &Machine) -> Vec<Case> {
     cases.extend(memory::CASES);
     if !machine.zero_copy {
         cases.extend(fallback::CASES);
+    }
+    if end_to_end::is_there() {
+        cases.extend(end_to_end::CASES);
     }
     // Last, since they are hard on the machine.
     cases.extend(faults::CASES);

@@ -5,6 +5,7 @@
 //! | which ways are tried, and in which order things happen | `xdp/open.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
 //! | how long a frame may be | `xdp/frame_room.rs` |
+//! | VLAN tags that are lost | `xdp/vlan_tags.rs` |
 //!
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
@@ -12,6 +13,7 @@
 mod frame_room;
 mod open;
 mod queue;
+mod vlan_tags;
 
 use std::sync::Arc;
 

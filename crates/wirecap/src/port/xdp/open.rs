@@ -28,6 +28,7 @@ use super::{
     },
     XdpOptions, XdpPort, XdpQueue,
     frame_room::{self, cell_payload, longest_frame},
+    vlan_tags,
 };
 use crate::{Error, report::QueueMode};
 
@@ -124,6 +125,7 @@ fn open_by(
                 Ok(Opened { link, queues, filter }) => {
                     failures.extend(filter.fallback);
                     failures.extend(way.restriction(multi_buffer));
+                    failures.extend(vlan_tags::lost(interface));
                     let port = XdpPort {
                         link: Some(link),
                         program: Arc::clone(&queues[0].program),
