@@ -19,7 +19,7 @@ const COMPLAINTS: [&str; 9] = [
     "NETDEV WATCHDOG",
 ];
 /// Bits of the kernel's taint that tell of an Oops and of a warning.
-const TAINTS: u64 = 1 << 7 | 1 << 9;
+const TAINTS: u64 = (1 << 7) | (1 << 9);
 
 /// The kernel's log, from some moment on.
 pub(crate) struct KernelLog {

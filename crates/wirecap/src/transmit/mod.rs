@@ -82,7 +82,7 @@ pub struct NotSent<'b> {
     pub reason: Refusal,
 }
 
-impl<'b> NotSent<'b> {
+impl NotSent<'_> {
     /// Drops the packet, and counts it as dropped by this transmitter, for this reason.
     pub fn give_up(self, transmitter: &Transmitter) {
         transmitter.sent.count_dropped(self.reason);
