@@ -4,8 +4,8 @@ source vm/fetch.sh
 source vm/image.sh
 source vm/guest.sh
 
-# What guests are made with, and the programs in them.
-VM_PACKAGES=(cpio ethtool iproute2 libpcap0.8 util-linux xz-utils zstd)
+# What guests are made with, and the programs in them; with tcpdump comes libpcap, under whatever name the distribution has it.
+VM_PACKAGES=(cpio ethtool iproute2 tcpdump util-linux xz-utils zstd)
 
 # vm_steps [CASE…]: with cases, only those whose names have one of these parts.
 vm_steps() {

@@ -21,7 +21,7 @@ pub(super) fn is_there() -> bool {
 }
 
 /// Those that are run: what every kernel has, and what an emulated machine does in a minute or two.
-const MODULES: [&str; 6] = ["account::", "host::", "killed::", "opening::", "several_ports::", "stop::"];
+const MODULES: [&str; 4] = ["account::", "host::", "killed::", "opening::"];
 
 /// Runs them on veth pairs in network namespaces, one after the other, and passes on what they say.
 fn end_to_end(_: &Machine) {
