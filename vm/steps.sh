@@ -4,8 +4,8 @@ source vm/fetch.sh
 source vm/image.sh
 source vm/guest.sh
 
-# What guests are made with, and the programs in them.
-VM_PACKAGES=(cpio ethtool iproute2 libpcap0.8 util-linux xz-utils zstd)
+# What guests are made with, and the programs in them; with tcpdump comes libpcap, under whatever name the distribution has it.
+VM_PACKAGES=(cpio ethtool iproute2 tcpdump util-linux xz-utils zstd)
 
 # vm_steps [CASE…]: with cases, only those whose names have one of these parts.
 vm_steps() {
@@ -20,10 +20,19 @@ vm_steps() {
     elif ! fetch_qemu; then
         step_cannot "virtual machines" "there is no QEMU with igb in $(vm_cache), and none could be downloaded"
     else
-        step "vm: what runs inside" cargo build --locked -p wirecap-vm -p wirecap-cli
+        step "vm: what runs inside" build_for_guests
         vm_guests "$cases"
         vm_table
     fi
+}
+
+build_for_guests() {
+    cargo build --locked -p wirecap-vm -p wirecap-cli && cargo test --locked --no-run -p wirecap --test capture
+}
+
+# The end-to-end tests of the library, as a program.
+library_tests() {
+    cargo test --locked --no-run -p wirecap --test capture 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p'
 }
 
 # Kernels by what they are for: names of packages as regular expressions, those to be preferred first, and the release that has
@@ -49,7 +58,7 @@ vm_guests() {
 
 # guest NIC KERNEL QUEUES ZERO_COPY CASES
 guest() {
-    local nic=$1 which=$2 queues=$3 zero_copy=$4 cases=$5 name kernel
+    local nic=$1 which=$2 queues=$3 zero_copy=$4 cases=$5 name kernel tests=''
     case $which in
         new) name="vm: $nic, zero-copy" ;;
         without) name="vm: $nic, a kernel without zero-copy" ;;
@@ -64,7 +73,8 @@ guest() {
     elif [[ $nic == virtio ]] && ! can_be_root; then
         step_cannot "$name" "its NICs are joined in a network namespace, which takes root or sudo"
     else
-        step "$name" run_guest "$nic" "$kernel" "$queues" "$zero_copy" "$vm_consoles/$nic-$which" "$cases"
+        [[ $which != old ]] || tests=$(library_tests)
+        step "$name" run_guest "$nic" "$kernel" "$queues" "$zero_copy" "$tests" "$vm_consoles/$nic-$which" "$cases"
     fi
 }
 

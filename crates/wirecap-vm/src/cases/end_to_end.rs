@@ -2,7 +2,6 @@
 //! promised, and only here they are.
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
@@ -21,17 +20,17 @@ pub(super) fn is_there() -> bool {
     Path::new(TESTS).exists()
 }
 
-/// Runs them all, on veth pairs in network namespaces, one after the other.
+/// Those that are run: what every kernel has, and what an emulated machine does in a minute or two.
+const MODULES: [&str; 4] = ["account::", "host::", "killed::", "opening::"];
+
+/// Runs them on veth pairs in network namespaces, one after the other, and passes on what they say.
 fn end_to_end(_: &Machine) {
-    let said = "/tmp/end-to-end";
-    let output = File::create(said).unwrap();
     let mut command = Command::new(TESTS);
-    command.args(["--test-threads", "1"]).env("WIRECAP_NO_SKIP", "1").stdin(Stdio::null());
-    command.stderr(output.try_clone().unwrap()).stdout(output);
-    let status = command.status().unwrap();
-    let lines = BufReader::new(File::open(said).unwrap()).lines().map_while(Result::ok);
-    for line in lines.filter(|line| !status.success() || line.starts_with("test result")) {
+    command.args(MODULES).args(["--test-threads", "1"]).env("WIRECAP_NO_SKIP", "1").stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         println!("end-to-end: {line}");
     }
+    let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
 }
