@@ -1,7 +1,7 @@
 //! Traffic at a rate of its own for each queue: AF_XDP transmit, one thread, an absolute schedule.
 //!
 //! ```text
-//!   every 500 µs:  for each queue q:  due = rate(q) · elapsed − sent(q)  ──► Transmitter q, 32 at a time
+//!   every 500 µs:  for each queue q:  due = rate(q) · elapsed − sent(q)  ──► CopySender q, 32 at a time
 //! ```
 //!
 //! Rule: time lost is made up for, so the rate holds over the whole run; what the kernel has not sent at the end is
@@ -10,8 +10,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use wirecap_sys::xsk::Transmitter;
-use wirecap_traffic::{FrameSpec, Template};
+use wirecap_traffic::{CopySender, FrameSpec, Template};
 
 /// Cells of each queue's transmit ring: 25 ms at 80,000 packets/s.
 const CELLS: u32 = 2048;
@@ -37,7 +36,7 @@ pub struct PacedSender {
 
 #[derive(Debug)]
 struct Lane {
-    transmitter: Transmitter,
+    transmitter: CopySender,
     rate_pps: u64,
     sent: u64,
     next_frame: usize,
@@ -50,7 +49,7 @@ impl PacedSender {
     /// If a queue cannot be opened.
     pub fn open(ifindex: u32, rates_pps: &[u64]) -> Result<Self> {
         let lanes = rates_pps.iter().zip(0..).map(|(&rate_pps, queue)| {
-            let transmitter = Transmitter::open(ifindex, queue, CELLS)
+            let transmitter = CopySender::open(ifindex, queue, CELLS)
                 .with_context(|| format!("cannot send from queue {queue}"))?;
             Ok(Lane { transmitter, rate_pps, sent: 0, next_frame: 0 })
         });

@@ -334,6 +334,17 @@ impl PacketMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
+    /// The bytes of a range, to be written.
+    ///
+    /// # Safety
+    /// The range lies in the mapping, and nobody else reads or writes there as long as the bytes are borrowed.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // who may write where is the caller's to know
+    pub(crate) unsafe fn bytes_mut(&self, address: u64, len: u32) -> &mut [u8] {
+        // SAFETY: the range lies in the mapping, whose bytes are initialised, and is the caller's alone, as is promised.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(address as usize), len as usize) }
+    }
+
     /// Writes at an address. Only for cells that are neither with the kernel nor lent to a reader.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> bool {
         let end = address.checked_add(bytes.len() as u64);
@@ -341,7 +352,7 @@ impl PacketMemory {
             return false;
         }
         // SAFETY: the range lies in the mapping (checked above), and the crate calls this only for cells that are
-        // neither with the kernel nor lent to a reader: of a transmitter, or attached to a `CellWriter`.
+        // neither with the kernel nor lent to a reader: attached to a `CellWriter`.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(address as usize), bytes.len());
         }

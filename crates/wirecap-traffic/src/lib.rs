@@ -7,6 +7,7 @@
 //!                   └──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
 //!
 //!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
+//!  any bytes ──► CopySender ──► AF_XDP socket ──► one transmit queue
 //! ```
 //!
 //! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a receiver can say
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod anchor;
+mod copy_sender;
 mod error;
 mod frame;
 mod link_counters;
@@ -23,6 +25,7 @@ mod pace;
 mod packet;
 mod stamp_program;
 
+pub use copy_sender::CopySender;
 pub use error::Error;
 pub use frame::{
     FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Marks, Template, internet_checksum,

@@ -18,18 +18,19 @@
 mod abi;
 mod cursor;
 mod error;
+mod outlet;
 mod received;
 mod ring;
 mod sender;
 mod socket;
-mod transmitter;
+mod transmit_queue;
 
 pub use error::XskError;
 pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
-pub use transmitter::Transmitter;
+pub use transmit_queue::{BindChoice, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue};
 
 /// Entry of a receive or transmit ring.
 pub use abi::RingDescriptor;

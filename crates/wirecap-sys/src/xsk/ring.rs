@@ -234,6 +234,12 @@ impl<T: Copy> ProducerRing<T> {
         self.map.size.room(self.producer, self.cached_consumer)
     }
 
+    /// Whether so many entries can be produced now. Loads the kernel's index only if what is known of it does not do.
+    #[inline]
+    pub fn has_room(&mut self, entries: u32) -> bool {
+        self.map.size.room(self.producer, self.cached_consumer) >= entries || self.room() >= entries
+    }
+
     /// Opens a batch: what is pushed becomes visible to the kernel together, when the batch is
     /// dropped.
     pub fn batch(&mut self) -> FillBatch<'_, T> {
@@ -244,7 +250,7 @@ impl<T: Copy> ProducerRing<T> {
     /// when there is no room.
     #[inline]
     pub fn stage(&mut self, value: T) -> bool {
-        if self.map.size.room(self.producer, self.cached_consumer) == 0 && self.room() == 0 {
+        if !self.has_room(1) {
             return false;
         }
         let entry = self.map.size.entry(self.producer);

@@ -10,59 +10,39 @@
 //! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has said that
 //! the cell was sent, and never if it does not.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-    ptr,
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use wirecap_core::{ChunkRange, Descriptor};
 
 use super::{
     Socket,
     abi::{RingDescriptor, XDP_PKT_CONTD},
-    ring::{ConsumerRing, ProducerRing},
+    outlet::Outlet,
 };
 use crate::memory::{CellReader, PacketMemory};
-
-/// Times that the kernel is asked for one batch at most, in copy mode, where it takes a few packets each time.
-const KICKS: u32 = 4096;
 
 /// The sending half of a [`Socket`].
 #[derive(Debug)]
 pub struct Sender {
-    fd: OwnedFd,
-    tx: ProducerRing<RingDescriptor>,
-    completion: ConsumerRing<u64>,
+    outlet: Outlet,
     memory: Arc<PacketMemory>,
     cell_bytes: u32,
     /// By number of the cell in the memory: what is with the kernel.
     in_flight: Box<[Option<ChunkRange>]>,
-    /// INVARIANT: so many of `in_flight` are there, no more than the completion ring takes.
-    flying: u32,
-    /// Entries that were written and not published.
-    staged: u32,
     /// Completions that name no cell in flight: 0, or a driver is broken.
     foreign: u64,
 }
 
 impl Sender {
-    pub(super) fn new(
-        fd: OwnedFd,
-        tx: ProducerRing<RingDescriptor>,
-        completion: ConsumerRing<u64>,
-        memory: Arc<PacketMemory>,
-        cell_bytes: u32,
-    ) -> Self {
+    fn new(outlet: Outlet, memory: Arc<PacketMemory>, cell_bytes: u32) -> Self {
         let cells = memory.len() / u64::from(cell_bytes);
         let in_flight = (0..cells).map(|_| None).collect();
-        Self { fd, tx, completion, memory, cell_bytes, in_flight, flying: 0, staged: 0, foreign: 0 }
+        Self { outlet, memory, cell_bytes, in_flight, foreign: 0 }
     }
 
     /// How many more cells could be sent now.
     pub fn room(&mut self) -> u32 {
-        self.tx.room().min(self.completion.entries() - self.flying)
+        self.outlet.room()
     }
 
     /// Puts a packet into the ring, all its parts in order: `ranges` are its cells. It is sent with
@@ -113,11 +93,8 @@ impl Sender {
         let Descriptor { address, len, more, .. } = descriptor;
         let index = (address / u64::from(self.cell_bytes)) as usize;
         let options = if more { XDP_PKT_CONTD } else { 0 };
-        let staged = self.tx.stage(RingDescriptor { address, len, options });
-        debug_assert!(staged, "there was room");
+        self.outlet.stage(RingDescriptor { address, len, options });
         self.in_flight[index] = Some(cell);
-        self.flying += 1;
-        self.staged += 1;
     }
 
     /// Has the kernel send what was put into the ring: one publication, and a system call if the kernel wants one.
@@ -126,58 +103,28 @@ impl Sender {
     /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays there, and is
     /// sent when it is up again.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.staged > 0 {
-            self.tx.publish();
-            self.staged = 0;
-        }
-        let mut attempts = KICKS;
-        while self.tx.needs_wakeup() && !self.tx.is_drained() && attempts > 0 {
-            if !self.kick()? {
-                break;
-            }
-            attempts -= 1;
-        }
-        Ok(())
-    }
-
-    /// Asks the kernel to go on. Returns whether to ask again: in copy mode it takes a few packets each time.
-    fn kick(&self) -> io::Result<bool> {
-        // SAFETY: a send without a buffer reads none of our memory.
-        let sent =
-            unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
-        if sent >= 0 {
-            return Ok(true);
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN) => Ok(true),
-            // The driver's queue is full, or somebody else is sending: what is in the ring stays there.
-            Some(libc::EBUSY | libc::ENOBUFS) => Ok(false),
-            _ => Err(error),
-        }
+        self.outlet.flush()
     }
 
     /// Takes back cells that were sent, and gives them to `home`. Returns how many.
     pub fn complete(&mut self, mut home: impl FnMut(ChunkRange)) -> u32 {
-        let Self { completion, in_flight, cell_bytes, foreign, .. } = self;
-        let mut sent = 0;
-        completion.consume(u32::MAX, |address| {
+        let Self { outlet, in_flight, cell_bytes, foreign, .. } = self;
+        outlet.complete(|address| {
             let index = address / u64::from(*cell_bytes);
             match in_flight.get_mut(index as usize).and_then(Option::take) {
-                Some(cell) => {
-                    sent += 1;
-                    home(cell);
+                Some(cell) => home(cell),
+                None => {
+                    *foreign += 1;
+                    return false;
                 }
-                None => *foreign += 1,
             }
-        });
-        self.flying -= sent;
-        sent
+            true
+        })
     }
 
     /// Cells that are with the kernel.
     pub fn in_flight(&self) -> u32 {
-        self.flying
+        self.outlet.flying()
     }
 
     /// Completions that named no cell in flight; 0 unless a driver is broken.
@@ -192,9 +139,7 @@ impl Socket {
     /// # Errors
     /// What the kernel said to copying the descriptor.
     pub fn take_sender(&mut self) -> io::Result<Option<Sender>> {
-        let fd = self.try_clone_fd()?;
-        let Some(tx) = self.tx.take() else { return Ok(None) };
-        let completion = self.completion.take().expect("both are taken together");
-        Ok(Some(Sender::new(fd, tx, completion, Arc::clone(&self.memory), self.cell_bytes())))
+        let Some(outlet) = self.take_outlet()? else { return Ok(None) };
+        Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.cell_bytes())))
     }
 }

@@ -329,28 +329,6 @@ impl Socket {
             };
         }
     }
-
-    /// Tells the kernel that there are packets in the transmit ring, if it asked to be told.
-    ///
-    /// # Errors
-    /// ENETDOWN or ENXIO when the interface is down or gone. EAGAIN, EBUSY and ENOBUFS mean "try
-    /// again" and are not errors here.
-    pub fn wake_sender(&self) -> io::Result<()> {
-        if !self.tx.as_ref().is_some_and(ProducerRing::needs_wakeup) {
-            return Ok(());
-        }
-        // SAFETY: a send without a buffer reads none of our memory.
-        let sent =
-            unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
-        if sent >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) => Ok(()),
-            _ => Err(error),
-        }
-    }
 }
 
 impl Socket {

@@ -2,8 +2,7 @@
 
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::{VethOptions, VethPair};
-use wirecap_sys::xsk::Transmitter;
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+use wirecap_traffic::{CopySender, FrameSpec, PacketSender, SendPath, Template};
 
 use crate::support::{check, crew::Crew, need_root, wire::Wire};
 
@@ -32,7 +31,7 @@ fn packets_of_each_port_are_told_apart() {
         for (port, pair) in [&wire.veth, &second].into_iter().enumerate() {
             let ifindex = pair.a().ifindex().unwrap();
             for queue in 0..2 + port as u32 {
-                let open = || Transmitter::open(ifindex, queue, 64).unwrap();
+                let open = || CopySender::open(ifindex, queue, 64).unwrap();
                 let mut transmitter = wire.outside.enter(open);
                 let mut template = Template::new(spec(port)).unwrap();
                 for sequence in 0..300 {

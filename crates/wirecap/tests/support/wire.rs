@@ -4,8 +4,10 @@ use std::{cell::RefCell, process::Command, thread, time::Duration};
 
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_sys::{cpu, netdev, xsk::Transmitter};
-use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template};
+use wirecap_sys::{cpu, netdev};
+use wirecap_traffic::{
+    CopySender, FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template,
+};
 
 /// The end that sends.
 pub const SENDER: &str = "out0";
@@ -109,7 +111,7 @@ impl Wire {
     /// A sender of numbered frames into one receive queue.
     pub fn queue_sender(&self, queue: u16, frame: FrameSpec) -> QueueSender {
         let ifindex = self.veth.a().ifindex().unwrap();
-        let open = || Transmitter::open(ifindex, u32::from(queue), IN_FLIGHT).unwrap();
+        let open = || CopySender::open(ifindex, u32::from(queue), IN_FLIGHT).unwrap();
         let transmitter = self.outside.enter(open);
         let template = Template::new(frame).unwrap();
         QueueSender { transmitter, template, flow: u32::from(queue), next: 0 }
@@ -124,7 +126,7 @@ impl Wire {
 /// Sends numbered frames of one flow from one transmit queue. On a veth they come out of the receive queue of the same
 /// number.
 pub struct QueueSender {
-    transmitter: Transmitter,
+    transmitter: CopySender,
     template: Template,
     flow: u32,
     next: u64,

@@ -1,0 +1,275 @@
+//! One transmit queue of an interface, and cells to send from it: for whoever makes frames, or has them in a file.
+//!
+//! ```text
+//!   cell_mut ─► frame in an idle cell ── stage, flush ──► with the kernel ── complete ──► idle again, the frame still in it
+//! ```
+//!
+//! The cells are as many as there are frames to be kept, the ring is as deep as it should be: they have nothing to do with
+//! each other.
+//!
+//! Rule: bytes of a cell are lent only while it is idle, and the queue is borrowed as long as they are. From `stage` until the
+//! kernel says that it was sent, a cell is the kernel's.
+
+use std::{
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    BindMode, RingDescriptor, RingSizes, Socket, SocketConfig, SocketStatistics, Umem, XskError,
+    abi::XDP_PKT_CONTD, outlet::Outlet,
+};
+use crate::memory::PacketMemory;
+
+/// Most cells of one frame: what fits into the parts of the kernel's packet buffer.
+pub const MAX_PARTS: usize = 16;
+
+const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+
+/// Which mode a queue is bound in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BindChoice {
+    /// Zero-copy where the driver has it, else copy; [`TransmitQueue::fallback`] tells why.
+    #[default]
+    Best,
+    /// This one or none.
+    Only(BindMode),
+}
+
+/// What a [`TransmitQueue`] shall be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransmitOptions {
+    /// Cells to keep frames in.
+    pub cells: u32,
+    /// Size of a cell in bytes: 2048 or 4096.
+    pub cell_bytes: u32,
+    /// Cells that can be with the kernel at the same time: a power of two.
+    pub ring_entries: u32,
+    /// Zero-copy or copy.
+    pub bind: BindChoice,
+    /// Whether frames of several cells can be sent (kernel 6.6 or newer).
+    pub multi_buffer: bool,
+}
+
+impl Default for TransmitOptions {
+    /// 2048 cells of 2 KiB, all of which can be with the kernel; the best mode; a frame is one cell.
+    fn default() -> Self {
+        Self {
+            cells: 2048,
+            cell_bytes: 2048,
+            ring_entries: 2048,
+            bind: BindChoice::Best,
+            multi_buffer: false,
+        }
+    }
+}
+
+/// A part of a frame: the first `len` bytes of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellPart {
+    /// Number of the cell, from 0.
+    pub cell: u32,
+    /// Bytes; never 0, which the kernel refuses.
+    pub len: u32,
+}
+
+/// Sends frames from one queue of an interface, out of cells of its own.
+#[derive(Debug)]
+pub struct TransmitQueue {
+    socket: Socket,
+    outlet: Outlet,
+    /// INVARIANT: no pool was carved out of it, and nobody else has it but the socket.
+    memory: Arc<PacketMemory>,
+    /// By number of the cell: whether it is the kernel's.
+    /// INVARIANT: true from when a descriptor of the cell was staged until its completion was read.
+    taken: Box<[bool]>,
+    options: TransmitOptions,
+    mode: BindMode,
+    zero_copy_refused: Option<XskError>,
+    /// Completions that name no cell that is with the kernel: 0, or a driver is broken.
+    foreign: u64,
+}
+
+impl TransmitQueue {
+    /// Opens queue `queue_id` of an interface, by index in the calling thread's network namespace. All cells are idle and
+    /// hold zeros.
+    ///
+    /// # Errors
+    /// [`XskError`] when the socket cannot be set up, or the cells do not fit into memory.
+    pub fn open(ifindex: u32, queue_id: u32, options: TransmitOptions) -> Result<Self, XskError> {
+        let TransmitOptions { cells, cell_bytes, ring_entries, bind, multi_buffer } = options;
+        let memory = PacketMemory::allocate(u64::from(cells) * u64::from(cell_bytes))
+            .map_err(|error| XskError::SetUp { step: "packet memory", source: io::Error::other(error) })?;
+        let memory = Arc::new(memory);
+        let rings = RingSizes::sending(ring_entries)?;
+        let config = SocketConfig { ifindex, queue_id, cell_bytes, headroom: 0, rings, multi_buffer };
+        let bound = |mode| {
+            let mut socket = Socket::create(config, Umem::Register(&memory))?;
+            socket.bind(mode, BUSY_PATIENCE).map(|()| (socket, mode))
+        };
+        let mut zero_copy_refused = None;
+        let (mut socket, mode) = match bind {
+            BindChoice::Only(mode) => bound(mode)?,
+            BindChoice::Best => match bound(BindMode::ZeroCopy) {
+                Ok(bound) => bound,
+                Err(refused @ XskError::Bind { .. }) => {
+                    zero_copy_refused = Some(refused);
+                    bound(BindMode::Copy)?
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let outlet =
+            socket.take_outlet().map_err(|source| XskError::SetUp { step: "its descriptor", source })?;
+        Ok(Self {
+            outlet: outlet.expect("it was made to send"),
+            socket,
+            memory,
+            taken: vec![false; cells as usize].into(),
+            options,
+            mode,
+            zero_copy_refused,
+            foreign: 0,
+        })
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> TransmitOptions {
+        self.options
+    }
+
+    /// Whether the driver sends from the cells themselves.
+    pub fn mode(&self) -> BindMode {
+        self.mode
+    }
+
+    /// Why it is not zero-copy, when that was tried.
+    pub fn fallback(&self) -> Option<&XskError> {
+        self.zero_copy_refused.as_ref()
+    }
+
+    /// All bytes of a cell, to be read and written. `None` while the kernel has it, or if there is no such cell.
+    #[inline]
+    pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8]> {
+        if *self.taken.get(cell as usize)? {
+            return None;
+        }
+        let cell_bytes = self.options.cell_bytes;
+        let address = u64::from(cell) * u64::from(cell_bytes);
+        // SAFETY: there is such a cell (`taken` has an entry for it), so the range lies in the memory, which was made for
+        // all cells. It is not with the kernel by the invariant on `taken`, and nobody else has this memory by the one on
+        // `memory`; the exclusive borrow of `self` lasts as long as the bytes are lent.
+        Some(unsafe { self.memory.bytes_mut(address, cell_bytes) })
+    }
+
+    /// Puts a frame into the ring: the first `len` bytes of a cell. It is sent with [`TransmitQueue::flush`]. Returns
+    /// false, and changes nothing, when the ring is full, the kernel has the cell already, there is no such cell, or it
+    /// does not hold so many bytes.
+    #[inline]
+    pub fn stage(&mut self, cell: u32, len: u32) -> bool {
+        self.stage_parts(&[CellPart { cell, len }])
+    }
+
+    /// Puts a frame of several parts into the ring, as [`TransmitQueue::stage`] does with one. Returns false, and changes
+    /// nothing, also when there are more than [`MAX_PARTS`], one comes twice, or there is more than one and the queue was
+    /// not opened for that.
+    #[inline]
+    pub fn stage_parts(&mut self, parts: &[CellPart]) -> bool {
+        let several = parts.len() > 1;
+        if parts.is_empty()
+            || parts.len() > MAX_PARTS
+            || (several && !self.options.multi_buffer)
+            || !self.outlet.has_room(parts.len() as u32)
+        {
+            return false;
+        }
+        for (index, part) in parts.iter().enumerate() {
+            let idle = self.taken.get(part.cell as usize) == Some(&false);
+            let fits = (1..=self.options.cell_bytes).contains(&part.len);
+            let twice = several && parts[..index].iter().any(|other| other.cell == part.cell);
+            if !idle || !fits || twice {
+                return false;
+            }
+        }
+        for (index, &CellPart { cell, len }) in parts.iter().enumerate() {
+            let options = if index + 1 < parts.len() { XDP_PKT_CONTD } else { 0 };
+            let address = u64::from(cell) * u64::from(self.options.cell_bytes);
+            self.taken[cell as usize] = true;
+            self.outlet.stage(RingDescriptor { address, len, options });
+        }
+        true
+    }
+
+    /// Has the kernel send what was staged: one publication, and in copy mode a system call for every few frames.
+    ///
+    /// # Errors
+    /// What the kernel said: ENETDOWN when the interface is down, ENXIO when it is gone. What is in the ring stays there.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.outlet.flush()
+    }
+
+    /// Takes back cells that were sent, and tells their numbers. Returns how many.
+    #[inline]
+    pub fn complete(&mut self, mut idle: impl FnMut(u32)) -> u32 {
+        let Self { outlet, taken, options, foreign, .. } = self;
+        // A power of two, or the kernel had not taken the memory.
+        let shift = options.cell_bytes.trailing_zeros();
+        outlet.complete(|address| {
+            let cell = address >> shift;
+            match taken.get_mut(cell as usize) {
+                Some(taken) if *taken => *taken = false,
+                _ => {
+                    *foreign += 1;
+                    return false;
+                }
+            }
+            idle(cell as u32);
+            true
+        })
+    }
+
+    /// Waits until the kernel has given every cell back, at most `patience`. Returns whether it has.
+    ///
+    /// # Errors
+    /// As for [`TransmitQueue::flush`].
+    pub fn finish(&mut self, patience: Duration, mut idle: impl FnMut(u32)) -> io::Result<bool> {
+        let started = Instant::now();
+        loop {
+            self.flush()?;
+            self.complete(&mut idle);
+            if self.in_flight() == 0 {
+                return Ok(true);
+            }
+            if started.elapsed() > patience {
+                return Ok(false);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// How many more cells could be staged now.
+    pub fn room(&mut self) -> u32 {
+        self.outlet.room()
+    }
+
+    /// Cells that are with the kernel.
+    pub fn in_flight(&self) -> u32 {
+        self.outlet.flying()
+    }
+
+    /// Completions that named no cell in flight; 0 unless a driver is broken.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    /// The kernel's counters of the socket: `tx_invalid_descs` are frames that it refused.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn statistics(&self) -> io::Result<SocketStatistics> {
+        self.socket.statistics()
+    }
+}
