@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
+//!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! | every flag, once; how values are read | `flags`, `values` |
 //! | what is checked before anything runs | `plan` |
 //! | a capture from start to end | `capture` |
+//! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | exit codes and how errors are printed | `exit` |
 #![forbid(unsafe_code)]
@@ -19,6 +21,7 @@ mod exit;
 mod flags;
 mod interfaces;
 mod plan;
+mod replay;
 mod table;
 mod values;
 
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Capture(flags) => {
             Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(capture::run)
         }
+        Command::Replay(flags) => replay::run(&flags),
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };
     let exit = outcome.unwrap_or_else(|error| {

@@ -59,7 +59,7 @@ impl Merge {
             let first = trace.peek().and_then(|packet| packet.placed_ns);
             Ok(Source { start_ns: if timing.align { first.unwrap_or(0) } else { 0 }, trace })
         });
-        let sources = sources.collect::<Result<_, _>>()?;
+        let sources = sources.collect::<Result<_, Error>>()?;
         Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
     }
 

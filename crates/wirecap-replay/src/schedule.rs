@@ -98,6 +98,11 @@ impl Schedule {
         self.bytes += u64::from(bytes);
     }
 
+    /// As if so many packets and bytes had been sent.
+    pub(crate) fn sent_before(&mut self, packets: u64, bytes: u64) {
+        (self.packets, self.bytes) = (packets, bytes);
+    }
+
     /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns` shall lie
     /// between that and the next, both in the file's time.
     pub fn next_pass(&mut self, span_ns: u64, gap_ns: u64) {

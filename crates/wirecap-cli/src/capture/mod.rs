@@ -64,6 +64,7 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
+pub(crate) use self::{limits::check_cores, progress::rate, watch::on_signals};
 use self::{
     block::{Encoding, Queues},
     buffers::Buffers,

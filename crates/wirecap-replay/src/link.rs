@@ -1,0 +1,57 @@
+//! Watches the link while it is sent to.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use wirecap_sys::netdev::{self, Interface, LinkChanges, LinkEvent};
+
+use crate::{Control, Error, error::LinkFault};
+
+const TICK: Duration = Duration::from_millis(20);
+
+/// Whether an interface can send now.
+///
+/// # Errors
+/// [`Error::Link`].
+pub(crate) fn check(interface: &Interface) -> Result<(), Error> {
+    match state(interface.up, interface.carrier) {
+        None => Ok(()),
+        Some(state) => Err(Error::Link { interface: interface.name.clone(), state }),
+    }
+}
+
+fn state(up: bool, carrier: bool) -> Option<LinkFault> {
+    match (up, carrier) {
+        (true, true) => None,
+        (true, false) => Some(LinkFault::NoCarrier),
+        (false, _) => Some(LinkFault::Down),
+    }
+}
+
+/// Tells `control` of the first thing that goes wrong, until `is_over`. To be run in the interface's network namespace.
+pub(crate) fn watch(interface: &Interface, mut changes: LinkChanges, control: &Control, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        // An error of reading is no news of the link.
+        while let Ok(Some(event)) = changes.next_event() {
+            if let Some(fault) = fault(&event, interface) {
+                control.fail(fault);
+            }
+        }
+        thread::sleep(TICK);
+    }
+}
+
+fn fault(event: &LinkEvent, interface: &Interface) -> Option<LinkFault> {
+    match event {
+        LinkEvent::State { ifindex, up, carrier, .. } if *ifindex == interface.ifindex => state(*up, *carrier),
+        LinkEvent::Removed { ifindex, .. } if *ifindex == interface.ifindex => Some(LinkFault::Removed),
+        LinkEvent::Overrun => match netdev::interface(&interface.name) {
+            Ok(now) if now.ifindex == interface.ifindex => state(now.up, now.carrier),
+            _ => Some(LinkFault::Removed),
+        },
+        _ => None,
+    }
+}
