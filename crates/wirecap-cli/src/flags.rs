@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::forward::flags::ForwardFlags;
 use crate::values::{Cores, Number, cores, count, duration, number};
 
 const EXAMPLES: &str = "\
@@ -70,6 +71,11 @@ pub(crate) enum Command {
         override_usage = "wirecap capture [OPTIONS] <IFACE>... [FILTER]"
     )]
     Capture(Box<CaptureFlags>),
+    /// Forward every packet between two interfaces, in both directions, as a cable would.
+    ///
+    /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
+    /// while it runs, and are given back at the end.
+    Forward(Box<ForwardFlags>),
     /// Send trace files from an interface: at the speed at which they were recorded, or any other.
     ///
     /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on the interface, and

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
+//!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```
@@ -11,6 +12,7 @@
 //! | every flag, once; how values are read | `flags`, `values` |
 //! | what is checked before anything runs | `plan` |
 //! | a capture from start to end | `capture` |
+//! | forwarding from port to port | `forward` |
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | exit codes and how errors are printed | `exit` |
@@ -19,6 +21,7 @@
 mod capture;
 mod exit;
 mod flags;
+mod forward;
 mod interfaces;
 mod plan;
 mod replay;
@@ -31,6 +34,7 @@ use clap::Parser;
 use wirecap_sys::netdev;
 
 use self::{
+    capture::job::JustCapture,
     exit::{Exit, tell},
     flags::{Command, Flags},
     plan::Plan,
@@ -42,9 +46,9 @@ fn main() -> ExitCode {
         Err(refused) => return exit::refuse(&refused).into(),
     };
     let outcome = match flags.command {
-        Command::Capture(flags) => {
-            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(capture::run)
-        }
+        Command::Capture(flags) => Plan::new(*flags, |name| netdev::interface(name).is_ok())
+            .and_then(|plan| capture::run(plan, JustCapture)),
+        Command::Forward(flags) => forward::run(*flags),
         Command::Replay(flags) => replay::run(&flags),
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };

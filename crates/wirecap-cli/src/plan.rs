@@ -143,6 +143,16 @@ impl Plan {
         })
     }
 
+    /// Opens it with more than a capture needs.
+    pub(crate) fn with(self, more: impl FnOnce(Builder) -> Builder) -> Self {
+        Self { builder: more(self.builder), ..self }
+    }
+
+    /// Settles how many workers there are.
+    pub(crate) fn set_workers(&mut self, workers: usize) {
+        self.workers = Some(workers);
+    }
+
     /// What to open on ports that have `queues` receive queues together.
     pub(crate) fn builder(&self, queues: usize) -> Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

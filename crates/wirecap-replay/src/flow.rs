@@ -10,16 +10,12 @@
 //! Rule: source and destination are mixed in a way that does not know which is which. Damaged packets have a number, too:
 //! that of as much as can be read.
 
-const VLAN_TYPES: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+use std::net::IpAddr;
+
+use wirecap_headers::Layout;
+
 /// TCP, UDP, DCCP, SCTP, UDP-Lite: ports are the first four bytes of each.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
-/// Extension headers of IPv6 that are stepped over: hop-by-hop, routing, destination options.
-const EXTENSIONS: [u8; 3] = [0, 43, 60];
-const FRAGMENT: u8 = 44;
-/// Most tags or extension headers of a packet: nobody needs more, and a made-up packet may have hundreds.
-const MOST_HEADERS: usize = 8;
 
 /// The number of the flow an Ethernet frame belongs to, the same for both directions.
 ///
@@ -32,59 +28,31 @@ const MOST_HEADERS: usize = 8;
 /// assert_eq!(flow_hash(&there), flow_hash(&back));
 /// ```
 pub fn flow_hash(frame: &[u8]) -> u64 {
-    let (kind, at) = past_tags(frame);
-    let network = match kind {
-        Some(IPV4) => ipv4(frame, at),
-        Some(IPV6) => ipv6(frame, at),
-        _ => None,
-    };
+    let layout = Layout::of(frame);
+    let network = layout.as_ref().and_then(|layout| network(frame, layout));
     network.unwrap_or_else(|| {
         let both = both(bytes(frame, 0, 6), bytes(frame, 6, 6));
-        mix(both ^ u64::from(kind.unwrap_or(0)))
+        mix(both ^ u64::from(layout.map_or(0, |layout| layout.ether_type())))
     })
 }
 
-/// The EtherType behind all tags, and where what it names begins.
-fn past_tags(frame: &[u8]) -> (Option<u16>, usize) {
-    let (mut at, mut kind) = (14, u16_at(frame, 12));
-    for _ in 0..MOST_HEADERS {
-        if !kind.is_some_and(|kind| VLAN_TYPES.contains(&kind)) {
-            break;
-        }
-        kind = u16_at(frame, at + 2);
-        at += 4;
+/// That of an IP packet. Fragments have neither protocol nor ports, since only the first has ports.
+fn network(frame: &[u8], layout: &Layout) -> Option<u64> {
+    let ip = layout.ip()?;
+    let addresses = both(&octets(ip.source(frame)?), &octets(ip.destination(frame)?));
+    if ip.is_fragment() {
+        return Some(mix(addresses));
     }
-    (kind, at)
+    let ports = ip.transport().filter(|_| WITH_PORTS.contains(&ip.protocol()));
+    let ports = ports.map_or(0, |at| both(bytes(frame, at, 2), bytes(frame, at + 2, 2)));
+    Some(mix(addresses ^ mix(ports ^ u64::from(ip.protocol()))))
 }
 
-fn ipv4(frame: &[u8], at: usize) -> Option<u64> {
-    let header = frame.get(at..at + 20)?;
-    let addresses = both(&header[12..16], &header[16..20]);
-    let fragment = u16_at(header, 6)? & 0x3fff != 0;
-    let ports = at + usize::from(header[0] & 0x0f) * 4;
-    Some(network(frame, addresses, (!fragment).then_some((header[9], ports))))
-}
-
-fn ipv6(frame: &[u8], at: usize) -> Option<u64> {
-    let header = frame.get(at..at + 40)?;
-    let addresses = both(&header[8..24], &header[24..40]);
-    let (mut next, mut at) = (header[6], at + 40);
-    for _ in 0..MOST_HEADERS {
-        if !EXTENSIONS.contains(&next) {
-            break;
-        }
-        let Some(&[following, eights]) = frame.get(at..at + 2).and_then(<[u8]>::first_chunk) else { break };
-        next = following;
-        at += (usize::from(eights) + 1) * 8;
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
     }
-    Some(network(frame, addresses, (next != FRAGMENT).then_some((next, at))))
-}
-
-/// With the protocol and, if it has any, the ports. Fragments have neither, since only the first has ports.
-fn network(frame: &[u8], addresses: u64, protocol: Option<(u8, usize)>) -> u64 {
-    let Some((protocol, at)) = protocol else { return mix(addresses) };
-    let ports = if WITH_PORTS.contains(&protocol) { both(bytes(frame, at, 2), bytes(frame, at + 2, 2)) } else { 0 };
-    mix(addresses ^ mix(ports ^ u64::from(protocol)))
 }
 
 /// The same for both orders. Not the exclusive or of the two, which would be 0 for everything sent to oneself.
@@ -109,10 +77,6 @@ fn bytes(frame: &[u8], at: usize, len: usize) -> &[u8] {
     &frame[at.min(end)..end]
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2)?.first_chunk().map(|&two| u16::from_be_bytes(two))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -121,6 +85,9 @@ mod tests {
 
     use super::*;
 
+    const IPV4: u16 = 0x0800;
+    const IPV6: u16 = 0x86dd;
+    const FRAGMENT: u8 = 44;
     const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
     fn frame(tags: usize, kind: u16, rest: &[u8]) -> Vec<u8> {

@@ -3,7 +3,10 @@
 use std::io;
 
 use serde::Serialize;
-use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitQueue};
+use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitQueue, XskError};
+
+/// What the kernel says to zero-copy where the driver has none.
+const EOPNOTSUPP: i32 = 95;
 
 /// A queue that is sent from.
 #[derive(Debug)]
@@ -118,8 +121,11 @@ impl Lane {
 
     /// Why it is not sent without a copy.
     pub(crate) fn fallback(&self) -> Option<String> {
-        let refused = self.queue.fallback()?;
-        Some(format!("copy: the kernel copies each packet; zero-copy is not available: {refused}"))
+        let why = match self.queue.fallback()? {
+            XskError::Bind { source, .. } if source.raw_os_error() == Some(EOPNOTSUPP) => "the driver does not offer it".into(),
+            refused => refused.to_string(),
+        };
+        Some(format!("copy: the kernel copies each packet; zero-copy is not available: {why}"))
     }
 }
 

@@ -31,6 +31,14 @@ fn state(up: bool, carrier: bool) -> Option<LinkFault> {
     }
 }
 
+/// What is wrong with an interface now, if something is.
+pub(crate) fn fault_now(interface: &Interface) -> Option<LinkFault> {
+    match netdev::interface(&interface.name) {
+        Ok(now) if now.ifindex == interface.ifindex => state(now.up, now.carrier),
+        _ => Some(LinkFault::Removed),
+    }
+}
+
 /// Tells `control` of the first thing that goes wrong, until `is_over`. To be run in the interface's network namespace.
 pub(crate) fn watch(interface: &Interface, mut changes: LinkChanges, control: &Control, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
@@ -48,10 +56,7 @@ fn fault(event: &LinkEvent, interface: &Interface) -> Option<LinkFault> {
     match event {
         LinkEvent::State { ifindex, up, carrier, .. } if *ifindex == interface.ifindex => state(*up, *carrier),
         LinkEvent::Removed { ifindex, .. } if *ifindex == interface.ifindex => Some(LinkFault::Removed),
-        LinkEvent::Overrun => match netdev::interface(&interface.name) {
-            Ok(now) if now.ifindex == interface.ifindex => state(now.up, now.carrier),
-            _ => Some(LinkFault::Removed),
-        },
+        LinkEvent::Overrun => fault_now(interface),
         _ => None,
     }
 }

@@ -17,10 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use wirecap_sys::netdev::Interface;
+
 use crate::{
     Control, Error, LinkFault,
     control::Expected,
     lane::Lane,
+    link,
     pacing::{Pacing, PacingReport},
     source::{Next, Source},
 };
@@ -68,7 +71,7 @@ pub enum End {
 /// Sends what a source has.
 #[derive(Debug)]
 pub(crate) struct Player<'a> {
-    interface: &'a str,
+    interface: &'a Interface,
     lanes: Vec<Lane>,
     source: Source,
     control: &'a Arc<Control>,
@@ -100,7 +103,7 @@ enum Step {
 
 impl<'a> Player<'a> {
     pub(crate) fn new(
-        interface: &'a str,
+        interface: &'a Interface,
         (lanes, source): (Vec<Lane>, Source),
         control: &'a Arc<Control>,
         expected: Expected,
@@ -137,7 +140,12 @@ impl<'a> Player<'a> {
             }
         };
         self.control.sent(self.packets, self.bytes);
-        match end.and_then(|end| self.finish().map(|()| end)) {
+        let end = end.and_then(|end| self.finish().map(|()| end));
+        if self.pacing.is_none() {
+            // Without departures that count, it is over when everything has left.
+            self.last_ns = self.now_ns();
+        }
+        match end {
             Ok(end) => (end, None),
             Err(error) => (End::Failed, Some(self.control.fault().map_or(error, |state| self.link(state)))),
         }
@@ -284,23 +292,23 @@ impl<'a> Player<'a> {
     }
 
     fn refused(&self, lane: usize, source: std::io::Error) -> Error {
-        // ENETDOWN and ENXIO tell of the link before the kernel's news of it are read.
-        if let Some(state) = self.control.fault() {
+        // The kernel refuses (ENETDOWN, ENXIO) before its news of the link are read.
+        if let Some(state) = self.control.fault().or_else(|| link::fault_now(self.interface)) {
             return self.link(state);
         }
-        Error::Send { interface: self.interface.into(), queue: self.lanes[lane].number, source }
+        Error::Send { interface: self.interface.name.clone(), queue: self.lanes[lane].number, source }
     }
 
     fn link(&self, state: LinkFault) -> Error {
-        Error::Link { interface: self.interface.into(), state }
+        Error::Link { interface: self.interface.name.clone(), state }
     }
 
     fn stuck(&self, waited: Duration) -> Error {
         let packets = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
-        Error::Stuck { interface: self.interface.into(), packets, seconds: waited.as_secs() }
+        Error::Stuck { interface: self.interface.name.clone(), packets, seconds: waited.as_secs() }
     }
 
-    /// From the start to the last departure.
+    /// From the start to the last departure; at top speed until all came back from the kernel.
     pub(crate) fn seconds(&self) -> f64 {
         self.last_ns as f64 / 1e9
     }

@@ -177,7 +177,7 @@ impl Replay {
         cpu::precise_sleeps();
         let before = LinkStatistics::of_index(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
-        let mut player = Player::new(&interface.name, (lanes, source), &control, expected, is_timed);
+        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
         let is_over = AtomicBool::new(false);
         let (end, error) = thread::scope(|scope| {
             match netdev::changes() {

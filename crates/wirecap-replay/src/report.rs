@@ -16,7 +16,7 @@ pub struct Report {
     pub packets: u64,
     /// Bytes of packets that were given to the kernel.
     pub bytes: u64,
-    /// From the first departure to the last.
+    /// From the first departure to the last; at top speed until all came back from the kernel.
     pub seconds: f64,
     /// Packets a second.
     pub pps: f64,

@@ -13,7 +13,7 @@ use wirecap_sys::{
     packet::{BlockPacket, BlockPackets, BlockReader},
 };
 
-use crate::{engine::Shared, owned::Drain};
+use crate::{engine::Shared, transmit::Drain};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]

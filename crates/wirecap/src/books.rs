@@ -163,6 +163,7 @@ fn port_report(
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,
+        transmitted: port.sent.iter().map(|sent| sent.report()).collect(),
     }
 }
 

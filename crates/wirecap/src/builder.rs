@@ -53,6 +53,17 @@ pub enum Grouping {
     Sets(Vec<Vec<usize>>),
 }
 
+/// Which worker is home of which receive queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Homes {
+    /// In turn over all ports, so that the queues are spread evenly.
+    #[default]
+    InTurn,
+    /// By the queue's number on its port: queue q of every port has the same worker, as is wanted of one that forwards between
+    /// them.
+    ByQueue,
+}
+
 /// What [`Builder::look_up`] has found: ports that can be opened, traces whose writers are there. Dropping it gives back
 /// all there is.
 pub struct LookedUp {
@@ -95,6 +106,7 @@ pub struct Builder {
     filter: Option<String>,
     unmatched: Unmatched,
     transmit_entries: u32,
+    pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
 }
 
@@ -121,6 +133,7 @@ impl Default for Builder {
             filter: None,
             unmatched: Unmatched::Pass,
             transmit_entries: 0,
+            homes: Homes::InTurn,
             timestamp: None,
         }
     }
@@ -232,6 +245,12 @@ impl Builder {
     /// host gets them.
     pub fn unmatched(mut self, unmatched: Unmatched) -> Self {
         self.unmatched = unmatched;
+        self
+    }
+
+    /// Which worker is home of which receive queue. Default: in turn.
+    pub fn homes(mut self, homes: Homes) -> Self {
+        self.homes = homes;
         self
     }
 

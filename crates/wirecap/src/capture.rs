@@ -25,7 +25,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Builder, Dispatch, Error, Grouping, PortEvent, Worker,
+    Builder, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
     books::Books,
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
     horizon::Horizons,
@@ -136,7 +136,7 @@ impl Capture {
         Builder::default()
     }
 
-    pub(crate) fn start(builder: Builder, parts: Parts) -> Result<Self, Error> {
+    pub(crate) fn start(builder: Builder, mut parts: Parts) -> Result<Self, Error> {
         let queue_count: usize = parts.queues.iter().map(Vec::len).sum();
         let workers = builder.workers.unwrap_or(queue_count);
         let pull = builder.dispatch == Dispatch::Pull;
@@ -158,7 +158,7 @@ impl Capture {
             }
         }
 
-        let (queues, ranges) = assemble(parts.queues, workers, &parts.clock);
+        let (queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
@@ -188,9 +188,7 @@ impl Capture {
             .enumerate()
             .map(|(index, capture_queues)| Worker::new(&shared, index, worker_cores[index], capture_queues))
             .collect();
-        let sender =
-            |queue: usize| Some(Transmitter::new(&shared, queue, shared.queues[queue].take_sender()?));
-        let transmitters = (0..queue_count).filter_map(sender).collect();
+        let transmitters = transmitters(&shared, &mut parts.ports);
         let mut capture = Self {
             transmitters,
             ports: Arc::new(Mutex::new(parts.ports)),
@@ -246,10 +244,13 @@ impl Capture {
         while let Ok(Some(event)) = changes.next_event() {
             match event {
                 LinkEvent::Removed { ifindex, .. } => remove(&mut ports, ifindex, &mut events),
-                LinkEvent::State { ifindex, up, carrier, .. } => {
-                    let names = ports.iter().filter(|port| port.ifindex == Some(ifindex));
+                LinkEvent::State { ifindex, up, carrier, mtu, .. } => {
+                    let of_link = ports.iter().filter(|port| port.ifindex == Some(ifindex));
                     let event = if up && carrier { PortEvent::Up } else { PortEvent::Down };
-                    events.extend(names.map(|port| event(port.name.clone())));
+                    events.extend(of_link.map(|port| {
+                        port.outlet.note(up && carrier, mtu);
+                        event(port.name.clone())
+                    }));
                 }
                 // Some events are lost. One that must not be is that an interface is gone.
                 _ => {
@@ -271,6 +272,12 @@ impl Capture {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let is_read = |port: &OpenPort| port.replay().is_some_and(ReplayPort::is_read);
         ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)
+    }
+
+    /// The ports whose interfaces are gone, as far as [`Capture::events`] has told.
+    pub fn removed_ports(&self) -> Vec<String> {
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter().filter(|port| port.removed).map(|port| port.name.clone()).collect()
     }
 
     /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what is left,
@@ -360,21 +367,38 @@ fn traces_read(ports: &mut [OpenPort]) -> Vec<PortEvent> {
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
     for port in ports.iter_mut().filter(|port| port.ifindex == Some(ifindex) && !port.removed) {
         port.removed = true;
+        port.outlet.note_gone();
         events.push(PortEvent::Removed(port.name.clone()));
     }
 }
 
-/// Lays out the queues of all ports in one list and deals them out to the workers in turn.
+/// The sending half of each queue that has one.
+fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Vec<Transmitter> {
+    let queues = shared.queues.iter().enumerate();
+    let transmitters = queues.filter_map(|(index, queue)| {
+        let port = &mut ports[queue.port];
+        let transmitter = Transmitter::new(shared, index, queue.take_sender()?, &port.outlet);
+        port.sent.push(Arc::clone(transmitter.sent()));
+        Some(transmitter)
+    });
+    transmitters.collect()
+}
+
+/// Lays out the queues of all ports in one list and deals them out to the workers.
 fn assemble(
     ports: Vec<Vec<OpenQueue>>,
-    workers: usize,
+    (workers, homes): (usize, Homes),
     clock: &BatchClock,
 ) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
     for (port, opened) in ports.into_iter().enumerate() {
         let begin = queues.len();
         for (source, pool, reader) in opened {
-            let home = queues.len() % workers;
+            let number = match homes {
+                Homes::InTurn => queues.len(),
+                Homes::ByQueue => queues.len() - begin,
+            };
+            let home = number % workers;
             queues.push(Queue::new(port, home, reader, source, pool, clock.clone()));
         }
         ranges.push(begin..queues.len());

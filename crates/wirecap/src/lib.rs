@@ -69,14 +69,16 @@ mod error;
 mod event;
 mod horizon;
 mod open_port;
-mod owned;
 pub mod port;
 pub mod report;
 mod timestamp;
 mod transmit;
 
+/// Headers of packets: found, changed in place, checksums kept right; routes.
+pub use wirecap_headers as headers;
+
 pub use batch::{Batch, Packet, Packets, Parts};
-pub use builder::{Builder, Dispatch, Grouping, LookedUp};
+pub use builder::{Builder, Dispatch, Grouping, Homes, LookedUp};
 pub use capture::{Capture, Stopper};
 pub use engine::{
     wait::Wait,
@@ -85,7 +87,6 @@ pub use engine::{
 pub use error::Error;
 pub use event::PortEvent;
 pub use horizon::{Horizon, Horizons};
-pub use owned::{Drain, OwnedPacket};
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},
@@ -95,6 +96,6 @@ pub use port::{
 };
 pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
-pub use transmit::{NotSent, Refusal, Transmitter};
+pub use transmit::{Drain, NotSent, OwnedPacket, Refusal, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_sys::packet::Fanout;

@@ -1,5 +1,7 @@
 //! A port as the capture has opened it: what it is, and what has to be given back.
 
+use std::sync::Arc;
+
 use wirecap_sys::{cpu, netdev::Interface};
 
 use crate::{
@@ -13,6 +15,7 @@ use crate::{
     },
     report::QueueMode,
     timestamp::TimestampReport,
+    transmit::{Outlet, Sent},
 };
 
 /// A port of a running capture.
@@ -36,6 +39,9 @@ pub(crate) struct OpenPort {
     pub(crate) removed: bool,
     /// What others have undone.
     pub(crate) upkeep: Upkeep,
+    /// Its sending side, and what was sent from each queue.
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) sent: Vec<Arc<Sent>>,
 }
 
 /// What has to be given back.
@@ -68,6 +74,8 @@ impl OpenPort {
             taken: Taken::Nothing,
             removed: false,
             upkeep: Upkeep::default(),
+            outlet: Arc::default(),
+            sent: Vec::new(),
         }
     }
 
@@ -82,7 +90,10 @@ impl OpenPort {
         let link = LinkWatch::open(interface, watched);
         let untold = link.as_ref().err().map(|error| format!("{untold} cannot be told: {error}"));
         let driver = interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone());
+        let outlet = Outlet::default();
+        outlet.note(interface.carrier, interface.mtu);
         Self {
+            outlet: Arc::new(outlet),
             ifindex: Some(interface.ifindex),
             driver,
             numa_node: interface.numa_node,

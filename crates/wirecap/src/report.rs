@@ -132,6 +132,58 @@ pub struct PortReport {
     /// Its receive queues: those that are captured, then those with packets that were added after the start
     /// ([`QueueMode::Host`]).
     pub queues: Vec<QueueReport>,
+    /// What was sent from it, by transmit queue; empty without [`Builder::transmit`](crate::Builder::transmit).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub transmitted: Vec<TransmitReport>,
+}
+
+/// What was sent from one queue of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TransmitReport {
+    /// The queue's number on its NIC.
+    pub queue: u16,
+    /// Packets given to the kernel to be sent.
+    pub packets: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Cells that the kernel has and has not said to have sent.
+    pub in_flight: u32,
+    /// Packets that could not be sent and were [given up](crate::NotSent::give_up).
+    pub dropped: TransmitDrops,
+}
+
+/// Packets that were given up by a sender, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TransmitDrops {
+    /// The ring was full.
+    pub ring_full: u64,
+    /// Longer than the MTU of the interface.
+    pub too_long: u64,
+    /// The interface was down.
+    pub link_down: u64,
+    /// The interface was deleted.
+    pub gone: u64,
+    /// Not to be sent by this port at all.
+    pub not_sendable: u64,
+}
+
+impl TransmitDrops {
+    /// All of them, each with its name.
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
+        let Self { ring_full, too_long, link_down, gone, not_sendable } = *self;
+        [
+            ("ring_full", ring_full),
+            ("too_long", too_long),
+            ("link_down", link_down),
+            ("gone", gone),
+            ("not_sendable", not_sendable),
+        ]
+    }
+
+    /// Added up.
+    pub fn total(&self) -> u64 {
+        self.causes().iter().map(|(_, packets)| packets).sum()
+    }
 }
 
 /// One worker.

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use wirecap::{Capture, Report};
 
-use super::{Threads, describe, open, output::Whereabouts, summary, watch::End, writer::Written};
+use super::{Threads, describe, job::Job, open, output::Whereabouts, summary, watch::End, writer::Written};
 use crate::{
     exit::{Exit, tell},
     plan::Plan,
@@ -17,6 +17,7 @@ pub(super) fn close(
     threads: Threads,
     end: End,
     started: SystemTime,
+    job: &impl Job,
 ) -> Exit {
     // An interface may have gone since events were last looked at; the report knows it then.
     drop(capture.events());
@@ -37,8 +38,9 @@ pub(super) fn close(
     let all_stayed = tell_lost_interfaces(end, &report);
     let all_is_read = tell_unread(&report);
     let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
-    let printed = summary::print(plan, &report, written.as_ref());
-    let failed = panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed);
+    let printed = summary::print(plan, &report, written.as_ref(), job);
+    let failed =
+        panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
     if failed || !all_stayed || !all_is_read || !all_is_there { Exit::Failed } else { Exit::Fine }
 }
 

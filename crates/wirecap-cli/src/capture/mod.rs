@@ -23,6 +23,7 @@
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
+//! | what other commands do with captured packets | [`job`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
@@ -32,6 +33,7 @@ mod buffers;
 mod describe;
 mod effect;
 mod end;
+pub(crate) mod job;
 mod limits;
 mod lookout;
 mod merge;
@@ -45,7 +47,7 @@ mod records;
 mod sequencer;
 mod summary;
 mod unstamped;
-mod watch;
+pub(crate) mod watch;
 mod worker;
 mod writer;
 
@@ -64,10 +66,11 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
-pub(crate) use self::{limits::check_cores, progress::rate, watch::on_signals};
+pub(crate) use self::{limits::check_cores, progress::rate};
 use self::{
     block::{Encoding, Queues},
     buffers::Buffers,
+    job::{Job, Onward},
     lookout::Lookout,
     output::Output,
     place::Place,
@@ -81,11 +84,11 @@ use crate::{exit::Exit, plan::Plan};
 /// the disk busy, little beside the pools.
 const WAITING_BLOCKS: usize = 64;
 
-/// Captures as planned, to the end.
+/// Captures as planned, to the end, and does its job with the packets.
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(plan: Plan) -> Result<Exit> {
+pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     limits::check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
     limits::check(&plan, places.iter().map(Place::queues).sum())?;
@@ -103,9 +106,12 @@ pub(crate) fn run(plan: Plan) -> Result<Exit> {
     }
 
     let (notices, noticed) = channel();
-    let threads = Threads::start(&plan, &mut capture, output, notices)?;
-    let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers);
-    Ok(end::close(&plan, capture, threads, end, started))
+    let workers = capture.take_workers();
+    let onward = job.begin(&mut capture, workers.len())?;
+    let work = workers.into_iter().zip(onward).collect();
+    let threads = Threads::start(&plan, &capture, work, output, notices)?;
+    let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers, &mut job);
+    Ok(end::close(&plan, capture, threads, end, started, &job))
 }
 
 /// The threads of a capture.
@@ -116,29 +122,35 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(
+    fn start<O: Onward>(
         plan: &Plan,
-        capture: &mut Capture,
+        capture: &Capture,
+        work: Vec<(Worker, O)>,
         output: Option<Output>,
         notices: Sender<Notice>,
     ) -> Result<Self> {
         match output {
-            Some(output) => Self::to_file(plan, capture, output, notices),
-            None => Self::count_only(plan, capture, &notices),
+            Some(output) => Self::to_file(plan, capture, work, output, notices),
+            None => Self::count_only(plan, work, &notices),
         }
     }
 
-    fn count_only(plan: &Plan, capture: &mut Capture, notices: &Sender<Notice>) -> Result<Self> {
+    fn count_only<O: Onward>(plan: &Plan, work: Vec<(Worker, O)>, notices: &Sender<Notice>) -> Result<Self> {
         let count = Count::new(plan.count, notices);
-        let workers = capture.take_workers().into_iter();
-        let workers = workers.map(|worker| {
+        let workers = work.into_iter().map(|(worker, onward)| {
             let count = count.clone();
-            spawn(worker, move |worker| count.run(worker))
+            spawn(worker, move |worker| count.run(worker, onward))
         });
         Ok(Self { workers: workers.collect::<Result<_>>()?, writer: None })
     }
 
-    fn to_file(plan: &Plan, capture: &mut Capture, output: Output, notices: Sender<Notice>) -> Result<Self> {
+    fn to_file<O: Onward>(
+        plan: &Plan,
+        capture: &Capture,
+        work: Vec<(Worker, O)>,
+        output: Output,
+        notices: Sender<Notice>,
+    ) -> Result<Self> {
         let ports = capture.report().ports;
         let queues = Queues::new(ports.iter().map(|port| {
             let captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
@@ -150,11 +162,11 @@ impl Threads {
         let lookout = Lookout::new(capture.horizons(), &encoding);
         let (sender, blocks) = sync_channel(WAITING_BLOCKS);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
-        for worker in capture.take_workers() {
+        for (worker, onward) in work {
             let (give_back, given_back) = sync_channel(WAITING_BLOCKS);
             returns.push(give_back);
             let encode = Encode::new(&encoding, &sender, given_back);
-            workers.push(spawn(worker, move |worker| encode.run(worker))?);
+            workers.push(spawn(worker, move |worker| encode.run(worker, onward))?);
         }
         let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
         let writer = thread::Builder::new()

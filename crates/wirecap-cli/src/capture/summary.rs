@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use wirecap::{Lost, QueueAccount, Report};
 
-use super::{progress::rate, writer::Written};
+use super::{job::Job, progress::rate, writer::Written};
 use crate::{exit::tell, plan::Plan, table::Table};
 
 /// The report with what was written.
@@ -14,11 +15,17 @@ struct Summary<'a> {
     #[serde(flatten)]
     report: &'a Report,
     written: Option<&'a Written>,
+    #[serde(flatten)]
+    job: Map<String, Value>,
 }
 
 /// Prints the account to standard output, or to standard error if the packets went there. Returns whether it could.
-pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) -> bool {
-    let text = if plan.json { json(report, written) } else { in_words(report, written) };
+pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job: &impl Job) -> bool {
+    let text = if plan.json {
+        json(report, written, job.json(report))
+    } else {
+        in_words(report, written) + &job.in_words(report)
+    };
     let printed = if plan.stdout_is_taken() {
         io::stderr().write_all(text.as_bytes())
     } else {
@@ -39,8 +46,8 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>) -> 
     printed.is_ok()
 }
 
-fn json(report: &Report, written: Option<&Written>) -> String {
-    let line = serde_json::to_string(&Summary { report, written });
+fn json(report: &Report, written: Option<&Written>, job: Map<String, Value>) -> String {
+    let line = serde_json::to_string(&Summary { report, written, job });
     line.expect("a report has only numbers and strings") + "\n"
 }
 

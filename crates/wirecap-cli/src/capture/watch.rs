@@ -17,7 +17,7 @@ use signal_hook::{
 };
 use wirecap::{Capture, PortEvent};
 
-use super::{progress::Progress, unstamped::Unstamped};
+use super::{job::Job, progress::Progress, unstamped::Unstamped};
 use crate::{exit::Exit, plan::Plan};
 
 /// How long a signal may be repeated before that means impatience: `timeout` and some service managers
@@ -52,6 +52,8 @@ pub(crate) enum End {
     Deserted,
     /// A worker ended before it was told to.
     WorkerGone,
+    /// What is done with the packets cannot go on.
+    Cut,
 }
 
 /// What signals have said.
@@ -143,9 +145,19 @@ impl Watch {
     }
 
     /// Waits for what ends the capture; meanwhile tells how it goes.
-    pub(crate) fn until_end(mut self, capture: &mut Capture, workers: &[JoinHandle<()>]) -> End {
+    pub(crate) fn until_end(
+        mut self,
+        capture: &mut Capture,
+        workers: &[JoinHandle<()>],
+        job: &mut impl Job,
+    ) -> End {
         let end = loop {
             if let Some(end) = self.wait_for_notice().or_else(|| self.look(capture, workers)) {
+                break end;
+            }
+            let (lines, end) = job.look(capture);
+            lines.into_iter().for_each(|line| self.progress.tell(line));
+            if let Some(end) = end {
                 break end;
             }
             self.progress.show(capture);

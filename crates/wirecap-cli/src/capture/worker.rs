@@ -6,10 +6,11 @@ use std::sync::{
     mpsc::{Receiver, Sender, SyncSender},
 };
 
-use wirecap::Worker;
+use wirecap::{Batch, Next, Worker};
 
 use super::{
     block::{Block, Encoding},
+    job::Onward,
     watch::Notice,
 };
 
@@ -32,19 +33,18 @@ impl Encode {
     }
 
     /// Until the capture has ended and everything was delivered.
-    pub(crate) fn run(self, mut worker: Worker) {
-        while let Some(batch) = worker.next_batch() {
+    pub(crate) fn run(self, worker: Worker, mut onward: impl Onward) {
+        let index = worker.index();
+        each_batch(worker, &mut onward, |batch, onward| {
             // At the start, and while the writer holds blocks back, none has come back.
             let buffer = self.given_back.try_recv().unwrap_or_default();
-            let mut block = self.encoding.encode(&batch, buffer, worker.index());
+            let mut block = self.encoding.encode(&batch, buffer, index);
             // Before waiting for the writer: its cells are worth more in the pool.
-            drop(batch);
+            onward.batch(batch);
             block.records.trim();
-            if self.blocks.send(block).is_err() {
-                // The writer takes blocks for as long as there are workers; it can only have panicked.
-                return;
-            }
-        }
+            // The writer takes blocks for as long as there are workers; else it can only have panicked.
+            self.blocks.send(block).is_ok()
+        });
     }
 }
 
@@ -63,16 +63,35 @@ impl Count {
 
     /// Until the capture has ended and everything was delivered. The engine counts what it delivers, so
     /// without a limit there is nothing to do.
-    pub(crate) fn run(self, mut worker: Worker) {
-        while let Some(batch) = worker.next_batch() {
-            let Some(enough) = self.enough else { continue };
+    pub(crate) fn run(self, worker: Worker, mut onward: impl Onward) {
+        each_batch(worker, &mut onward, |batch, onward| {
             let packets = batch.len() as u64;
-            drop(batch);
+            onward.batch(batch);
+            let Some(enough) = self.enough else { return true };
             let before = self.packets.fetch_add(packets, Ordering::Relaxed);
             if before < enough && before + packets >= enough {
                 // Nobody listens once the capture is ending.
                 let _ = self.notices.send(Notice::CountReached);
             }
+            true
+        });
+    }
+}
+
+/// Gives each batch to `take`, until the capture has ended or `take` says so.
+fn each_batch<O: Onward>(mut worker: Worker, onward: &mut O, mut take: impl FnMut(Batch, &mut O) -> bool) {
+    loop {
+        let goes_on = match worker.next_batch_within(onward.patience()) {
+            Next::Batch(batch) => take(batch, onward),
+            Next::Idle => {
+                onward.idle();
+                true
+            }
+            Next::Ended => false,
+        };
+        if !goes_on {
+            break;
         }
     }
+    onward.end();
 }

@@ -30,7 +30,7 @@ use wirecap_replay::{Control, Plan, Replay, Report};
 
 use self::{flags::ReplayFlags, progress::Bar};
 use crate::{
-    capture::{check_cores, on_signals},
+    capture::{check_cores, watch::on_signals},
     exit::{Exit, tell},
 };
 

@@ -7,6 +7,7 @@ mod captures;
 mod errors;
 mod faults;
 mod filters;
+mod forward;
 mod frames;
 mod interfaces;
 mod lab;

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use libc::{IFLA_IFNAME, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
-use netlink_packet_core::NetlinkPayload;
+use libc::{IFLA_IFNAME, IFLA_MTU, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
+use netlink_packet_core::{NetlinkPayload, parse_u32};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -38,6 +38,8 @@ pub enum LinkEvent {
         up: bool,
         /// Switched on and connected.
         carrier: bool,
+        /// Its MTU in bytes; 0 if the kernel did not say.
+        mtu: u32,
     },
     /// The link was deleted, its driver unbound, or it was moved to another network namespace.
     Removed {
@@ -158,16 +160,18 @@ fn event(message: &Message) -> Result<Option<LinkEvent>> {
         return Ok(None);
     }
     let ifindex = header.ifindex;
-    let mut name = String::new();
+    let (mut name, mut mtu) = (String::new(), 0);
     each_attribute(ACTION, attributes, |kind, value| {
-        if kind == IFLA_IFNAME {
-            name = text(value);
+        match kind {
+            IFLA_IFNAME => name = text(value),
+            IFLA_MTU => mtu = parse_u32(value)?,
+            _ => {}
         }
         Ok(())
     })?;
     Ok(Some(match message.kind {
         RTM_DELLINK => LinkEvent::Removed { ifindex, name },
-        _ => LinkEvent::State { ifindex, name, up: header.up(), carrier: header.carrier() },
+        _ => LinkEvent::State { ifindex, name, up: header.up(), carrier: header.carrier(), mtu },
     }))
 }
 
@@ -180,14 +184,14 @@ mod tests {
         header[0] = family as u8;
         header[4..8].copy_from_slice(&9_u32.to_ne_bytes());
         header[8..12].copy_from_slice(&flags.to_ne_bytes());
-        Message::new(kind, &header).with(IFLA_IFNAME, b"eth9\0")
+        Message::new(kind, &header).with(IFLA_IFNAME, b"eth9\0").with(IFLA_MTU, &1400_u32.to_ne_bytes())
     }
 
     #[test]
     fn flags_become_states() {
         let message = link_message(RTM_NEWLINK, libc::AF_UNSPEC, libc::IFF_UP);
         let name = "eth9".to_owned();
-        let expected = LinkEvent::State { ifindex: 9, name, up: true, carrier: false };
+        let expected = LinkEvent::State { ifindex: 9, name, up: true, carrier: false, mtu: 1400 };
         assert_eq!(event(&message).unwrap(), Some(expected));
     }
 

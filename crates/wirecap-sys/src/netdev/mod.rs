@@ -13,12 +13,13 @@
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  RssReader         ethtool       how receive queues are chosen: read and set
+//!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -26,6 +27,7 @@ mod error;
 mod ethtool;
 mod link;
 mod name;
+mod neighbours;
 mod netlink;
 mod numa;
 mod promiscuous;
@@ -44,6 +46,7 @@ pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
 use link::{Link, Selector};
+pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::LinkReader;
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};

@@ -13,8 +13,8 @@ use std::io;
 
 use libc::{EAGAIN, EINTR, EIO};
 use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
+    DecodeError, DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -80,6 +80,8 @@ pub(super) enum Scope {
     One,
     /// All objects of the namespace.
     All,
+    /// None: something is to be changed, or made if it is not there.
+    Change,
 }
 
 /// A blocking netlink socket for questions and answers, in the namespace of the thread that opened it.
@@ -123,7 +125,12 @@ impl Conversation {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.sequence_number = self.sequence;
-        header.flags = NLM_F_REQUEST | if scope == Scope::All { NLM_F_DUMP } else { 0 };
+        header.flags = NLM_F_REQUEST
+            | match scope {
+                Scope::One => 0,
+                Scope::All => NLM_F_DUMP,
+                Scope::Change => NLM_F_ACK | NLM_F_CREATE,
+            };
         let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request.clone()));
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];

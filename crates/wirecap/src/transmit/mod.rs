@@ -7,24 +7,34 @@
 //! ```
 //!
 //! Nothing is copied in user space: what is put into the transmit ring is the descriptor of the cell. All AF_XDP ports of an
-//! engine, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by.
+//! engine, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by (section 3.2.3
+//! of the paper; here the cell is lent to the kernel for as long as it sends, and goes home by itself).
+
+mod headers;
+mod outlet;
+mod owned;
 
 use std::{
     fmt, io,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use wirecap_sys::xsk::Sender;
 
-use crate::{engine::Shared, owned::OwnedPacket};
+pub(crate) use self::outlet::{Outlet, Sent};
+pub use self::owned::{Drain, OwnedPacket};
+use crate::engine::Shared;
 
 /// How long a thread sleeps that waits for the kernel to send.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each receive queue of
 /// an AF_XDP port; moved to the thread that sends.
+///
+/// What becomes of a packet for which there is no room is the caller's choice: the refusal gives it back, to be
+/// [waited for](NotSent::wait), [given up](NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
 ///
 /// Dropping it closes its half of the socket. Cells that are still with the kernel are lost to their pools until the
 /// capture is dropped.
@@ -33,17 +43,29 @@ pub struct Transmitter {
     sender: Sender,
     port: usize,
     queue: u16,
-    packets: u64,
-    bytes: u64,
+    outlet: Arc<Outlet>,
+    sent: Arc<Sent>,
 }
 
 /// Why a packet was not put into a transmit ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
     Full,
-    /// The packet is not one that this transmitter can send, an empty one for instance.
+    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together.
+    TooLong,
+    /// The interface is switched off, or not connected. As [`Capture::events`](crate::Capture::events) has told; so call it.
+    LinkDown,
+    /// The interface was deleted.
+    Gone,
+    /// The packet is not one that this transmitter can send: one of another engine, for instance.
     NotSendable,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Full, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
 }
 
 /// A packet that was not sent, given back.
@@ -54,6 +76,35 @@ pub struct NotSent<'b> {
     pub reason: Refusal,
 }
 
+impl<'b> NotSent<'b> {
+    /// Drops the packet, and counts it as dropped by this transmitter, for this reason.
+    pub fn give_up(self, transmitter: &Transmitter) {
+        transmitter.sent.count_dropped(self.reason);
+    }
+
+    /// Waits until there is room for the packet, at most `patience`, and sends it. Other reasons than a full ring are not
+    /// waited for.
+    ///
+    /// # Errors
+    /// The packet again.
+    pub fn wait(mut self, transmitter: &mut Transmitter, patience: Duration) -> Result<(), Self> {
+        let begun = Instant::now();
+        while self.reason == Refusal::Full {
+            // What the kernel says to it is in the next refusal.
+            let _ = transmitter.flush();
+            match self.packet.forward(transmitter) {
+                Ok(()) => return Ok(()),
+                Err(again) => self = again,
+            }
+            if begun.elapsed() >= patience {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        Err(self)
+    }
+}
+
 impl fmt::Debug for NotSent<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("NotSent").field("reason", &self.reason).finish_non_exhaustive()
@@ -61,10 +112,16 @@ impl fmt::Debug for NotSent<'_> {
 }
 
 impl Transmitter {
-    pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
         let (port, queue) = (of.port, of.ring_id);
-        Self { shared: Arc::clone(shared), sender, port, queue, packets: 0, bytes: 0 }
+        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(queue)));
+        Self { shared: Arc::clone(shared), sender, port, queue, outlet, sent }
+    }
+
+    /// What it has sent, for reports.
+    pub(crate) fn sent(&self) -> &Arc<Sent> {
+        &self.sent
     }
 
     /// Which port it sends from, by its position in the list of ports.
@@ -79,12 +136,12 @@ impl Transmitter {
 
     /// Packets taken so far.
     pub fn packets(&self) -> u64 {
-        self.packets
+        self.sent.report().packets
     }
 
     /// Bytes of these.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.sent.report().bytes
     }
 
     /// Cells that are with the kernel.
@@ -98,17 +155,20 @@ impl Transmitter {
         self.sender.room() as usize
     }
 
-    pub(crate) fn take<'b>(&mut self, packet: OwnedPacket<'b>) -> Result<(), NotSent<'b>> {
-        let (cells, len) = (packet.cells(), packet.len() as u64);
+    #[inline]
+    fn take<'b>(&mut self, packet: OwnedPacket<'b>) -> Result<(), NotSent<'b>> {
+        let (cells, len) = (packet.cells(), packet.len());
+        if let Some(reason) = self.outlet.refuses(len) {
+            return Err(NotSent { packet, reason });
+        }
         if self.sender.room() < cells {
             self.complete();
-        }
-        if self.sender.room() < cells {
-            return Err(NotSent { packet, reason: Refusal::Full });
+            if self.sender.room() < cells {
+                return Err(NotSent { packet, reason: Refusal::Full });
+            }
         }
         packet.send(&mut self.sender).map_err(|packet| NotSent { packet, reason: Refusal::NotSendable })?;
-        self.packets += 1;
-        self.bytes += len;
+        self.sent.count(len);
         Ok(())
     }
 
@@ -120,6 +180,9 @@ impl Transmitter {
     /// when it is up again.
     pub fn flush(&mut self) -> io::Result<()> {
         let flushed = self.sender.flush();
+        if flushed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NetworkDown) {
+            self.outlet.note_down();
+        }
         self.complete();
         flushed
     }
@@ -148,6 +211,7 @@ impl Transmitter {
             let queue = shared.queue_index(cell.chunk().pool);
             shared.queues[queue].send_home_range(cell);
         });
+        self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
     }
 }
 
@@ -157,7 +221,7 @@ impl fmt::Debug for Transmitter {
             .debug_struct("Transmitter")
             .field("port", &self.port)
             .field("queue", &self.queue)
-            .field("packets", &self.packets)
+            .field("packets", &self.packets())
             .field("in_flight", &self.sender.in_flight())
             .finish_non_exhaustive()
     }

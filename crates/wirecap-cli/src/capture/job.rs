@@ -1,0 +1,86 @@
+//! What is done with packets besides capturing them.
+//!
+//! ```text
+//!   worker ─ batch ─► encoded for the file, if there is one ─► Onward::batch ─► dropped, sent on, …
+//!                                                              Onward::idle      when none comes
+//! ```
+//!
+//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use wirecap::{Batch, Capture, Report};
+
+use super::watch::End;
+
+/// How long a worker may wait for packets when nothing else is to be done.
+const LONG: Duration = Duration::from_secs(1);
+
+/// What a worker does with each batch.
+pub(crate) trait Onward: Send + 'static {
+    /// Takes a batch: what was to be read of it has been.
+    fn batch(&mut self, batch: Batch);
+
+    /// Nothing came for as long as this.
+    fn patience(&self) -> Duration {
+        LONG
+    }
+
+    /// Nothing came.
+    fn idle(&mut self) {}
+
+    /// There will be no more.
+    fn end(&mut self) {}
+}
+
+/// A command that captures.
+pub(crate) trait Job {
+    /// What its workers do.
+    type Onward: Onward;
+
+    /// Gets ready: the work of each worker.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Self::Onward>>;
+
+    /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
+    fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
+
+    /// What is added to the account in words.
+    fn in_words(&self, report: &Report) -> String;
+
+    /// What is added to the account as JSON: an object whose members stand beside those of the report.
+    fn json(&self, report: &Report) -> serde_json::Map<String, serde_json::Value>;
+}
+
+/// Nothing: packets are captured.
+#[derive(Debug)]
+pub(crate) struct JustCapture;
+
+impl Onward for () {
+    fn batch(&mut self, batch: Batch) {
+        drop(batch);
+    }
+}
+
+impl Job for JustCapture {
+    type Onward = ();
+
+    fn begin(&mut self, _: &mut Capture, workers: usize) -> Result<Vec<()>> {
+        Ok(vec![(); workers])
+    }
+
+    fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
+        (Vec::new(), None)
+    }
+
+    fn in_words(&self, _: &Report) -> String {
+        String::new()
+    }
+
+    fn json(&self, _: &Report) -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::new()
+    }
+}

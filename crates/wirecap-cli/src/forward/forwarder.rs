@@ -1,0 +1,266 @@
+//! What a worker does with the packets of one batch: each goes out of another port, or is dropped for a cause.
+//!
+//! ```text
+//!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
+//!                                             │                      └── no room, link down, too long: counted by cause
+//!                                             └── next hop not known yet: waits
+//! ```
+//!
+//! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in order.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use wirecap::{Batch, OwnedPacket, Refusal, Transmitter};
+use wirecap_headers::{Layout, Rewrite, Toward, checksum::Pending};
+
+use super::{
+    neighbours::Hops,
+    router::{Next, SharedRouter},
+    way::{Cause, Way},
+};
+use crate::capture::job::Onward;
+
+/// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
+const ROOM_PATIENCE: Duration = Duration::from_millis(20);
+/// How often the kernel is asked for cells that it has sent, while nothing comes: at first, and at most.
+const TICK: Duration = Duration::from_millis(1);
+const MAX_TICK: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(1);
+/// How long packets that were taken have to leave at the end.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
+/// Packets of a worker that may wait for next hops, and how long: the kernel asks three times, a second apart.
+const MOST_WAITING: usize = 256;
+const HOP_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where packets go.
+#[derive(Debug)]
+pub(super) enum Paths {
+    /// Between two ports, their headers changed so, by port that they go out of.
+    Cable([Rewrite; 2]),
+    /// Where their addresses say.
+    Routes(SharedRouter),
+}
+
+/// How packets are forwarded: the same for all workers.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) paths: Paths,
+    /// By port that packets come in by: whether senders may have left checksums to be completed.
+    pub(super) complete_checksums: Vec<bool>,
+    /// Whether a packet waits for room.
+    pub(super) wait: bool,
+    /// Whether all packets of a batch have the same time, as far as latency goes.
+    pub(super) batch_times: bool,
+}
+
+/// A packet whose next hop is not known yet.
+struct Waiting {
+    packet: OwnedPacket<'static>,
+    from: usize,
+    lane: u16,
+    since: Instant,
+}
+
+/// Forwards what one worker is given.
+pub(super) struct Forwarder {
+    rules: Arc<Rules>,
+    /// By port, those of this worker.
+    transmitters: Vec<Vec<Transmitter>>,
+    /// By port that packets come in by.
+    ways: Vec<Arc<Way>>,
+    workers: usize,
+    tick: Duration,
+    /// By port: its ring did not move while it was waited for.
+    stuck: Vec<bool>,
+    /// Of a router.
+    hops: Option<Hops>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// Packets of one batch that were sent.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    first_ns: u64,
+}
+
+impl Forwarder {
+    /// With those of the transmitters that are this worker's own, by port.
+    pub(super) fn new(
+        rules: &Arc<Rules>,
+        transmitters: Vec<Vec<Transmitter>>,
+        ways: Vec<Arc<Way>>,
+        workers: usize,
+        hops: Option<Hops>,
+    ) -> Self {
+        let stuck = vec![false; transmitters.len()];
+        let (rules, waiting) = (Arc::clone(rules), VecDeque::new());
+        Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, waiting }
+    }
+
+    /// Forwards one packet that came in by a port, or counts why not.
+    fn forward(&mut self, mut packet: OwnedPacket<'_>, from: usize, queue: u16, tally: &mut Tally) {
+        let way = &self.ways[from];
+        if self.rules.complete_checksums[from] && complete_checksum(&mut packet) {
+            way.count_completed();
+        }
+        let decided = match &self.rules.paths {
+            Paths::Cable(rewrite) => {
+                let to = 1 - from;
+                let toward = if to == 0 { Toward::A } else { Toward::B };
+                let changed =
+                    if rewrite[to].is_nothing() { Ok(()) } else { rewrite[to].apply(toward, &mut packet) };
+                changed.map(|()| Next::Out(to)).map_err(Cause::from)
+            }
+            Paths::Routes(router) => {
+                let hops = self.hops.as_mut().expect("a router has next hops");
+                router.route(&mut packet, from, hops)
+            }
+        };
+        match decided {
+            Ok(Next::Out(to)) => self.send(packet, from, to, queue, tally),
+            Ok(Next::Wait(_)) if self.waiting.len() < MOST_WAITING => {
+                let (packet, since) = (packet.keep(), Instant::now());
+                self.waiting.push_back(Waiting { packet, from, lane: queue, since });
+            }
+            Ok(Next::Wait(_)) => way.count_dropped(Cause::NoNeighbour),
+            Err(cause) => way.count_dropped(cause),
+        }
+    }
+
+    /// Sends a packet out of a port, or counts why not.
+    fn send(&mut self, packet: OwnedPacket<'_>, from: usize, to: usize, queue: u16, tally: &mut Tally) {
+        let lanes = &mut self.transmitters[to];
+        let lane = (usize::from(queue) / self.workers) % lanes.len();
+        let transmitter = &mut lanes[lane];
+        let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
+        let sent = match packet.forward(transmitter) {
+            Err(refused) if refused.reason == Refusal::Full && self.rules.wait && !self.stuck[to] => {
+                refused.wait(transmitter, ROOM_PATIENCE)
+            }
+            sent => sent,
+        };
+        let way = &self.ways[from];
+        match sent {
+            Ok(()) => {
+                self.stuck[to] = false;
+                if tally.packets == 0 {
+                    tally.first_ns = came_ns;
+                }
+                tally.packets += 1;
+                tally.bytes += len;
+                if !self.rules.batch_times {
+                    way.latency().note(came_ns, now_ns(), 1);
+                }
+            }
+            Err(refused) => {
+                self.stuck[to] |= refused.reason == Refusal::Full && self.rules.wait;
+                way.count_dropped(refused.reason.into());
+                refused.give_up(transmitter);
+            }
+        }
+    }
+
+    /// Has the kernel send what was taken, and counts it.
+    fn close(&mut self, from: usize, tally: &Tally) {
+        self.flush_all();
+        let way = &self.ways[from];
+        if tally.packets > 0 && self.rules.batch_times {
+            way.latency().note(tally.first_ns, now_ns(), tally.packets);
+        }
+        way.count_forwarded(tally.packets, tally.bytes);
+    }
+
+    /// Tells the kernel of what was taken, and takes home what it has sent. Returns whether anything moved.
+    fn flush_all(&mut self) -> bool {
+        let mut moved = false;
+        for transmitter in self.transmitters.iter_mut().flatten() {
+            let before = transmitter.in_flight();
+            if before > 0 {
+                // What is wrong with the link is told by its events, and by what is refused from then on.
+                let _ = transmitter.flush();
+                moved |= transmitter.in_flight() != before;
+            }
+        }
+        moved
+    }
+
+    /// Tries the packets anew that wait for next hops, if there is news of these. Those that have waited too long are dropped.
+    fn retry(&mut self) {
+        let Some(hops) = &mut self.hops else { return };
+        let has_news = hops.refresh();
+        let is_late = |waiting: &Waiting| waiting.since.elapsed() >= HOP_PATIENCE;
+        if !has_news && !self.waiting.front().is_some_and(is_late) {
+            return;
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            let Waiting { packet, from, lane, since } = waiting;
+            if since.elapsed() >= HOP_PATIENCE {
+                self.ways[from].count_dropped(Cause::NoNeighbour);
+                continue;
+            }
+            let mut tally = Tally::default();
+            self.forward(packet, from, lane, &mut tally);
+            if let Some(again) = self.waiting.back_mut().filter(|_| tally.packets == 0) {
+                again.since = again.since.min(since);
+            }
+            self.close(from, &tally);
+        }
+    }
+}
+
+impl Onward for Forwarder {
+    fn batch(&mut self, mut batch: Batch) {
+        self.retry();
+        let (from, queue) = (batch.port(), batch.queue());
+        let Some(drain) = batch.drain() else { return };
+        let mut tally = Tally::default();
+        for packet in drain {
+            self.forward(packet, from, queue, &mut tally);
+        }
+        self.close(from, &tally);
+        self.tick = TICK;
+    }
+
+    fn patience(&self) -> Duration {
+        let flies = self.transmitters.iter().flatten().any(|transmitter| transmitter.in_flight() > 0);
+        match flies {
+            true if self.waiting.is_empty() => self.tick,
+            false if self.waiting.is_empty() => LONG,
+            _ => TICK,
+        }
+    }
+
+    fn idle(&mut self) {
+        self.tick = if self.flush_all() { TICK } else { (self.tick * 2).min(MAX_TICK) };
+        self.retry();
+    }
+
+    fn end(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.ways[waiting.from].count_dropped(Cause::NoNeighbour);
+        }
+        for transmitter in self.transmitters.iter_mut().flatten() {
+            // What is left in a ring whose link is down is not sent; the account has it in flight.
+            let _ = transmitter.finish(LAST_PATIENCE);
+        }
+    }
+}
+
+/// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
+fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
+    let pending = Layout::of(packet.data()).and_then(|layout| Pending::of(packet.data(), layout.ip()?));
+    let Some(pending) = pending else { return false };
+    let checksum = pending.complete(packet.parts());
+    checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
+}
+
+/// The system clock, in nanoseconds since 1970.
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

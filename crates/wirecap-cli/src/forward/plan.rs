@@ -1,0 +1,257 @@
+//! From flags to a plan: what the command line alone can get wrong, before anything is opened.
+
+use std::{fmt::Display, fs, str::FromStr, thread};
+
+use anyhow::{Result, anyhow};
+use wirecap::{Homes, PortSpec};
+use wirecap_filter::Filter;
+use wirecap_headers::{Rewrite, Routes, Ttl};
+use wirecap_sys::netdev::{self, Interface};
+
+use super::{
+    flags::{ChecksumsFlag, ForwardFlags, OnFullFlag},
+    forwarder::{Paths, Rules},
+    router::{self, Router},
+};
+use crate::{
+    exit::Usage,
+    flags::{CaptureFlags, DispatchFlag, ModeFlag, RssFlag, UnmatchedFlag},
+    plan::Plan,
+};
+
+/// Most entries of a ring: more than any NIC has.
+const MAX_RING: u32 = 32768;
+/// What the filters of a router are compiled for.
+const LINK_TYPE_ETHERNET: u16 = 1;
+/// Longest packet there is.
+const MAX_PACKET_BYTES: u32 = 262_144;
+
+/// What is forwarded, and how.
+pub(super) struct ForwardPlan {
+    /// The capture that it is as well.
+    pub(super) capture: Plan,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) rules: Rules,
+}
+
+impl ForwardPlan {
+    /// Checks the flags against each other, and looks at the interfaces.
+    ///
+    /// # Errors
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not there.
+    pub(super) fn new(flags: ForwardFlags) -> Result<Self> {
+        check_ports(&flags)?;
+        if !flags.transmit_ring.is_power_of_two() || flags.transmit_ring > MAX_RING {
+            let (ring, most) = (flags.transmit_ring, MAX_RING);
+            let message = format!("--transmit-ring {ring}: write a power of two up to {most}, like 2048");
+            return Err(Usage(message).into());
+        }
+        let words = flags.ports.iter().map(|word| taken(word)).collect::<Result<Vec<_>>>()?;
+        let cable = rewrite(&flags)?;
+        let routes = flags.route.as_deref().map(routes).transpose()?;
+        let interfaces = look_up(&words)?;
+        let workers = workers(&flags, &interfaces)?;
+        let (wait, ring) = (flags.on_full == OnFullFlag::Wait, flags.transmit_ring);
+        let complete_checksums =
+            interfaces.iter().map(|interface| completes(flags.checksums, interface)).collect();
+        let wanted = wanted(&flags);
+        let (filter, unmatched, paths) = match routes {
+            Some(routes) => {
+                let compile = |expression: &String| {
+                    Filter::compile(expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES)
+                        .map_err(wirecap::Error::Filter)
+                };
+                let wanted = wanted.as_ref().map(compile).transpose()?;
+                let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
+                let router = Router::new(routes, &interfaces, ttl, wanted)?;
+                (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
+            }
+            None => (wanted, UnmatchedFlag::Drop, Paths::Cable(cable)),
+        };
+        // The words all have a prefix: each is taken for a port.
+        let mut capture = Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?
+            .with(|builder| builder.transmit(ring).homes(Homes::ByQueue));
+        capture.set_workers(workers);
+        let rules = Rules { paths, complete_checksums, wait, batch_times: true };
+        Ok(Self { capture, interfaces, rules })
+    }
+}
+
+fn check_ports(flags: &ForwardFlags) -> Result<()> {
+    let message = match (flags.ports.len(), &flags.route) {
+        (2, _) | (3.., Some(_)) => return Ok(()),
+        (1, _) => {
+            "forward is between two interfaces, and one is given; write wirecap forward eth1 eth2".into()
+        }
+        (many, _) => format!(
+            "forward is between two interfaces, and {many} are given; write wirecap forward eth1 eth2, or say with --route \
+             which packet goes out of which"
+        ),
+    };
+    Err(Usage(message).into())
+}
+
+/// The word for an interface that is taken from the host, as it has to be.
+fn taken(word: &str) -> Result<String> {
+    for (prefix, reason) in [
+        ("packet:", "the host would keep its packets, and each would be there twice"),
+        ("replay:", "a trace file is sent with wirecap replay"),
+    ] {
+        if word.starts_with(prefix) {
+            let message = format!("{word} cannot be forwarded: {reason}; name an interface");
+            return Err(Usage(message).into());
+        }
+    }
+    Ok(if word.starts_with("xdp:") { word.into() } else { format!("xdp:{word}") })
+}
+
+/// The interfaces, each once.
+fn look_up(words: &[String]) -> Result<Vec<Interface>> {
+    let mut interfaces: Vec<Interface> = Vec::new();
+    for word in words {
+        let PortSpec::Interface { name, .. } = PortSpec::from(word.as_str()) else {
+            unreachable!("{word} has the prefix of an interface")
+        };
+        let interface = netdev::interface(&name).map_err(wirecap::Error::from)?;
+        if interfaces.iter().any(|other| other.ifindex == interface.ifindex) {
+            let message = format!(
+                "{} is both ends: what comes in would go out again, for ever; name two interfaces",
+                interface.name
+            );
+            return Err(Usage(message).into());
+        }
+        interfaces.push(interface);
+    }
+    Ok(interfaces)
+}
+
+/// How many workers there are: each has a transmit queue of every interface.
+fn workers(flags: &ForwardFlags, interfaces: &[Interface]) -> Result<usize> {
+    let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize);
+    let queues = queues.min().unwrap_or(1);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let workers = flags.workers.unwrap_or(queues.min(cores));
+    if workers > queues {
+        let message = format!(
+            "--workers {workers}: each worker needs a transmit queue of each interface, and one of them has {queues}; use at \
+             most {queues}, or give it more queues (ethtool -L)"
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(workers)
+}
+
+/// What becomes of the headers of packets on a cable, by port that they go out of.
+fn rewrite(flags: &ForwardFlags) -> Result<[Rewrite; 2]> {
+    if flags.route.is_some() {
+        let of_cable = [
+            ("--vlan", flags.vlan.is_some()),
+            ("--set-source", !flags.set_source.is_empty()),
+            ("--set-destination", !flags.set_destination.is_empty()),
+        ];
+        if let Some((flag, _)) = of_cable.into_iter().find(|(_, given)| *given) {
+            let message = format!(
+                "{flag} is for a cable: a router writes Ethernet headers of its own; leave it or --route out"
+            );
+            return Err(Usage(message).into());
+        }
+    }
+    let vlans = flags.vlan.clone().unwrap_or_default();
+    let both = Rewrite { vlans, ttl: flags.ttl.unwrap_or_default(), ..Rewrite::default() };
+    let mut rewrite = [both.clone(), both];
+    for (port, address) in each_port(flags, "--set-source", &flags.set_source)? {
+        rewrite[port].source = Some(address);
+    }
+    for (port, address) in each_port(flags, "--set-destination", &flags.set_destination)? {
+        rewrite[port].destination = Some(address);
+    }
+    Ok(rewrite)
+}
+
+/// Reads values `IFACE=MAC`, each of another port.
+fn each_port<T: FromStr<Err: Display>>(
+    flags: &ForwardFlags,
+    flag: &str,
+    values: &[String],
+) -> Result<Vec<(usize, T)>> {
+    let mut read: Vec<(usize, T)> = Vec::new();
+    for value in values {
+        let refused = |reason: String| Usage(format!("{flag} {value}: {reason}"));
+        let example = format!("write {flag} {}=02:00:00:00:00:01", flags.ports[0]);
+        let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
+        let port = flags.ports.iter().position(|port| port.strip_prefix("xdp:").unwrap_or(port) == name);
+        let port = port.ok_or_else(|| refused(format!("{name} is none of the two interfaces; {example}")))?;
+        if read.iter().any(|(other, _)| *other == port) {
+            return Err(refused(format!("{name} has an address already; give one")).into());
+        }
+        read.push((port, address.parse().map_err(|cause| refused(format!("{cause}")))?));
+    }
+    Ok(read)
+}
+
+fn routes(path: &std::path::Path) -> Result<Routes> {
+    let name = path.display();
+    let text =
+        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
+    text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+/// What is forwarded, as one filter.
+fn wanted(flags: &ForwardFlags) -> Option<String> {
+    match (&flags.pass, &flags.drop) {
+        (Some(pass), Some(drop)) => Some(format!("({pass}) and not ({drop})")),
+        (Some(pass), None) => Some(pass.clone()),
+        (None, Some(drop)) => Some(format!("not ({drop})")),
+        (None, None) => None,
+    }
+}
+
+/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left out.
+const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
+
+/// Whether checksums of packets that come in by it may have to be completed.
+fn completes(checksums: ChecksumsFlag, interface: &Interface) -> bool {
+    let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
+    match checksums {
+        ChecksumsFlag::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
+        ChecksumsFlag::Keep => false,
+        ChecksumsFlag::Complete => true,
+    }
+}
+
+/// The capture that forwarding is as well.
+fn as_capture(
+    flags: ForwardFlags,
+    words: Vec<String>,
+    (filter, unmatched): (Option<String>, UnmatchedFlag),
+) -> CaptureFlags {
+    CaptureFlags {
+        words,
+        unmatched: filter.is_some().then_some(unmatched),
+        filter,
+        write: flags.write,
+        count: None,
+        duration: flags.duration,
+        snaplen: flags.snaplen,
+        cells_per_chunk: flags.cells_per_chunk,
+        chunks_per_pool: flags.chunks_per_pool,
+        threshold_percent: None,
+        // A buddy would send packets of a queue while others of it are on their way.
+        mode: ModeFlag::Basic,
+        dispatch: DispatchFlag::Pull,
+        workers: flags.workers,
+        cores: flags.cores,
+        capture_threads: None,
+        capture_cores: None,
+        wait: flags.wait,
+        cell_bytes: flags.cell_bytes,
+        ring: None,
+        xdp_mode: flags.xdp_mode,
+        rss: RssFlag::Keep,
+        fanout: None,
+        timestamp: flags.timestamp,
+        no_promiscuous: false,
+        json: flags.json,
+        quiet: flags.quiet,
+    }
+}

@@ -1,0 +1,200 @@
+//! What became of the packets that came in by a port: counted by the workers, read by the account.
+//!
+//! Rule: `delivered = forwarded + dropped`, each packet by exactly one cause.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use serde::Serialize;
+use wirecap::Refusal;
+use wirecap_headers::Refused;
+
+use super::latency::{Latency, Percentiles};
+
+/// Why a packet was not forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The other port's ring had no room.
+    RingFull,
+    /// Longer than the other port's MTU.
+    TooLong,
+    /// The other port was down.
+    LinkDown,
+    /// The other port was deleted.
+    Gone,
+    /// It cannot be sent at all.
+    NotSendable,
+    /// Its TTL was at its end.
+    TtlExpired,
+    /// No room for a VLAN tag in front of it.
+    NoHeadRoom,
+    /// It was sent to another Ethernet address than the router's.
+    NotForUs,
+    /// A router's filter does not want it.
+    Unwanted,
+    /// There is no route to where it goes, or one that says drop.
+    NoRoute,
+    /// Its next hop does not tell its Ethernet address.
+    NoNeighbour,
+}
+
+/// How many causes there are.
+const CAUSES: usize = 11;
+
+impl Cause {
+    const ALL: [(Self, &'static str); CAUSES] = [
+        (Self::RingFull, "ring_full"),
+        (Self::TooLong, "too_long"),
+        (Self::LinkDown, "link_down"),
+        (Self::Gone, "gone"),
+        (Self::NotSendable, "not_sendable"),
+        (Self::TtlExpired, "ttl_expired"),
+        (Self::NoHeadRoom, "no_head_room"),
+        (Self::NotForUs, "not_for_us"),
+        (Self::Unwanted, "unwanted"),
+        (Self::NoRoute, "no_route"),
+        (Self::NoNeighbour, "no_neighbour"),
+    ];
+}
+
+impl From<Refusal> for Cause {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::RingFull,
+            Refusal::TooLong => Self::TooLong,
+            Refusal::LinkDown => Self::LinkDown,
+            Refusal::Gone => Self::Gone,
+            _ => Self::NotSendable,
+        }
+    }
+}
+
+impl From<Refused> for Cause {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Expired => Self::TtlExpired,
+            Refused::NoRoom => Self::NoHeadRoom,
+        }
+    }
+}
+
+/// The way of packets that come in by one port, as one worker has seen it.
+#[derive(Debug)]
+pub(super) struct Way {
+    forwarded: AtomicU64,
+    bytes: AtomicU64,
+    /// Checksums that were completed.
+    completed: AtomicU64,
+    dropped: [AtomicU64; CAUSES],
+    latency: Mutex<Latency>,
+}
+
+impl Way {
+    pub(super) fn new() -> Self {
+        Self {
+            forwarded: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            dropped: Default::default(),
+            latency: Mutex::new(Latency::new()),
+        }
+    }
+
+    /// Counts packets of one batch that were forwarded.
+    pub(super) fn count_forwarded(&self, packets: u64, bytes: u64) {
+        self.forwarded.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_completed(&self) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_dropped(&self, cause: Cause) {
+        self.dropped[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Taken once per batch; nobody else does but the account.
+    pub(super) fn latency(&self) -> MutexGuard<'_, Latency> {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way of packets that come in by one port, all workers together.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct WayReport {
+    /// By which port they came in.
+    pub(super) from: String,
+    /// Where they went, if that is one port.
+    pub(super) to: Option<String>,
+    /// Packets given to the other port's driver or kernel.
+    pub(super) forwarded: u64,
+    /// Bytes of these.
+    pub(super) bytes: u64,
+    /// Checksums that their senders had left to be computed, and that were.
+    pub(super) checksums_completed: u64,
+    /// Packets that were not forwarded, by cause.
+    pub(super) dropped: serde_json::Map<String, serde_json::Value>,
+    /// From the packets' timestamps to when the kernel was told to send them.
+    pub(super) latency: Option<Percentiles>,
+}
+
+impl WayReport {
+    pub(super) fn new<'w>(from: &str, to: Option<&str>, ways: impl Iterator<Item = &'w Way>) -> Self {
+        let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
+        let (mut dropped, mut latency) = ([0; CAUSES], Latency::new());
+        for way in ways {
+            forwarded += way.forwarded.load(Ordering::Relaxed);
+            bytes += way.bytes.load(Ordering::Relaxed);
+            completed += way.completed.load(Ordering::Relaxed);
+            for (sum, packets) in dropped.iter_mut().zip(&way.dropped) {
+                *sum += packets.load(Ordering::Relaxed);
+            }
+            latency.add(&way.latency());
+        }
+        Self {
+            from: from.into(),
+            to: to.map(String::from),
+            forwarded,
+            bytes,
+            checksums_completed: completed,
+            dropped: Cause::ALL
+                .iter()
+                .map(|&(cause, name)| (name.into(), dropped[cause as usize].into()))
+                .collect(),
+            latency: latency.percentiles(),
+        }
+    }
+
+    /// Packets not forwarded, with the names of the causes there are.
+    pub(super) fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let causes =
+            self.dropped.iter().map(|(name, packets)| (name.as_str(), packets.as_u64().unwrap_or(0)));
+        causes.filter(|&(_, packets)| packets > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ways_of_all_workers_are_added_up() {
+        let ways = [Way::new(), Way::new()];
+        ways[0].count_forwarded(3, 180);
+        ways[1].count_forwarded(4, 400);
+        ways[1].count_dropped(Refusal::TooLong.into());
+        ways[0].count_completed();
+        ways[0].latency().note(0, 2_000, 3);
+        let report = WayReport::new("a", Some("b"), ways.iter());
+        assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
+        assert_eq!(report.causes().collect::<Vec<_>>(), [("too_long", 1)]);
+        assert_eq!(report.dropped.len(), CAUSES);
+        assert!(report.latency.is_some_and(|latency| latency.max_ns.abs_diff(2_000) < 20));
+        for (index, (cause, _)) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, index);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is passed, what is dropped, and what is changed on the way.
+
+use wirecap::headers::checksum;
+use wirecap_lab::{VethOptions, require_root};
+use wirecap_traffic::{FrameSpec, Template};
+
+use super::{Cable, frame, way};
+use crate::lab::read;
+
+/// Frames of the left host to one port each.
+fn to_ports(ports: [u16; 3]) -> [Vec<u8>; 3] {
+    ports.map(|port| {
+        let mut template = Template::new(FrameSpec::default()).unwrap();
+        let mut frame = template.stamp(0, u64::from(port)).to_vec();
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        frame
+    })
+}
+
+#[test]
+fn only_what_is_wanted_passes() {
+    if !require_root("forward::only_what_is_wanted_passes") {
+        return;
+    }
+    for (arguments, passing) in [
+        (&["--drop", "udp port 53"][..], &[80, 123][..]),
+        (&["--pass", "udp port 53"], &[53]),
+        (&["--pass", "udp port 53 or udp port 80", "--drop", "port 80"], &[53]),
+    ] {
+        let cable = Cable::quiet("filters");
+        let running = cable.forward(arguments);
+        let listener = cable.listen("packet:r0", "passed.pcapng", &["-c", &passing.len().to_string(), "udp"]);
+        let frames = to_ports([53, 80, 123]);
+        let mut sender = cable.sender();
+        frames.iter().for_each(|frame| {
+            sender.send(frame).unwrap();
+        });
+        listener.wait();
+        let ended = running.stop();
+        let seen: Vec<_> = read(&cable.path("passed.pcapng")).packets;
+        let seen: Vec<_> =
+            seen.iter().map(|packet| u16::from_be_bytes([packet.data[36], packet.data[37]])).collect();
+        assert_eq!(seen, passing, "{arguments:?}");
+        let way = way(&ended, "m0");
+        assert_eq!(way["forwarded"].as_u64(), Some(passing.len() as u64), "{way:#}");
+        assert_eq!(ended.account().sum("filtered"), 3 - passing.len() as u64);
+    }
+}
+
+#[test]
+fn headers_are_rewritten_in_both_directions_and_checksums_stay_right() {
+    if !require_root("forward::headers_are_rewritten_in_both_directions_and_checksums_stay_right") {
+        return;
+    }
+    let cable = Cable::quiet("rewrite");
+    // What is in no VLAN on the left is in VLAN 7 on the right.
+    let flags = ["--vlan", "none=7", "--ttl", "decrement", "--set-source", "m1=02:00:00:00:00:aa"];
+    let running = cable.forward(&[&flags[..], &["--set-destination", "m0=02:00:00:00:00:bb"]].concat());
+    let right = cable.listen("xdp:r0", "right.pcapng", &["-c", "3"]);
+    let left = cable.listen("xdp:l0", "left.pcapng", &["-c", "3"]);
+    let there = to_ports([53, 80, 123]);
+    let mut expired = there[0].clone();
+    // A TTL of 1, and the checksum of the header as if that had always been so.
+    (expired[22], expired[24]) = (1, expired[24].wrapping_add(63));
+    let mut sender = cable.sender();
+    for frame in there.iter().chain([&expired, &expired]) {
+        sender.send(frame).unwrap();
+    }
+    let mut back = there.clone();
+    for frame in &mut back {
+        frame.splice(12..12, [0x81, 0, 0x60, 7]);
+        cable.sender_of_right().send(frame).unwrap();
+    }
+    (right.wait(), left.wait());
+    let ended = running.stop();
+    assert_eq!(way(&ended, "m0")["dropped"]["ttl_expired"].as_u64(), Some(2), "{ended:#?}");
+    let arrived = |name: &str| read(&cable.path(name)).packets.into_iter().map(|packet| packet.data);
+    for (arrived, sent) in arrived("right.pcapng").zip(&there) {
+        // The source is set, a tag is there, the TTL is one less, all else is as it was.
+        assert_eq!((&arrived[..6], &arrived[6..12]), (&sent[..6], [2, 0, 0, 0, 0, 0xaa].as_slice()));
+        assert_eq!(arrived[12..18], [0x81, 0, 0, 7, 8, 0]);
+        assert_eq!((arrived[26], &arrived[30..]), (sent[22] - 1, &sent[26..]));
+        assert_eq!(checksum::verify(&arrived[18..]), checksum::verify(&sent[14..]));
+    }
+    for (arrived, sent) in arrived("left.pcapng").zip(&there) {
+        assert_eq!((&arrived[..6], &arrived[6..14]), ([2, 0, 0, 0, 0, 0xbb].as_slice(), &sent[6..14]));
+        assert_eq!((arrived[22], &arrived[26..]), (sent[22] - 1, &sent[26..]));
+        assert_eq!(checksum::verify(&arrived[14..]), checksum::verify(&sent[14..]));
+    }
+}
+
+#[test]
+fn order_is_kept_and_packets_are_whole_with_several_workers() {
+    if !require_root("forward::order_is_kept_and_packets_are_whole_with_several_workers") {
+        return;
+    }
+    let cable = Cable::new("order", VethOptions { queues: 2, ..VethOptions::default() });
+    let running = cable.forward(&["--workers", "2", "--transmit-ring", "64"]);
+    let listener = cable.listen("packet:r0", "order.pcapng", &["-c", "2000", "ether proto 0x88b5"]);
+    let mut sender = cable.sender();
+    for number in 0..2_000_u32 {
+        let mut frame = frame(0, 60 + number as usize % 1_400);
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+        sender.send(&frame).unwrap();
+    }
+    listener.wait();
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let packets = read(&cable.path("order.pcapng")).packets;
+    assert_eq!(packets.len(), 2_000);
+    for (number, packet) in packets.iter().enumerate() {
+        let expected = {
+            let mut frame = frame(0, 60 + number % 1_400);
+            frame[14..18].copy_from_slice(&(number as u32).to_be_bytes());
+            frame
+        };
+        assert!(packet.data == expected, "packet {number}");
+    }
+}

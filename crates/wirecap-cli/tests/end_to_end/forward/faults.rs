@@ -1,0 +1,142 @@
+//! Trouble at one end: counted, told once a second at most, and both interfaces are usable again.
+
+use std::{thread, time::Duration};
+
+use nix::sys::signal::Signal;
+use wirecap_lab::{VethOptions, require_root};
+
+use super::{Cable, dropped, frame, way};
+
+/// As often as it may be said that packets are dropped, and a little more.
+const PERIOD: Duration = Duration::from_millis(1_300);
+
+#[test]
+fn what_cannot_be_sent_is_counted_by_cause_and_told_rarely() {
+    if !require_root("forward::what_cannot_be_sent_is_counted_by_cause_and_told_rarely") {
+        return;
+    }
+    let cable = Cable::quiet("causes");
+    for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
+        host.ip(&["link", "set", name, "mtu", "1000"]).unwrap();
+    }
+    let running = cable.forward(&[]);
+    let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "20", "ether proto 0x88b5"]);
+    let mut sender = cable.sender();
+    let mut send =
+        |frames: u8, len: usize| (0..frames).for_each(|number| sender.send(&frame(number, len)).unwrap());
+    send(10, 200);
+    send(5, 1_400);
+    running.wait_for("5 packets from m0 were not sent on to m1; so far: too_long 5");
+    // Longer ones are taken once the link takes them.
+    for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
+        host.ip(&["link", "set", name, "mtu", "1500"]).unwrap();
+    }
+    thread::sleep(Duration::from_millis(300));
+    send(5, 1_400);
+    cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
+    running.wait_for("m1 is down");
+    for _ in 0..8 {
+        send(10, 200);
+        thread::sleep(PERIOD / 8);
+    }
+    running.wait_for("link_down");
+    cable.right.ip(&["link", "set", "r0", "up"]).unwrap();
+    running.wait_for("m1 is up");
+    send(5, 200);
+    listener.wait();
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let way = way(&ended, "m0");
+    assert_eq!(way["dropped"]["too_long"].as_u64(), Some(5), "{way:#}");
+    assert_eq!(way["dropped"]["link_down"].as_u64(), Some(80), "{way:#}");
+    assert_eq!((way["forwarded"].as_u64(), dropped(&way)), (Some(20), 85), "{way:#}");
+    let told = ended.stderr.lines().filter(|line| line.contains("were not sent on")).count();
+    assert!((2..=5).contains(&told), "{ended:#?}");
+}
+
+#[test]
+fn a_ring_without_room_holds_packets_back_or_drops_them_as_asked() {
+    if !require_root("forward::a_ring_without_room_holds_packets_back_or_drops_them_as_asked") {
+        return;
+    }
+    let cable = Cable::quiet("full");
+    let running = cable.forward(&["--transmit-ring", "64", "--on-full", "drop"]);
+    let mut sender = cable.sender();
+    for number in 0..200 {
+        sender.send(&frame(number, 100)).unwrap();
+    }
+    let ended = running.stop();
+    let way = way(&ended, "m0");
+    let (forwarded, dropped) =
+        (way["forwarded"].as_u64().unwrap(), way["dropped"]["ring_full"].as_u64().unwrap());
+    assert_eq!(forwarded + dropped, 200, "{way:#}");
+}
+
+#[test]
+fn when_an_end_is_deleted_it_says_so_and_gives_the_other_back() {
+    if !require_root("forward::when_an_end_is_deleted_it_says_so_and_gives_the_other_back") {
+        return;
+    }
+    let cable = Cable::new("deleted", VethOptions::default());
+    let running = cable.forward(&[]);
+    cable.assert_ping(3, &["192.0.2.2"]);
+    cable.middle.ip(&["link", "del", "m1"]).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("m1 was removed"), "{ended:#?}");
+    assert!(way(&ended, "m0")["forwarded"].as_u64().unwrap() >= 3);
+    let shown = cable.middle.ip(&["link", "show", "m0"]).unwrap();
+    assert!(!shown.contains("xdp"), "{shown}");
+}
+
+#[test]
+fn after_kill_9_both_ends_can_be_used_again() {
+    if !require_root("forward::after_kill_9_both_ends_can_be_used_again") {
+        return;
+    }
+    let cable = Cable::new("killed", VethOptions::default());
+    for _ in 0..3 {
+        let running = cable.forward(&[]);
+        cable.assert_ping(5, &["192.0.2.2"]);
+        running.signal(Signal::SIGKILL);
+        running.wait();
+    }
+    for name in ["m0", "m1"] {
+        let shown = cable.middle.ip(&["link", "show", name]).unwrap();
+        assert!(!shown.contains("xdp"), "{shown}");
+    }
+    // The host of the middle is reached by them again.
+    cable.middle.ip(&["addr", "add", "192.0.2.3/24", "dev", "m0"]).unwrap();
+    cable.assert_ping(3, &["192.0.2.3"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_hint() {
+    if !require_root("forward::what_makes_no_sense_is_refused_with_a_hint") {
+        return;
+    }
+    let cable = Cable::new("refused", VethOptions::default());
+    cable.middle.ip(&["link", "property", "add", "dev", "m0", "altname", "outside"]).unwrap();
+    for (arguments, code, words) in [
+        (&["m0"][..], 2, "forward is between two interfaces, and one is given"),
+        (&["m0", "m1", "m2"], 2, "forward is between two interfaces, and 3 are given"),
+        (&["m0", "m0"], 2, "m0"),
+        (&["m0", "outside"], 2, "m0 is both ends"),
+        (&["m0", "packet:m1"], 2, "packet:m1 cannot be forwarded"),
+        (&["m0", "replay:x.pcap"], 2, "wirecap replay"),
+        (&["m0", "m9"], 1, "m9"),
+        (&["m0", "m1", "--workers", "2"], 2, "use at most 1"),
+        (&["m0", "m1", "--transmit-ring", "100"], 2, "power of two"),
+        (&["m0", "m1", "--drop", "udp prt 53"], 2, "syntax error"),
+        (&["m0", "m1", "--vlan", "1=5000"], 2, "--vlan"),
+        (&["m0", "m1", "--ttl", "0"], 2, "--ttl"),
+        (&["m0", "m1", "--set-source", "m7=02:00:00:00:00:01"], 2, "m7 is none of the two"),
+        (&["m0", "m1", "--set-source", "m1=01:00:00:00:00:01"], 2, "--set-source"),
+        (&["m0", "m1", "--set-destination", "02:00:00:00:00:01"], 2, "write --set-destination m0="),
+    ] {
+        let ended = cable.spawn(&[&["forward"], arguments].concat()).wait();
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:#?}");
+        assert!(ended.stderr.contains(words), "{arguments:?}: {ended:#?}");
+        assert!(ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
+    }
+}

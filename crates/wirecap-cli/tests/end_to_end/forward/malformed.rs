@@ -1,0 +1,117 @@
+//! Malformed packets pass unchanged, byte for byte.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
+use wirecap_lab::require_root;
+use wirecap_traffic::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+
+use super::{Cable, dropped, way};
+use crate::lab::read;
+
+/// Frames at a time: as many as the sockets on the way hold with ease.
+const BATCH: usize = 64;
+/// What a veth with an MTU of 1,500 takes, one VLAN tag included.
+const LONGEST: usize = 1_518;
+
+/// Sends frames through it, and compares what arrives.
+fn assert_pass(label: &str, frames: &[Vec<u8>]) {
+    let cable = Cable::quiet(label);
+    let running = cable.forward(&["--checksums", "keep"]);
+    let listener = cable.listen("xdp:r0", "arrived.pcapng", &["-c", &frames.len().to_string()]);
+    let mut sender = cable.sender();
+    for (number, frame) in frames.iter().enumerate() {
+        sender.send(frame).unwrap_or_else(|error| panic!("{label}, frame {number}: {error}"));
+        if number % BATCH == BATCH - 1 {
+            listener_catches_up();
+        }
+    }
+    listener.wait();
+    let ended = running.stop();
+    let way = way(&ended, "m0");
+    assert_eq!(
+        (way["forwarded"].as_u64(), dropped(&way)),
+        (Some(frames.len() as u64), 0),
+        "{label}: {way:#}"
+    );
+    let arrived = read(&cable.path("arrived.pcapng")).packets;
+    assert_eq!(arrived.len(), frames.len(), "{label}");
+    for (number, (arrived, sent)) in arrived.iter().zip(frames).enumerate() {
+        assert!(arrived.data == *sent, "{label}, frame {number}:\n{:02x?}\n{sent:02x?}", arrived.data);
+    }
+}
+
+fn listener_catches_up() {
+    std::thread::sleep(std::time::Duration::from_millis(2));
+}
+
+#[test]
+fn frames_that_lie_about_themselves_pass_unchanged() {
+    if !require_root("forward::frames_that_lie_about_themselves_pass_unchanged") {
+        return;
+    }
+    let mut frames = Vec::new();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for kind in [0x0800_u16, 0x86dd, 0x88a8, 0x88b5, 0x0026, 0xffff] {
+        for len in [PACKET_LEN_MIN, 15, 21, 33, 34, 42, 60, 61, 300, LONGEST - 4] {
+            let mut frame: Vec<u8> = (0..len)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (random >> 56) as u8
+                })
+                .collect();
+            frame[0] &= 0xfe;
+            if len >= 14 {
+                frame[12..14].copy_from_slice(&kind.to_be_bytes());
+            }
+            if let Some(version) = frame.get_mut(14) {
+                *version = if kind == 0x86dd { 0x6f } else { 0x4f };
+            }
+            frames.push(frame);
+        }
+    }
+    assert_pass("lies", &frames);
+}
+
+fn traces() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("WIRECAP_TRACES") {
+        return Some(named.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
+    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
+}
+
+#[test]
+fn packets_of_real_traces_pass_unchanged() {
+    const TEST: &str = "forward::packets_of_real_traces_pass_unchanged";
+    if !require_root(TEST) {
+        return;
+    }
+    let Some(directory) = traces() else {
+        return wirecap_lab::skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
+    };
+    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut frames = Vec::new();
+    for file in files {
+        let Ok(capture) =
+            fs::File::open(&file).map_err(drop).and_then(|file| Capture::read(file).map_err(drop))
+        else {
+            continue;
+        };
+        let of_ethernet = |interface: u32| {
+            capture.interfaces.get(interface as usize).is_some_and(|i| i.link_type == LINK_TYPE_ETHERNET)
+        };
+        for packet in capture.packets.iter().filter(|packet| of_ethernet(packet.interface)) {
+            let len = packet.data.len();
+            if (PACKET_LEN_MIN..=PACKET_LEN_MAX.min(LONGEST - 4)).contains(&len) {
+                frames.push(packet.data.clone());
+            }
+        }
+    }
+    assert!(frames.len() > 1_000, "{} frames in all traces", frames.len());
+    frames.chunks(20_000).for_each(|frames| assert_pass("traces", frames));
+}

@@ -1,0 +1,71 @@
+//! What was given that makes no sense, and what would.
+
+use crate::{MacAddress, RouteProblem};
+
+/// Why a value of the command line, or a table of routes, is refused.
+///
+/// # Example
+///
+/// ```
+/// let error = "10=20,10=30".parse::<wirecap_headers::VlanMap>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "VLAN 10 of side A is in 10=20 and in 10=30: packets would not know which; name it once"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No pair of VLANs.
+    #[error(
+        "{given:?} is no pair of VLANs: write A=B, each 1 to 4094 or none for no tag and at most one of them none, \
+         as 10=20 or none=20"
+    )]
+    VlanPair {
+        /// What was given.
+        given: String,
+    },
+    /// A VLAN of one side is in two pairs.
+    #[error(
+        "VLAN {vlan} of side {side} is in {first} and in {given}: packets would not know which; name it once"
+    )]
+    VlanTwice {
+        /// The later pair.
+        given: String,
+        /// The earlier pair.
+        first: String,
+        /// Which side, `A` or `B`.
+        side: &'static str,
+        /// The VLAN, or `none`.
+        vlan: String,
+    },
+    /// No Ethernet address.
+    #[error("{given:?} is no Ethernet address: write six hexadecimal numbers, as 02:00:00:00:00:01")]
+    MacAddress {
+        /// What was given.
+        given: String,
+    },
+    /// An Ethernet address that no frame may come from.
+    #[error(
+        "{given} cannot be a source: it is {}; give that of an interface, as 02:00:00:00:00:01",
+        if given.is_group() { "multicast" } else { "all zeros" }
+    )]
+    NotASource {
+        /// What was given.
+        given: MacAddress,
+    },
+    /// Nothing that a TTL could become.
+    #[error("{given:?} is nothing that a TTL could become: write keep, decrement, or a number from 1 to 255")]
+    Ttl {
+        /// What was given.
+        given: String,
+    },
+    /// A line of a table of routes.
+    #[error("line {line} of the routes: {problem}")]
+    Route {
+        /// Which, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        problem: RouteProblem,
+    },
+}

@@ -1,0 +1,83 @@
+//! All that becomes of the headers of a packet on its way from one side to the other.
+
+use crate::{Frame, Layout, MacAddress, SourceMac, Toward, Ttl, VlanMap};
+
+/// Why a packet is not sent on. It is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refused {
+    /// Its TTL is at its end.
+    #[error("its TTL is at its end; a router would drop it")]
+    Expired,
+    /// A VLAN tag does not fit in front of it.
+    #[error("no room for a VLAN tag in front of it; give the packet memory more head room")]
+    NoRoom,
+}
+
+/// What becomes of the headers of a packet. By default nothing.
+///
+/// # Example
+///
+/// ```
+/// use wirecap_headers::{Frame, Refused, Rewrite, Toward, Ttl, VecFrame};
+///
+/// let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+/// bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0x34, 0xd6, 192, 0, 2, 1, 192, 0, 2, 2]);
+/// let mut frame = VecFrame::new(&bytes, 0);
+///
+/// let destination = Some("02:00:00:00:00:09".parse()?);
+/// let rewrite = Rewrite { ttl: Ttl::Decrement, destination, ..Rewrite::default() };
+/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Ok(()));
+/// assert_eq!(frame.data()[..6], [2, 0, 0, 0, 0, 9]);
+/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Err(Refused::Expired));
+/// # Ok::<(), wirecap_headers::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// What the VLAN of one side is on the other.
+    pub vlans: VlanMap,
+    /// What becomes of the TTL.
+    pub ttl: Ttl,
+    /// The Ethernet address the packet comes from, if not the one it has.
+    pub source: Option<SourceMac>,
+    /// The Ethernet address the packet goes to, if not the one it has.
+    pub destination: Option<MacAddress>,
+}
+
+impl Rewrite {
+    /// Whether it leaves all packets as they are.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Changes a packet that goes to a side.
+    ///
+    /// # Errors
+    ///
+    /// Why the packet is not to be sent; then it is as it was.
+    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), Refused> {
+        if self.ttl == Ttl::Decrement {
+            let layout = Layout::of(frame.data());
+            if layout.is_some_and(|layout| self.ttl.expires(&layout, frame.data())) {
+                return Err(Refused::Expired);
+            }
+        }
+        self.vlans.apply(toward, frame)?;
+        // The tag may have moved the IP header.
+        if self.ttl != Ttl::Keep {
+            if let Some(layout) = Layout::of(frame.data()) {
+                self.ttl.apply(&layout, frame.data_mut());
+            }
+        }
+        if let Some(source) = self.source {
+            source.set_source(frame.data_mut());
+        }
+        if let Some(destination) = self.destination {
+            destination.set_destination(frame.data_mut());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

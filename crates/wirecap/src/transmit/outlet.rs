@@ -1,0 +1,119 @@
+//! The sending side of a port, as all threads see it: whether it can send, and what it has sent.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::Refusal;
+use crate::{engine::add, report::TransmitReport};
+
+/// What the kernel lets through besides the MTU: Ethernet header and one VLAN tag.
+const FRAME_OVERHEAD_BYTES: u32 = 14 + 4;
+
+/// The link of a port. Written by who follows the events of the kernel, read by every transmitter.
+#[derive(Debug, Default)]
+pub(crate) struct Outlet {
+    up: AtomicBool,
+    gone: AtomicBool,
+    /// Longest frame that the link takes, in bytes without FCS.
+    longest: AtomicU32,
+}
+
+impl Outlet {
+    /// The link is as this says; an MTU of 0 is unknown.
+    pub(crate) fn note(&self, up: bool, mtu: u32) {
+        self.up.store(up, Ordering::Relaxed);
+        if mtu > 0 {
+            self.longest.store(mtu.saturating_add(FRAME_OVERHEAD_BYTES), Ordering::Relaxed);
+        }
+    }
+
+    /// The interface was deleted.
+    pub(crate) fn note_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Why a frame of this length cannot be sent, if it cannot.
+    #[inline]
+    pub(super) fn refuses(&self, len: usize) -> Option<Refusal> {
+        if self.gone.load(Ordering::Relaxed) {
+            Some(Refusal::Gone)
+        } else if !self.up.load(Ordering::Relaxed) {
+            Some(Refusal::LinkDown)
+        } else {
+            (len > self.longest.load(Ordering::Relaxed) as usize).then_some(Refusal::TooLong)
+        }
+    }
+
+    /// The kernel said that the interface is down, before its event has come by.
+    pub(super) fn note_down(&self) {
+        self.up.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What one transmitter has sent. Written by it alone, read by reports.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Sent {
+    queue: u16,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    pub(super) in_flight: AtomicU32,
+    dropped: [AtomicU64; Refusal::ALL.len()],
+}
+
+impl Sent {
+    pub(super) fn new(queue: u16) -> Self {
+        Self {
+            queue,
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            in_flight: AtomicU32::new(0),
+            dropped: Default::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn count(&self, bytes: usize) {
+        add(&self.packets, 1);
+        add(&self.bytes, bytes as u64);
+    }
+
+    pub(super) fn count_dropped(&self, reason: Refusal) {
+        add(&self.dropped[reason as usize], 1);
+    }
+
+    pub(crate) fn report(&self) -> TransmitReport {
+        let dropped = |reason: Refusal| self.dropped[reason as usize].load(Ordering::Relaxed);
+        TransmitReport {
+            queue: self.queue,
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            dropped: crate::report::TransmitDrops {
+                ring_full: dropped(Refusal::Full),
+                too_long: dropped(Refusal::TooLong),
+                link_down: dropped(Refusal::LinkDown),
+                gone: dropped(Refusal::Gone),
+                not_sendable: dropped(Refusal::NotSendable),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_takes_what_its_mtu_and_one_tag_allow_while_it_is_up() {
+        let outlet = Outlet::default();
+        assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
+        outlet.note(true, 1500);
+        assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
+        outlet.note(true, 9000);
+        assert_eq!(outlet.refuses(9018), None);
+        outlet.note(false, 0);
+        assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
+        outlet.note_gone();
+        assert_eq!(outlet.refuses(60), Some(Refusal::Gone));
+    }
+}
