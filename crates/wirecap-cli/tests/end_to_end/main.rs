@@ -18,6 +18,7 @@ mod outputs;
 mod passive;
 mod queues;
 mod replay;
+mod send_traces;
 mod terminal;
 mod timestamps;
 mod tools;

@@ -1,0 +1,74 @@
+//! When packets are sent.
+
+use wirecap_file::CapturedPacket;
+use wirecap_lab::require_root;
+
+use super::{even, figure, replayed, write};
+use crate::lab::Lab;
+
+/// From the first arrival to the last, by the receiver's clock.
+fn span_ns(arrived: &[CapturedPacket]) -> u64 {
+    arrived.last().unwrap().timestamp_ns.unwrap() - arrived[0].timestamp_ns.unwrap()
+}
+
+/// Two clocks of a machine, and the first packet late: the span may be that much too short.
+const SLACK_NS: u64 = 50_000_000;
+/// Nobody is this busy.
+const MOST_NS: u64 = 5_000_000_000;
+
+#[track_caller]
+fn assert_takes(lab: &Lab, arguments: &[&str], expected_ns: u64) {
+    let (report, arrived) = replayed(lab, arguments);
+    let seconds_ns = (report["seconds"].as_f64().unwrap() * 1e9) as u64;
+    assert!((expected_ns..expected_ns + MOST_NS).contains(&seconds_ns), "nothing departs early: {report:#}");
+    let span = span_ns(&arrived);
+    assert!((expected_ns - SLACK_NS..expected_ns + MOST_NS).contains(&span), "{span} ns, not {expected_ns} ns");
+    assert_eq!(figure(&report, "/pacing/gaps"), arrived.len() as u64 - 1);
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|name| figure(&report, &format!("/pacing/gap_error_ns/{name}")));
+    assert!(p50 <= p99 && p99 <= max, "{report:#}");
+}
+
+#[test]
+fn the_recorded_speed_is_kept_and_multiples_of_it() {
+    if !require_root("the_recorded_speed_is_kept_and_multiples_of_it") {
+        return;
+    }
+    let lab = Lab::with_queues("speeds", 1);
+    let path = write(&lab, "a.pcap", &even(501, 2_000_000));
+    let file = path.to_str().unwrap();
+    assert_takes(&lab, &[file], 1_000_000_000);
+    assert_takes(&lab, &[file, "--speed", "10"], 100_000_000);
+    assert_takes(&lab, &[file, "--speed", "0.5", "--count", "251"], 1_000_000_000);
+    assert_takes(&lab, &[file, "--memory", "1M", "--queues", "0"], 1_000_000_000);
+    // Five passes, and four gaps of 50 ms between them.
+    assert_takes(&lab, &[file, "--speed", "10", "--loops", "5", "--loop-gap", "500ms"], 700_000_000);
+    // All gaps are cut to a quarter.
+    assert_takes(&lab, &[file, "--max-gap", "500us"], 250_000_000);
+}
+
+#[test]
+fn rates_are_kept() {
+    if !require_root("rates_are_kept") {
+        return;
+    }
+    let lab = Lab::with_queues("rates", 1);
+    let path = write(&lab, "a.pcap", &even(5_001, 1_000_000_000));
+    let file = path.to_str().unwrap();
+    assert_takes(&lab, &[file, "--pps", "10k"], 500_000_000);
+    // Packets of 800 bits.
+    assert_takes(&lab, &[file, "--bps", "8M"], 500_000_000);
+    assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
+}
+
+#[test]
+fn on_a_machine_with_nothing_else_to_do_gaps_are_those_of_the_file() {
+    if !require_root("on_a_machine_with_nothing_else_to_do_gaps_are_those_of_the_file") {
+        return;
+    }
+    let lab = Lab::with_queues("gaps", 1);
+    let path = write(&lab, "a.pcap", &even(2_000, 500_000));
+    let (report, _) = replayed(&lab, &[path.to_str().unwrap()]);
+    // Half of the gaps: so much holds beside other tests, too.
+    let error_ns = figure(&report, "/pacing/gap_error_ns/p50");
+    assert!(error_ns < 250_000, "no better than chance: {report:#}");
+}
