@@ -23,14 +23,24 @@ pub enum Scenario {
     Memory,
     /// Each source of timestamps: what it costs.
     Timestamp,
+    /// Sending a trace again, against tcpreplay: how evenly, how fast.
+    Replay,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
 }
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 7] =
-        [Self::Count, Self::Write, Self::Burst, Self::Skew, Self::Engine, Self::Memory, Self::Timestamp];
+    pub const ALL: [Self; 8] = [
+        Self::Count,
+        Self::Write,
+        Self::Burst,
+        Self::Skew,
+        Self::Engine,
+        Self::Memory,
+        Self::Timestamp,
+        Self::Replay,
+    ];
 
     /// Its name on the command line and in the record.
     pub fn name(self) -> &'static str {
@@ -43,13 +53,14 @@ impl Scenario {
             Self::Engine => "engine",
             Self::Memory => "memory",
             Self::Timestamp => "timestamp",
+            Self::Replay => "replay",
             Self::Soak => "soak",
         }
     }
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`. Makes network namespaces of its own and removes them.
+/// `write`, tcpreplay for `replay`. Makes network namespaces of its own and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

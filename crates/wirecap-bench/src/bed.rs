@@ -22,7 +22,8 @@ use crate::machine;
 
 /// Name of the receiving interface.
 pub const RECEIVER: &str = "wc1";
-const SENDER: &str = "wc0";
+/// Name of the sending interface.
+pub const SENDER: &str = "wc0";
 /// Core of the generator; on veth the receive softirq, too.
 pub const SENDER_CORE: usize = 0;
 /// Flows of the generators.
@@ -101,6 +102,13 @@ impl Link<'_> {
     pub fn pinned(&self, program: &str) -> Command {
         let mut command = self.bed.receiver.command("taskset");
         command.args(["-c", &receiver_core().to_string(), program]);
+        command
+    }
+
+    /// A command on the sending side, pinned to the sender's core. The interface there is [`SENDER`].
+    pub fn sender(&self, program: &str) -> Command {
+        let mut command = self.bed.sender.command("taskset");
+        command.args(["-c", &SENDER_CORE.to_string(), program]);
         command
     }
 

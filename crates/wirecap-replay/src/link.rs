@@ -11,6 +11,8 @@ use wirecap_sys::netdev::{self, Interface, LinkChanges, LinkEvent};
 use crate::{Control, Error, error::LinkFault};
 
 const TICK: Duration = Duration::from_millis(20);
+/// After this time it is known what has become of an interface: one that is deleted goes down first.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Whether an interface can send now.
 ///
@@ -37,6 +39,12 @@ pub(crate) fn fault_now(interface: &Interface) -> Option<LinkFault> {
         Ok(now) if now.ifindex == interface.ifindex => state(now.up, now.carrier),
         _ => Some(LinkFault::Removed),
     }
+}
+
+/// What is wrong for good, when `first` was told of first.
+pub(crate) fn settled(interface: &Interface, first: LinkFault) -> LinkFault {
+    thread::sleep(SETTLE);
+    fault_now(interface).unwrap_or(first)
 }
 
 /// Tells `control` of the first thing that goes wrong, until `is_over`. To be run in the interface's network namespace.

@@ -147,8 +147,18 @@ impl<'a> Player<'a> {
         }
         match end {
             Ok(end) => (end, None),
-            Err(error) => (End::Failed, Some(self.control.fault().map_or(error, |state| self.link(state)))),
+            Err(error) => (End::Failed, Some(self.told_rightly(error))),
         }
+    }
+
+    /// With a link that is lost, whatever showed that first.
+    fn told_rightly(&self, error: Error) -> Error {
+        let state = match (&error, self.control.fault()) {
+            (Error::Link { state, .. }, _) => *state,
+            (_, Some(state)) => state,
+            _ => return error,
+        };
+        self.link(link::settled(self.interface, state))
     }
 
     /// Time begins when there is something to send: whoever writes a pipe may take long.

@@ -9,12 +9,14 @@
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
 //! | [`memory`] | what does it need beside the cells? | a constant; no growth |
 //! | [`timestamp`] | what does a time for each packet cost? | no loss |
+//! | `replay` | how evenly and how fast is a trace sent again? | better than tcpreplay in both |
 //! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
 mod count;
 mod engine;
 mod memory;
+mod replay;
 mod skew;
 mod soak;
 mod timestamp;
@@ -121,6 +123,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Engine => engine::run(&mut context),
             Scenario::Memory => memory::run(&mut context),
             Scenario::Timestamp => timestamp::run(&mut context),
+            Scenario::Replay => replay::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;

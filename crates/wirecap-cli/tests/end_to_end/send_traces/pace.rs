@@ -59,16 +59,3 @@ fn rates_are_kept() {
     assert_takes(&lab, &[file, "--bps", "8M"], 500_000_000);
     assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
 }
-
-#[test]
-fn on_a_machine_with_nothing_else_to_do_gaps_are_those_of_the_file() {
-    if !require_root("on_a_machine_with_nothing_else_to_do_gaps_are_those_of_the_file") {
-        return;
-    }
-    let lab = Lab::with_queues("gaps", 1);
-    let path = write(&lab, "a.pcap", &even(2_000, 500_000));
-    let (report, _) = replayed(&lab, &[path.to_str().unwrap()]);
-    // Half of the gaps: so much holds beside other tests, too.
-    let error_ns = figure(&report, "/pacing/gap_error_ns/p50");
-    assert!(error_ns < 250_000, "no better than chance: {report:#}");
-}
