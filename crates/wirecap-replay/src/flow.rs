@@ -108,7 +108,8 @@ mod tests {
         let mut header = vec![0; 40];
         (header[0], header[6], header[23], header[39]) = (0x60, extension.unwrap_or(17), source, destination);
         if extension.is_some() {
-            header.extend([17, 0, 0, 0, 0, 0, 0, 0]);
+            // As a fragment header: the first part, and more to come.
+            header.extend([17, 0, 0, 1, 0, 0, 0, 0]);
         }
         header.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
         header

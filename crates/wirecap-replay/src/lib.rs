@@ -17,12 +17,13 @@
 //! | from which queue it is sent | `placement`, `flow` |
 //! | what is sent of it | `feed` |
 //! | where it lies until then | `preloaded`, `streamed` |
-//! | the thread that sends | `player`, `lane`, `link` |
+//! | the thread that sends | `player`, `catch_up`, `lane`, `link` |
 //! | how evenly it was sent | `pacing` |
 //!
 //! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the file, is counted.
 #![forbid(unsafe_code)]
 
+mod catch_up;
 mod control;
 mod error;
 mod feed;

@@ -9,7 +9,7 @@
 //! One thread for all queues: packets depart in the order of their times, over all queues, to within the frames that are due
 //! at the same look. Several threads would each be as exact, and the order of their packets a matter of luck.
 //!
-//! Rule: nothing departs before it is due. A frame for which there is no room waits, and all behind it.
+//! Rule: nothing departs before it is due; what is late is made up for without a burst. A frame for which there is no room waits, and all behind it.
 
 use std::{
     sync::Arc,
@@ -21,6 +21,7 @@ use wirecap_sys::netdev::Interface;
 
 use crate::{
     Control, Error, LinkFault,
+    catch_up::CatchUp,
     control::Expected,
     lane::Lane,
     link,
@@ -80,6 +81,7 @@ pub(crate) struct Player<'a> {
     started: Instant,
     /// `None` at top speed, where nothing is due.
     pacing: Option<Pacing>,
+    catch_up: CatchUp,
     /// When the last packet departed, since the start.
     last_ns: u64,
     packets: u64,
@@ -118,6 +120,7 @@ impl<'a> Player<'a> {
             expected,
             started: Instant::now(),
             pacing: is_timed.then(Pacing::new),
+            catch_up: CatchUp::default(),
             last_ns: 0,
             packets: 0,
             bytes: 0,
@@ -214,13 +217,15 @@ impl<'a> Player<'a> {
                 Next::Wait => return Step::Held,
                 Next::End => return Step::Over(End::Complete),
             };
-            if frame.due_ns > now_ns {
-                return Step::Early(frame.due_ns - now_ns);
+            let not_before_ns = self.catch_up.not_before(frame.due_ns);
+            if self.pacing.is_some() && not_before_ns > now_ns {
+                return Step::Early(not_before_ns - now_ns);
             }
             if !self.lanes[usize::from(frame.lane)].stage(frame.cell, frame.len) {
                 return Step::Held;
             }
             self.source.advance();
+            self.catch_up.departs(frame.due_ns, now_ns);
             self.due.push(frame.due_ns);
             self.packets += 1;
             self.bytes += u64::from(frame.len);

@@ -7,8 +7,8 @@
 //!   Top        due at once
 //! ```
 //!
-//! Rule: due times count from the start and never from the packet before, so that no error adds up: what was late is made up
-//! for.
+//! Rule: due times count from the start and never from the packet before, so that no error adds up. What is done about packets
+//! that are late is in `catch_up`.
 
 use std::num::NonZeroU64;
 
