@@ -9,8 +9,12 @@
 //! between them. So a stall makes one gap wrong by as much as it lasted, and those behind it by a fifth, while the rate over the
 //! whole run holds.
 
-/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for a few packets, and made up for at once.
-const DELAY_NS: u64 = 50_000;
+/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up for at once.
+const DELAY_NS: u64 = 5_000;
+/// The same where packets follow each other so closely that a call is for several.
+const DENSE_DELAY_NS: u64 = 50_000;
+/// What closely is, in nanoseconds between two packets.
+const DENSE_NS: u64 = 10_000;
 
 /// Decides when packets may depart, from when they are due and when those before them departed.
 #[derive(Debug, Default)]
@@ -32,7 +36,9 @@ impl CatchUp {
     #[inline]
     pub(crate) fn departs(&mut self, due_ns: u64, now_ns: u64) {
         let wanted_ns = self.not_before(due_ns);
-        self.last_ns = if now_ns.saturating_sub(wanted_ns) > DELAY_NS { now_ns } else { wanted_ns };
+        let is_dense = due_ns.saturating_sub(self.last_due_ns) < DENSE_NS;
+        let delay_ns = if is_dense { DENSE_DELAY_NS } else { DELAY_NS };
+        self.last_ns = if now_ns.saturating_sub(wanted_ns) > delay_ns { now_ns } else { wanted_ns };
         self.last_due_ns = due_ns;
     }
 }

@@ -117,7 +117,9 @@ impl Expected {
         let of_files = match (self.planned, self.packets, read) {
             (Some(planned), _, _) => ratio(seconds, planned.as_secs_f64()),
             (None, Some(all), _) => ratio(packets as f64, all as f64),
-            (None, None, Some((pass, share))) => self.passes.and_then(|passes| ratio(pass as f64 + share, passes as f64)),
+            (None, None, Some((pass, share))) => {
+                self.passes.and_then(|passes| ratio(pass as f64 + share, passes as f64))
+            }
             (None, None, None) => None,
         };
         let of_count = self.limits.count.and_then(|count| ratio(packets as f64, count as f64));

@@ -70,7 +70,9 @@ pub enum Error {
         source: io::Error,
     },
     /// A line of the side file is no number of a queue.
-    #[error("{path:?}, line {line}: {text:?} is no queue number; write one number from 0 to 65535 a line, one for each packet")]
+    #[error(
+        "{path:?}, line {line}: {text:?} is no queue number; write one number from 0 to 65535 a line, one for each packet"
+    )]
     SideLine {
         /// The file.
         path: PathBuf,
@@ -128,7 +130,9 @@ pub enum Error {
         source: XskError,
     },
     /// The kernel did not take packets.
-    #[error("{interface}, transmit queue {queue}: the kernel takes no more packets: {source}; see ip link show {interface}")]
+    #[error(
+        "{interface}, transmit queue {queue}: the kernel takes no more packets: {source}; see ip link show {interface}"
+    )]
     Send {
         /// The interface.
         interface: String,
@@ -170,22 +174,26 @@ impl LinkFault {
     fn in_words(self, interface: &str) -> String {
         match self {
             LinkFault::Down => format!("is down; bring it up: ip link set {interface} up"),
-            LinkFault::NoCarrier => "has no carrier: what it is given is lost; connect the other end, and bring that up".into(),
+            LinkFault::NoCarrier => {
+                "has no carrier: what it is given is lost; connect the other end, and bring that up".into()
+            }
             LinkFault::Removed => "was removed, or moved to another network namespace".into(),
         }
     }
 }
 
 const CONVERT: &str = "convert the file, or capture it anew on an Ethernet interface";
-const REWRITE: &str =
-    "give them Ethernet headers: tcprewrite --dlt=enet --enet-smac=… --enet-dmac=… --infile=FILE --outfile=NEW";
+const REWRITE: &str = "give them Ethernet headers: tcprewrite --dlt=enet --enet-smac=… --enet-dmac=… --infile=FILE --outfile=NEW";
 
 /// What link types that are met are called, and what can be done.
 pub(crate) fn known_link_type(link_type: u16) -> Option<(&'static str, &'static str)> {
     Some(match link_type {
         0 => ("BSD loopback", REWRITE),
         12 | 14 | 101 | 228 | 229 => ("raw IP, without an Ethernet header", REWRITE),
-        113 => ("Linux cooked capture", "capture one interface by its name, not -i any; or tcprewrite --dlt=enet --enet-dmac=…"),
+        113 => (
+            "Linux cooked capture",
+            "capture one interface by its name, not -i any; or tcprewrite --dlt=enet --enet-dmac=…",
+        ),
         276 => ("Linux cooked capture v2", "capture one interface by its name, not -i any"),
         105 | 119 | 127 => ("802.11 radio frames", CONVERT),
         104 => ("Cisco HDLC", REWRITE),
@@ -202,9 +210,12 @@ mod tests {
     fn a_link_type_is_named_with_what_can_be_done() {
         let message = |link_type| {
             let known = known_link_type(link_type);
-            Error::LinkType { name: "x.pcap".into(), interface: "interface 0".into(), link_type, known }.to_string()
+            Error::LinkType { name: "x.pcap".into(), interface: "interface 0".into(), link_type, known }
+                .to_string()
         };
-        assert!(message(113).contains("link type 113 (Linux cooked capture)") && message(113).contains("-i any"));
+        assert!(
+            message(113).contains("link type 113 (Linux cooked capture)") && message(113).contains("-i any")
+        );
         assert!(message(101).contains("tcprewrite --dlt=enet"));
         assert!(message(189).contains("link type 189,") && message(189).contains("convert the file"));
     }

@@ -9,13 +9,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{
-    Error, Placement, Timing,
-    merge::Merge,
-    placement::Placer,
-    timeline::TimeFaults,
-    trace::Packet,
-};
+use crate::{Error, Placement, Timing, merge::Merge, placement::Placer, timeline::TimeFaults, trace::Packet};
 
 /// Bytes of an Ethernet header, the shortest that is sent.
 const HEADER: usize = 14;
@@ -228,7 +222,10 @@ mod tests {
             assert_eq!(lens(96, 96, cut), (Some(96), Tally::default()));
         }
         assert_eq!(lens(96, 9_000, Cut::Send).0, Some(96), "as much as is there");
-        assert_eq!(lens(96, 9_000, Cut::Pad), (None, Tally { cut: 1, too_long: 1, mtu_needed: 8_986, ..Tally::default() }));
+        assert_eq!(
+            lens(96, 9_000, Cut::Pad),
+            (None, Tally { cut: 1, too_long: 1, mtu_needed: 8_986, ..Tally::default() })
+        );
     }
 
     #[test]
@@ -237,7 +234,10 @@ mod tests {
         assert_eq!(lens(13, 13, Cut::Send), (None, Tally { too_short: 1, ..Tally::default() }));
         assert_eq!(lens(0, 60, Cut::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));
         assert_eq!(lens(1_514, 1_514, Cut::Send).0, Some(1_514));
-        assert_eq!(lens(1_515, 1_515, Cut::Send), (None, Tally { too_long: 1, mtu_needed: 1_501, ..Tally::default() }));
+        assert_eq!(
+            lens(1_515, 1_515, Cut::Send),
+            (None, Tally { too_long: 1, mtu_needed: 1_501, ..Tally::default() })
+        );
         let mut bytes = vec![0; 1_518];
         bytes[12] = 0x81;
         let tagged = Packet { placed_ns: None, bytes, original_len: 1_518 };

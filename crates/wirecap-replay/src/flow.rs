@@ -120,9 +120,17 @@ mod tests {
         for tags in 0..3 {
             let there = flow_hash(&frame(tags, IPV4, &packet4(1, 2, 6, 0, [1_000, 80])));
             assert_eq!(there, flow_hash(&frame(tags, IPV4, &packet4(2, 1, 6, 0, [80, 1_000]))));
-            assert_eq!(there, flow_hash(&frame(0, IPV4, &packet4(1, 2, 6, 0x4000, [1_000, 80]))), "don't fragment");
+            assert_eq!(
+                there,
+                flow_hash(&frame(0, IPV4, &packet4(1, 2, 6, 0x4000, [1_000, 80]))),
+                "don't fragment"
+            );
             let there = flow_hash(&frame(tags, IPV6, &packet6(1, 2, None, [53, 5_000])));
-            assert_eq!(there, flow_hash(&frame(tags, IPV6, &packet6(2, 1, Some(0), [5_000, 53]))), "an extension");
+            assert_eq!(
+                there,
+                flow_hash(&frame(tags, IPV6, &packet6(2, 1, Some(0), [5_000, 53]))),
+                "an extension"
+            );
         }
     }
 

@@ -66,7 +66,8 @@ impl Lane {
     /// is still the kernel's.
     #[inline]
     pub(crate) fn stage(&mut self, cell: u32, len: u32) -> bool {
-        let staged = if len <= self.cell_bytes { self.queue.stage(cell, len) } else { self.stage_parts(cell, len) };
+        let staged =
+            if len <= self.cell_bytes { self.queue.stage(cell, len) } else { self.stage_parts(cell, len) };
         if staged {
             self.packets += 1;
             self.bytes += u64::from(len);
@@ -122,7 +123,9 @@ impl Lane {
     /// Why it is not sent without a copy.
     pub(crate) fn fallback(&self) -> Option<String> {
         let why = match self.queue.fallback()? {
-            XskError::Bind { source, .. } if source.raw_os_error() == Some(EOPNOTSUPP) => "the driver does not offer it".into(),
+            XskError::Bind { source, .. } if source.raw_os_error() == Some(EOPNOTSUPP) => {
+                "the driver does not offer it".into()
+            }
             refused => refused.to_string(),
         };
         Some(format!("copy: the kernel copies each packet; zero-copy is not available: {why}"))

@@ -16,7 +16,7 @@
 //! | when each packet is due | `schedule` |
 //! | from which queue it is sent | `placement`, `flow` |
 //! | what is sent of it | `feed` |
-//! | where it lies until then | `preloaded`, `streamed` |
+//! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
 //! | the thread that sends | `player`, `catch_up`, `lane`, `link` |
 //! | how evenly it was sent | `pacing` |
 //!
@@ -30,14 +30,17 @@ mod feed;
 mod flow;
 mod lane;
 mod link;
+mod loaded;
 mod merge;
 mod pacing;
 mod placement;
+mod plan;
 mod player;
 mod preloaded;
 mod replay;
 mod report;
 mod schedule;
+mod shape;
 mod source;
 mod streamed;
 mod timeline;
@@ -51,8 +54,9 @@ pub use lane::LaneReport;
 pub use merge::Timing;
 pub use pacing::{PacingReport, Quantiles};
 pub use placement::Placement;
+pub use plan::Plan;
 pub use player::{End, Limits};
-pub use replay::{Plan, Replay};
+pub use replay::Replay;
 pub use report::{Counters, Held, Report};
 pub use schedule::{Schedule, Speed, mean_gap_ns};
 pub use timeline::TimeFaults;

@@ -48,7 +48,12 @@ pub(crate) fn settled(interface: &Interface, first: LinkFault) -> LinkFault {
 }
 
 /// Tells `control` of the first thing that goes wrong, until `is_over`. To be run in the interface's network namespace.
-pub(crate) fn watch(interface: &Interface, mut changes: LinkChanges, control: &Control, is_over: &AtomicBool) {
+pub(crate) fn watch(
+    interface: &Interface,
+    mut changes: LinkChanges,
+    control: &Control,
+    is_over: &AtomicBool,
+) {
     while !is_over.load(Ordering::Relaxed) {
         // An error of reading is no news of the link.
         while let Ok(Some(event)) = changes.next_event() {
@@ -62,7 +67,9 @@ pub(crate) fn watch(interface: &Interface, mut changes: LinkChanges, control: &C
 
 fn fault(event: &LinkEvent, interface: &Interface) -> Option<LinkFault> {
     match event {
-        LinkEvent::State { ifindex, up, carrier, .. } if *ifindex == interface.ifindex => state(*up, *carrier),
+        LinkEvent::State { ifindex, up, carrier, .. } if *ifindex == interface.ifindex => {
+            state(*up, *carrier)
+        }
         LinkEvent::Removed { ifindex, .. } if *ifindex == interface.ifindex => Some(LinkFault::Removed),
         LinkEvent::Overrun => fault_now(interface),
         _ => None,

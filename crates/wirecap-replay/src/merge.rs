@@ -117,7 +117,8 @@ mod tests {
         let mut file = Vec::new();
         pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
         for (number, time_us) in times_us.iter().enumerate() {
-            let header = PacketHeader { timestamp_ns: time_us * 1_000, original_len: 40, ..PacketHeader::default() };
+            let header =
+                PacketHeader { timestamp_ns: time_us * 1_000, original_len: 40, ..PacketHeader::default() };
             pcap::packet(&mut file, &header, 0, [format!("{name}{number}").as_bytes()]);
         }
         let path = directory.join(name);

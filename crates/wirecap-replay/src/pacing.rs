@@ -59,16 +59,16 @@ impl Pacing {
     }
 
     pub(crate) fn report(&self) -> PacingReport {
-        PacingReport { gaps: self.error.len(), gap_error_ns: quantiles(&self.error), late_ns: quantiles(&self.late) }
+        PacingReport {
+            gaps: self.error.len(),
+            gap_error_ns: quantiles(&self.error),
+            late_ns: quantiles(&self.late),
+        }
     }
 }
 
 fn quantiles(values: &Histogram<u64>) -> Quantiles {
-    Quantiles {
-        p50: values.value_at_quantile(0.5),
-        p99: values.value_at_quantile(0.99),
-        max: values.max(),
-    }
+    Quantiles { p50: values.value_at_quantile(0.5), p99: values.value_at_quantile(0.99), max: values.max() }
 }
 
 #[cfg(test)]

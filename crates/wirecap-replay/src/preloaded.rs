@@ -8,7 +8,12 @@
 //! Rule: a cell that is with the kernel cannot be given to it again. So that a short trace does not wait for that, it lies
 //! there several times, and passes take turns.
 
-use crate::{feed::Block, lane::Lane, schedule::Schedule, source::{Passes, Ready}};
+use crate::{
+    feed::Block,
+    lane::Lane,
+    schedule::Schedule,
+    source::{Passes, Ready},
+};
 
 #[derive(Debug)]
 pub(crate) struct Preloaded {
@@ -42,7 +47,13 @@ impl Preloaded {
     }
 
     /// Writes the frames into the lanes' cells, so many copies of them. Blocks are freed as they are written.
-    pub(crate) fn load(blocks: Vec<Block>, lanes: &mut [Lane], copies: u32, schedule: Schedule, passes: Passes) -> Self {
+    pub(crate) fn load(
+        blocks: Vec<Block>,
+        lanes: &mut [Lane],
+        copies: u32,
+        schedule: Schedule,
+        passes: Passes,
+    ) -> Self {
         let cell_bytes = lanes.first().map_or(1, Lane::cell_bytes);
         let one_copy = Self::cells(&blocks, lanes.len(), cell_bytes);
         let cells: Vec<u32> = one_copy.into_iter().map(|cells| cells as u32).collect();

@@ -151,7 +151,10 @@ mod tests {
         assert_eq!(recorded(1_000_000), [0, 30, 31, 1_000_000]);
         assert_eq!(recorded(10_000_000), [0, 3, 3, 100_000]);
         assert_eq!(recorded(500_000), [0, 60, 62, 2_000_000]);
-        assert_eq!(due(Speed::Packets { per_second: number(3) }, &PACKETS), [0, 333_333_333, 666_666_666, 1_000_000_000]);
+        assert_eq!(
+            due(Speed::Packets { per_second: number(3) }, &PACKETS),
+            [0, 333_333_333, 666_666_666, 1_000_000_000]
+        );
         // 1 Gbit/s: a bit takes a nanosecond.
         assert_eq!(due(Speed::Bits { per_second: number(1_000_000_000) }, &PACKETS), [0, 800, 8_800, 9_280]);
         assert_eq!(due(Speed::Top, &PACKETS), [0; 4]);

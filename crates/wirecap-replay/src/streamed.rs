@@ -141,7 +141,8 @@ impl Streamed {
         let before = self.ready.len();
         while self.ready.len() < AHEAD.min(before + frames) && self.has_frame() {
             let frame = self.block.frames[self.at];
-            let (lane, circle) = (&mut lanes[usize::from(frame.lane)], &mut self.circles[usize::from(frame.lane)]);
+            let (lane, circle) =
+                (&mut lanes[usize::from(frame.lane)], &mut self.circles[usize::from(frame.lane)]);
             let cells = Lane::cells_of(lane.cell_bytes(), frame.len);
             let Some(cell) = circle.place(cells) else { break };
             if !lane.write(cell, self.block.bytes_of(frame)) {

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn small_steps_back_are_waited_out_and_large_ones_are_another_clock() {
         let second = CLOCK_STEP_NS;
-        let times = [10 * second, 10 * second + 2, 10 * second + 1, 10 * second + 5, 9 * second - 1, 9 * second + 2];
+        let times =
+            [10 * second, 10 * second + 2, 10 * second + 1, 10 * second + 5, 9 * second - 1, 9 * second + 2];
         let (placed, faults) = placed(&times.map(Some));
         let since: Vec<_> = placed.iter().map(|time| time.unwrap() - 10 * second).collect();
         assert_eq!(since, [0, 2, 2, 5, 5, 8]);

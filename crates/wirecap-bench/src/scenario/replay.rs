@@ -9,12 +9,7 @@
 //!
 //! Times of the traces are whole microseconds, which is what tcpreplay reads of them.
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -55,7 +50,13 @@ impl Tool {
     }
 
     /// The command that sends a trace, as recorded or so many times as fast as it goes.
-    fn command(self, context: &Context, link: &Link<'_>, trace: &Path, loops: Option<u64>) -> Result<Command> {
+    fn command(
+        self,
+        context: &Context,
+        link: &Link<'_>,
+        trace: &Path,
+        loops: Option<u64>,
+    ) -> Result<Command> {
         let mut command = match self {
             Self::Wirecap => {
                 let mut command = link.sender(&wirecap_path(context)?.to_string_lossy());
@@ -191,13 +192,24 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
         context.keep(Scenario::Replay, &name(tool), round, &run)?;
         Ok(even)
     })?;
-    let head = ["tool", "error p50 µs", "p99 µs", "most µs", "all arrived", "p99 is … of wirecap's", "wirecap is better"];
-    let mut table = Table::new(format!("Replay as recorded: {}, {} packets", trace.name, trace.times_us.len()), &head);
+    let head = [
+        "tool",
+        "error p50 µs",
+        "p99 µs",
+        "most µs",
+        "all arrived",
+        "p99 is … of wirecap's",
+        "wirecap is better",
+    ];
+    let mut table =
+        Table::new(format!("Replay as recorded: {}, {} packets", trace.name, trace.times_us.len()), &head);
     for (tool, rounds) in TOOLS.iter().zip(&results) {
         let quantile = |share: f64| show(Summary::of(figures(rounds, |round| round.quantile_us(share))), 1);
         let times = Summary::of(ratios(rounds, &results[0], |round| round.quantile_us(0.99)));
         let times = times.filter(|_| *tool != Tool::Wirecap);
-        let all = |round: &Option<Even>| round.as_ref().is_some_and(|round| round.arrived == trace.times_us.len() as u64);
+        let all = |round: &Option<Even>| {
+            round.as_ref().is_some_and(|round| round.arrived == trace.times_us.len() as u64)
+        };
         table.row([
             tool.name(),
             quantile(0.5),
@@ -217,7 +229,8 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
 
 /// Sends a trace and measures the gaps of what arrived.
 fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
-    let captured = Scratch(context.arguments.tmpfs.join(format!("wirecap-bench-{}-arrived.pcapng", std::process::id())));
+    let captured =
+        Scratch(context.arguments.tmpfs.join(format!("wirecap-bench-{}-arrived.pcapng", std::process::id())));
     let link = context.bed.link(1)?;
     let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
     command.args(["capture", RECEIVER, "--timestamp", "kernel", "--json", "-w"]).arg(&captured.0);
@@ -257,7 +270,12 @@ fn read(file: &Path) -> Result<Vec<(u64, u64)>> {
 fn send(tool: Tool, mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", tool.name()))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{} failed: {said}{}", tool.name(), String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{} failed: {said}{}",
+        tool.name(),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(said)
 }
 
@@ -273,10 +291,12 @@ fn top_speed(context: &mut Context) -> Result<()> {
         context.keep(Scenario::Replay, &name(tool), round, &run)?;
         Ok(fast)
     })?;
-    let title = format!("Replay as fast as it goes: {} packets of {} bytes", FAST_PACKETS * loops, SHORT_FRAME + 4);
+    let title =
+        format!("Replay as fast as it goes: {} packets of {} bytes", FAST_PACKETS * loops, SHORT_FRAME + 4);
     let mut table = Table::new(title, &["tool", "sent Mpps", "arrived %", "wirecap is … times", "≥ 1"]);
     for (tool, rounds) in tools.iter().zip(&results) {
-        let times = Summary::of(ratios(&results[0], rounds, |round| round.pps)).filter(|_| *tool != Tool::Wirecap);
+        let times =
+            Summary::of(ratios(&results[0], rounds, |round| round.pps)).filter(|_| *tool != Tool::Wirecap);
         let arrived = |round: &Fast| 100.0 * round.arrived as f64 / round.sent as f64;
         table.row([
             tool.name(),
@@ -310,7 +330,8 @@ mod tests {
 
     #[test]
     fn tcpreplay_s_figures() {
-        let said = "Actual: 10000 packets (600000 bytes) sent in 0.05 seconds\nRated: 12000000.0 Bps, 96.00 Mbps\n";
+        let said =
+            "Actual: 10000 packets (600000 bytes) sent in 0.05 seconds\nRated: 12000000.0 Bps, 96.00 Mbps\n";
         assert_eq!(actual(said), Some((10_000, 0.05)));
         assert_eq!(actual("Fatal Error: failed"), None);
     }

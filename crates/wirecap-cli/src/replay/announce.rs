@@ -39,7 +39,9 @@ fn held(replay: &Replay) -> String {
     match (replay.held(), replay.pass()) {
         (Held::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
             let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
-            let takes = replay.planned().map_or_else(String::new, |planned| format!("; it will take {}", length(planned)));
+            let takes = replay
+                .planned()
+                .map_or_else(String::new, |planned| format!("; it will take {}", length(planned)));
             format!(
                 "{frames} packets a pass, all of them in cells ({}{copies}): nothing is read or copied while they are sent{takes}",
                 size(cells_bytes)
@@ -57,35 +59,32 @@ fn held(replay: &Replay) -> String {
 /// What is not sent as it is in the files, and what the times are like.
 pub(super) fn warnings(tally: &Tally, interface: &str) -> Vec<String> {
     let mut warnings = Vec::new();
+    let mut warn = |packets: u64, words: String| {
+        if packets > 0 {
+            let unit = if packets == 1 { "packet" } else { "packets" };
+            warnings.push(format!("{packets} {unit} {words}"));
+        }
+    };
+    warn(
+        tally.too_long,
+        format!(
+            "left out, longer than {interface} takes; ip link set {interface} mtu {} would do",
+            tally.mtu_needed
+        ),
+    );
+    warn(tally.too_short, "left out, shorter than an Ethernet header".into());
+    warn(tally.cut, "of which the files have only the beginning (snapshot length); see --truncated".into());
+    warn(tally.times.untimed, "without a time: sent with the one before".into());
+    warn(
+        tally.times.backwards,
+        format!(
+            "behind a later one: sent at once ({} where the clock was set back)",
+            tally.times.clock_steps
+        ),
+    );
+    warn(tally.shortened, "sent sooner, behind gaps that were cut to --max-gap".into());
     if tally.packets == 0 {
         warnings.push("there are no packets in the files".into());
-    }
-    if tally.too_long > 0 {
-        warnings.push(format!(
-            "{} packets are longer than {interface} takes, and left out; ip link set {interface} mtu {} would do",
-            tally.too_long, tally.mtu_needed
-        ));
-    }
-    if tally.too_short > 0 {
-        warnings.push(format!("{} packets are shorter than an Ethernet header, and left out", tally.too_short));
-    }
-    if tally.cut > 0 {
-        warnings.push(format!(
-            "of {} packets the files have only the beginning (snapshot length); see --truncated",
-            tally.cut
-        ));
-    }
-    if tally.times.untimed > 0 {
-        warnings.push(format!("{} packets have no time; they go with the one before them", tally.times.untimed));
-    }
-    if tally.times.backwards > 0 {
-        warnings.push(format!(
-            "{} packets stand behind a later one; they go at once ({} of them where the clock was set back)",
-            tally.times.backwards, tally.times.clock_steps
-        ));
-    }
-    if tally.shortened > 0 {
-        warnings.push(format!("{} gaps were cut to --max-gap", tally.shortened));
     }
     warnings
 }
@@ -100,7 +99,13 @@ mod tests {
         assert!(warnings(&fine, "eth1").is_empty());
         let tally = Tally { too_long: 3, mtu_needed: 9_000, too_short: 1, cut: 2, shortened: 4, ..fine };
         let said = warnings(&tally, "eth1").join("\n");
-        for words in ["3 packets", "ip link set eth1 mtu 9000", "shorter than an Ethernet header", "--truncated", "--max-gap"] {
+        for words in [
+            "3 packets",
+            "ip link set eth1 mtu 9000",
+            "shorter than an Ethernet header",
+            "--truncated",
+            "--max-gap",
+        ] {
             assert!(said.contains(words), "{said}");
         }
     }

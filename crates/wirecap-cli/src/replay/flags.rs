@@ -69,9 +69,9 @@ pub(crate) struct ReplayFlags {
     /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of what is free].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// How packets get to the driver.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) xdp_mode: SendModeFlag,
+    /// How packets get to the driver [default: best; copy where the host uses the interface].
+    #[arg(long, value_enum)]
+    pub(crate) tx_mode: Option<SendModeFlag>,
     /// Core of the thread that sends [default: not bound].
     #[arg(long, value_name = "N", value_parser = number::<usize>(Number::of("--core 1")))]
     pub(crate) core: Option<usize>,
@@ -95,10 +95,9 @@ pub(crate) enum TruncatedFlag {
     Skip,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SendModeFlag {
     /// Zero-copy where the driver has it.
-    #[default]
     Best,
     /// The driver sends from the cells themselves.
     ZeroCopy,

@@ -44,8 +44,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
-    let plan = plan::plan(flags)?;
     check_cores(&Vec::from_iter(flags.core))?;
+    let plan = plan::plan(flags)?;
     let signals = on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
@@ -73,7 +73,9 @@ pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
         }
     }
     bar.clear();
-    let report = thread.join().map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
+    let report = thread
+        .join()
+        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
     Ok(report::print(&report, flags.json))
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use anyhow::{Result, anyhow};
+use wirecap::Access;
 use wirecap_replay::{Cut, Limits, Placement, Plan, Speed, Timing};
 use wirecap_sys::{netdev, xsk::BindMode};
 
@@ -26,16 +27,21 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
     let recorded = matches!(speed, Speed::Recorded { .. });
     for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
         if given && !recorded {
-            return Err(Usage(format!("{name} is for the recorded times: leave it out, or use --speed")).into());
+            return Err(
+                Usage(format!("{name} is for the recorded times: leave it out, or use --speed")).into()
+            );
         }
     }
     if flags.loop_gap.is_some() && flags.loops == 1 {
-        return Err(Usage("--loop-gap has no effect with one pass: leave it out, or use --loops".into()).into());
+        return Err(
+            Usage("--loop-gap has no effect with one pass: leave it out, or use --loops".into()).into()
+        );
     }
     if flags.align && flags.files.len() == 1 {
         return Err(Usage("--align has no effect on one file: leave it out".into()).into());
     }
     let memory_bytes = memory(flags.memory)?;
+    let (mode, fallbacks) = mode(flags)?;
     let nanoseconds = |gap: std::time::Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
     Ok(Plan {
         files: flags.files.clone(),
@@ -52,13 +58,28 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
             TruncatedFlag::Skip => Cut::Skip,
         },
         memory_bytes,
-        mode: match flags.xdp_mode {
-            SendModeFlag::Best => None,
-            SendModeFlag::ZeroCopy => Some(BindMode::ZeroCopy),
-            SendModeFlag::Copy => Some(BindMode::Copy),
-        },
+        mode,
+        fallbacks,
         core: flags.core,
     })
+}
+
+/// Zero-copy may take a queue from the host, so it is not tried where the host uses the interface unless it is asked for.
+fn mode(flags: &ReplayFlags) -> Result<(Option<BindMode>, Vec<String>)> {
+    let mode = match flags.tx_mode {
+        Some(SendModeFlag::Best) => None,
+        Some(SendModeFlag::ZeroCopy) => Some(BindMode::ZeroCopy),
+        Some(SendModeFlag::Copy) => Some(BindMode::Copy),
+        None => match Access::chosen(&flags.interface)? {
+            (_, None) => None,
+            (_, Some(reason)) => {
+                let fallback =
+                    format!("copy: the kernel copies each packet; zero-copy is left alone, since {reason}");
+                return Ok((Some(BindMode::Copy), vec![fallback]));
+            }
+        },
+    };
+    Ok((mode, Vec::new()))
 }
 
 fn speed(flags: &ReplayFlags) -> Speed {
@@ -95,7 +116,9 @@ fn all_queues(interface: &str) -> Result<Vec<u16>> {
 fn memory(wanted: Option<u64>) -> Result<u64> {
     let available = available_bytes();
     match (wanted, available) {
-        (Some(wanted), _) if wanted < LEAST_MEMORY => Err(Usage("--memory has to be 1M at least".into()).into()),
+        (Some(wanted), _) if wanted < LEAST_MEMORY => {
+            Err(Usage("--memory has to be 1M at least".into()).into())
+        }
         (Some(wanted), Some(available)) if wanted > available => Err(anyhow!(
             "--memory of {} MiB is more than the {} MiB of memory that are available; ask for less: a trace that needs more is \
              read while it is sent",
@@ -103,7 +126,9 @@ fn memory(wanted: Option<u64>) -> Result<u64> {
             available >> 20
         )),
         (Some(wanted), _) => Ok(wanted),
-        (None, available) => Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(LEAST_MEMORY)),
+        (None, available) => {
+            Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(LEAST_MEMORY))
+        }
     }
 }
 

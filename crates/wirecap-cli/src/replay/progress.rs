@@ -85,6 +85,9 @@ mod tests {
         assert_eq!(line(&progress, (9.0, 10_000)), expected);
         let endless = Progress { share: None, left: None, ..progress };
         assert_eq!(line(&endless, (9.0, 10_000)), "10.0 s  30000 packets  20.00 kpps");
-        assert!(line(&Progress { share: Some(1.0), ..progress }, (0.0, 0)).starts_with("[====================] 100 %"));
+        assert!(
+            line(&Progress { share: Some(1.0), ..progress }, (0.0, 0))
+                .starts_with("[====================] 100 %")
+        );
     }
 }

@@ -107,7 +107,11 @@ pub(super) fn length(time: Duration) -> String {
 
 /// Memory, in the unit that fits.
 pub(super) fn size(bytes: u64) -> String {
-    if bytes < 1 << 20 { format!("{} KiB", bytes.div_ceil(1 << 10)) } else { format!("{} MiB", bytes.div_ceil(1 << 20)) }
+    if bytes < 1 << 20 {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
+    } else {
+        format!("{} MiB", bytes.div_ceil(1 << 20))
+    }
 }
 
 #[cfg(test)]
@@ -116,9 +120,18 @@ mod tests {
 
     #[test]
     fn times_are_told_in_the_unit_that_fits() {
-        assert_eq!((short(999), short(1_500), short(2_500_000), short(61_000_000_000)), ("999 ns".into(), "1.5 µs".into(), "2.5 ms".into(), "61.0 s".into()));
+        assert_eq!(
+            (short(999), short(1_500), short(2_500_000), short(61_000_000_000)),
+            ("999 ns".into(), "1.5 µs".into(), "2.5 ms".into(), "61.0 s".into())
+        );
         let of = |seconds| length(Duration::from_secs(seconds));
-        assert_eq!((of(3), of(42), of(90), of(3_700), of(90_000)), ("3.0 s".into(), "42 s".into(), "1 min 30 s".into(), "1 h 1 min".into(), "1 days 1 h".into()));
-        assert_eq!((bit_rate(1.5e9), bit_rate(2e6), size(4096), size(3 << 20)), ("1.50 Gbit/s".into(), "2.00 Mbit/s".into(), "4 KiB".into(), "3 MiB".into()));
+        assert_eq!(
+            (of(3), of(42), of(90), of(3_700), of(90_000)),
+            ("3.0 s".into(), "42 s".into(), "1 min 30 s".into(), "1 h 1 min".into(), "1 days 1 h".into())
+        );
+        assert_eq!(
+            (bit_rate(1.5e9), bit_rate(2e6), size(4096), size(3 << 20)),
+            ("1.50 Gbit/s".into(), "2.00 Mbit/s".into(), "4 KiB".into(), "3 MiB".into())
+        );
     }
 }

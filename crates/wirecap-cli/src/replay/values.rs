@@ -24,7 +24,9 @@ pub(crate) fn where_to(text: &str) -> Result<Where, String> {
         ("flow", _) => Ok(Where::Flow(set()?)),
         ("round-robin", _) => Ok(Where::RoundRobin(set()?)),
         ("file", Some(path)) if !path.is_empty() => Ok(Where::Side(path.into())),
-        (digits, None) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map(Where::One).map_err(|_| WHERE.into()),
+        (digits, None) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().map(Where::One).map_err(|_| WHERE.into())
+        }
         _ => Err(WHERE.into()),
     }
 }
@@ -35,7 +37,8 @@ const WHERE: &str = "write a queue number, flow, round-robin, flow:0-3, round-ro
 fn decimal(digits: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(whole) || !plain(fraction) || whole.is_empty() || (fraction.is_empty() && digits.contains('.')) {
+    if !plain(whole) || !plain(fraction) || whole.is_empty() || (fraction.is_empty() && digits.contains('.'))
+    {
         return None;
     }
     let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
@@ -106,17 +109,27 @@ mod tests {
         ] {
             assert_eq!(where_to(text), Ok(expected), "{text}");
         }
-        for bad in ["", "flows", "flow:", "flow:x", "file", "file:", "-1", "65536", "0-3", "1:2", "round-robin:3-1"] {
+        for bad in
+            ["", "flows", "flow:", "flow:x", "file", "file:", "-1", "65536", "0-3", "1:2", "round-robin:3-1"]
+        {
             assert!(where_to(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn factors_rates_and_sizes_may_have_fractions() {
-        assert_eq!((factor("10"), factor("0.5x"), factor("1.25")), (Ok(10_000_000), Ok(500_000), Ok(1_250_000)));
-        assert_eq!((rate("1000"), rate("1.5M"), rate("10k"), rate("2.5G")), (Ok(1_000), Ok(1_500_000), Ok(10_000), Ok(2_500_000_000)));
+        assert_eq!(
+            (factor("10"), factor("0.5x"), factor("1.25")),
+            (Ok(10_000_000), Ok(500_000), Ok(1_250_000))
+        );
+        assert_eq!(
+            (rate("1000"), rate("1.5M"), rate("10k"), rate("2.5G")),
+            (Ok(1_000), Ok(1_500_000), Ok(10_000), Ok(2_500_000_000))
+        );
         assert_eq!((size("512M"), size("1.5G"), size("4K")), (Ok(512 << 20), Ok(3 << 29), Ok(4096)));
-        for bad in ["", "0", "-1", "+1", "1e3", "x", ".", "1.", ".5", "0.0000001", "99999999999999999999", "1,5"] {
+        for bad in
+            ["", "0", "-1", "+1", "1e3", "x", ".", "1.", ".5", "0.0000001", "99999999999999999999", "1,5"]
+        {
             assert!(factor(bad).is_err(), "{bad}");
         }
         for bad in ["0", "0.5", "M", "1m", "99999999999G"] {

@@ -63,7 +63,11 @@ fn what_cannot_be_sent_is_refused_before_anything_is() {
     assert_refused(&run(&lab, &[text.to_str().unwrap()]), 1, &["not a pcap or pcapng file"]);
     assert_refused(&run(&lab, &["/no/such.pcap"]), 1, &["/no/such.pcap", "No such file"]);
     assert_refused(&run(&lab, &[cooked.to_str().unwrap()]), 1, &["Linux cooked capture", "-i any"]);
-    assert_refused(&run(&lab, &[good, "--queues", "2"]), 1, &["2 transmit queues, numbers 0 to 1", "no queue 2"]);
+    assert_refused(
+        &run(&lab, &[good, "--queues", "2"]),
+        1,
+        &["2 transmit queues, numbers 0 to 1", "no queue 2"],
+    );
     assert_refused(&run(&lab, &[good, "--queues", &far]), 1, &["no queue 2"]);
     assert_refused(&run(&lab, &["-", "-"]), 1, &["standard input", "once"]);
 
@@ -131,7 +135,9 @@ fn a_link_that_is_lost_ends_it_with_what_was_sent() {
     if !require_root("a_link_that_is_lost_ends_it_with_what_was_sent") {
         return;
     }
-    for (label, words) in [("linkdown", "l0 is down"), ("nocarrier", "l0 has no carrier"), ("removed", "l0 was removed")] {
+    for (label, words) in
+        [("linkdown", "l0 is down"), ("nocarrier", "l0 has no carrier"), ("removed", "l0 was removed")]
+    {
         let lab = Lab::with_queues(label, 1);
         let ended = interrupted(&lab, |lab, _| {
             let done = match label {

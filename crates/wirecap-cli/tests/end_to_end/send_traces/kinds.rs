@@ -41,10 +41,12 @@ fn every_trace_is_sent_unchanged_or_refused_with_what_to_do() {
     let lab = Lab::new("everytrace", &[VethOptions { mtu: MTU, ..VethOptions::default() }]);
     let path = lab.path("arrived.pcapng");
     let capture = lab.capture(&["r0", "-w", path.to_str().unwrap(), "-M", "64", "-R", "1024"]);
-    let mut files: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut expected = Vec::new();
-    let is_trace = |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_str().unwrap().contains("cap"));
+    let is_trace =
+        |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_str().unwrap().contains("cap"));
     for file in files.iter().filter(|file| is_trace(file)) {
         let packets = packets_of(file);
         let damaged = file.display().to_string().contains("DAMAGED");
@@ -60,7 +62,12 @@ fn every_trace_is_sent_unchanged_or_refused_with_what_to_do() {
         let before = expected.len();
         let sendable = packets.into_iter().take(other.unwrap_or(usize::MAX)).map(|packet| packet.data);
         expected.extend(sendable.filter(|bytes| can_be_sent(bytes)));
-        assert_eq!(figure(&report(&ended), "/packets"), (expected.len() - before) as u64, "{}", file.display());
+        assert_eq!(
+            figure(&report(&ended), "/packets"),
+            (expected.len() - before) as u64,
+            "{}",
+            file.display()
+        );
     }
     assert!(expected.len() > 10_000, "{}", expected.len());
     capture.stop().account().assert_lossless(expected.len() as u64);

@@ -46,7 +46,8 @@ pub fn trace(packets: impl IntoIterator<Item = Sketch>) -> Vec<u8> {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
     for (number, Sketch { time_ns, len }) in packets.into_iter().enumerate() {
-        let header = PacketHeader { timestamp_ns: time_ns, original_len: len as u32, ..PacketHeader::default() };
+        let header =
+            PacketHeader { timestamp_ns: time_ns, original_len: len as u32, ..PacketHeader::default() };
         pcap::packet(&mut file, &header, 0, [frame(number, len).as_slice()]);
     }
     file
@@ -54,7 +55,9 @@ pub fn trace(packets: impl IntoIterator<Item = Sketch>) -> Vec<u8> {
 
 /// So many packets of 100 bytes, one each `gap_ns`.
 pub fn even(packets: u64, gap_ns: u64) -> Vec<u8> {
-    trace((0..packets).map(|number| Sketch { time_ns: 1_700_000_000_000_000_000 + number * gap_ns, len: 100 }))
+    trace(
+        (0..packets).map(|number| Sketch { time_ns: 1_700_000_000_000_000_000 + number * gap_ns, len: 100 }),
+    )
 }
 
 pub fn write(lab: &Lab, name: &str, bytes: &[u8]) -> PathBuf {

@@ -22,9 +22,13 @@ fn assert_takes(lab: &Lab, arguments: &[&str], expected_ns: u64) {
     let seconds_ns = (report["seconds"].as_f64().unwrap() * 1e9) as u64;
     assert!((expected_ns..expected_ns + MOST_NS).contains(&seconds_ns), "nothing departs early: {report:#}");
     let span = span_ns(&arrived);
-    assert!((expected_ns - SLACK_NS..expected_ns + MOST_NS).contains(&span), "{span} ns, not {expected_ns} ns");
+    assert!(
+        (expected_ns - SLACK_NS..expected_ns + MOST_NS).contains(&span),
+        "{span} ns, not {expected_ns} ns"
+    );
     assert_eq!(figure(&report, "/pacing/gaps"), arrived.len() as u64 - 1);
-    let [p50, p99, max] = ["p50", "p99", "max"].map(|name| figure(&report, &format!("/pacing/gap_error_ns/{name}")));
+    let [p50, p99, max] =
+        ["p50", "p99", "max"].map(|name| figure(&report, &format!("/pacing/gap_error_ns/{name}")));
     assert!(p50 <= p99 && p99 <= max, "{report:#}");
 }
 

@@ -33,7 +33,8 @@ fn packets_leave_by_the_queue_they_shall() {
         return;
     }
     let (lab, file) = lab("placed");
-    let in_turn = |queues: &[u32]| -> Vec<u32> { (0..PACKETS).map(|number| queues[number % queues.len()]).collect() };
+    let in_turn =
+        |queues: &[u32]| -> Vec<u32> { (0..PACKETS).map(|number| queues[number % queues.len()]).collect() };
     assert_eq!(arrived_in(&lab, &[&file]), vec![0; PACKETS]);
     assert_eq!(arrived_in(&lab, &[&file, "--queues", "2"]), vec![2; PACKETS]);
     assert_eq!(arrived_in(&lab, &[&file, "--queues", "round-robin"]), in_turn(&[0, 1, 2, 3]));
@@ -74,7 +75,8 @@ fn both_directions_of_a_connection_leave_by_one_queue() {
     }
     let path = write(&lab, "flows.pcap", &file);
     let (report, arrived) = replayed(&lab, &[path.to_str().unwrap(), "--top-speed", "--queues", "flow"]);
-    let queue_of = |bytes: &Vec<u8>| arrived.iter().find(|packet| packet.data == *bytes).unwrap().queue.unwrap();
+    let queue_of =
+        |bytes: &Vec<u8>| arrived.iter().find(|packet| packet.data == *bytes).unwrap().queue.unwrap();
     for pair in packets.chunks(2) {
         assert_eq!(queue_of(&pair[0]), queue_of(&pair[1]));
     }

@@ -6,7 +6,9 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::{VethOptions, require_root};
 
-use super::{MANUAL, Sketch, assert_same, even, figure, frame, packets_of, replayed, report, run, start, trace, write};
+use super::{
+    MANUAL, Sketch, assert_same, even, figure, frame, packets_of, replayed, report, run, start, trace, write,
+};
 use crate::lab::Lab;
 
 /// Lengths from the shortest to the longest.
@@ -39,7 +41,10 @@ fn what_arrives_is_the_file_byte_for_byte_and_in_order() {
     for (name, value) in report.as_object().unwrap() {
         let inner = value.as_object().into_iter().flatten().map(|(name, _)| name);
         for name in inner.chain([name]) {
-            assert!(MANUAL.contains(&format!("`{name}`")) || MANUAL.contains(&format!("`{name}[]`")), "{name}");
+            assert!(
+                MANUAL.contains(&format!("`{name}`")) || MANUAL.contains(&format!("`{name}[]`")),
+                "{name}"
+            );
         }
     }
 }
@@ -67,7 +72,8 @@ fn several_files_are_sent_by_time() {
         return;
     }
     let lab = Lab::with_queues("severalfiles", 1);
-    let sketch = |from: u64, step: u64, len| (0..50).map(move |number| Sketch { time_ns: from + number * step, len });
+    let sketch =
+        |from: u64, step: u64, len| (0..50).map(move |number| Sketch { time_ns: from + number * step, len });
     let a = write(&lab, "a.pcap", &trace(sketch(1_000_000_000, 2_000_000, 100)));
     let b = write(&lab, "b.pcap", &trace(sketch(1_001_000_000, 2_000_000, 200)));
     let (_, arrived) = replayed(&lab, &[a.to_str().unwrap(), b.to_str().unwrap()]);
@@ -89,7 +95,8 @@ fn frames_of_several_cells_are_sent_whole() {
         let (report, arrived) = replayed(&lab, &[&[path.to_str().unwrap(), "--top-speed"], more].concat());
         // The last two are longer than the interface takes.
         assert_eq!((figure(&report, "/trace/too_long"), figure(&report, "/trace/mtu_needed")), (2, 9_004));
-        let expected: Vec<_> = lens[..6].iter().enumerate().map(|(number, &len)| frame(number, len)).collect();
+        let expected: Vec<_> =
+            lens[..6].iter().enumerate().map(|(number, &len)| frame(number, len)).collect();
         assert_same(&arrived, (0..loops).flat_map(|_| expected.iter().map(Vec::as_slice)));
     }
 }
@@ -109,7 +116,9 @@ fn of_a_packet_that_was_cut_what_is_there_is_sent_or_padded_or_nothing() {
     }
     let path = write(&lab, "cut.pcap", &file);
     let padded = [cut.clone(), vec![0; 936]].concat();
-    for (how, expected) in [("send", vec![&cut, &whole]), ("pad", vec![&padded, &whole]), ("skip", vec![&whole])] {
+    for (how, expected) in
+        [("send", vec![&cut, &whole]), ("pad", vec![&padded, &whole]), ("skip", vec![&whole])]
+    {
         let (report, arrived) = replayed(&lab, &[path.to_str().unwrap(), "--truncated", how]);
         assert_same(&arrived, expected.into_iter().map(Vec::as_slice));
         assert_eq!((figure(&report, "/trace/cut"), report["truncated"].as_str()), (1, Some(how)));
@@ -146,7 +155,10 @@ fn a_pipe_is_sent_as_it_comes() {
     drop(writer);
     let ended = replay.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert!(ended.stderr.contains("can be read once only") && ended.stderr.contains("--memory"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("can be read once only") && ended.stderr.contains("--memory"),
+        "{ended:#?}"
+    );
 }
 
 #[test]
