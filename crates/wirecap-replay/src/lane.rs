@@ -7,6 +7,9 @@ use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitQueue, XskError};
 
 /// What the kernel says to zero-copy where the driver has none.
 const EOPNOTSUPP: i32 = 95;
+/// The same where it has none without an XDP program.
+const EINVAL: i32 = 22;
+const ENXIO: i32 = 6;
 
 /// A queue that is sent from.
 #[derive(Debug)]
@@ -125,6 +128,9 @@ impl Lane {
         let why = match self.queue.fallback()? {
             XskError::Bind { source, .. } if source.raw_os_error() == Some(EOPNOTSUPP) => {
                 "the driver does not offer it".into()
+            }
+            XskError::Bind { source, .. } if matches!(source.raw_os_error(), Some(EINVAL | ENXIO)) => {
+                "the driver has it only beside an XDP program".into()
             }
             refused => refused.to_string(),
         };

@@ -113,7 +113,12 @@ impl TransmitQueue {
         let mut zero_copy_refused = None;
         let (mut socket, mode) = match bind {
             BindChoice::Only(mode) => bound(mode)?,
-            BindChoice::Best => match bound(BindMode::ZeroCopy) {
+            // Some drivers bind without an XDP program on the interface, and then refuse to send (EINVAL, ENXIO). An
+            // empty ring is enough to find out.
+            BindChoice::Best => match bound(BindMode::ZeroCopy).and_then(|(socket, mode)| {
+                let sends = socket.wake_sender();
+                sends.map_err(|source| XskError::Bind { ifindex, queue_id, source }).map(|()| (socket, mode))
+            }) {
                 Ok(bound) => bound,
                 Err(refused @ XskError::Bind { .. }) => {
                     zero_copy_refused = Some(refused);

@@ -4,7 +4,7 @@ use wirecap_file::CapturedPacket;
 use wirecap_lab::require_root;
 
 use super::{even, figure, replayed, write};
-use crate::lab::Lab;
+use crate::lab::{Lab, Running, WIRECAP};
 
 /// From the first arrival to the last, by the receiver's clock.
 fn span_ns(arrived: &[CapturedPacket]) -> u64 {
@@ -62,4 +62,31 @@ fn rates_are_kept() {
     // Packets of 800 bits.
     assert_takes(&lab, &[file, "--bps", "8M"], 500_000_000);
     assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
+}
+
+#[test]
+fn a_terminal_gets_a_bar_with_the_time_that_is_left() {
+    if !require_root("a_terminal_gets_a_bar_with_the_time_that_is_left") {
+        return;
+    }
+    let lab = Lab::with_queues("replaybar", 1);
+    let path = write(&lab, "a.pcap", &even(301, 10_000_000));
+    let on_a_terminal = |more: &str| {
+        let mut command = lab.left.command("script");
+        let replay = format!("{WIRECAP} replay {} -i l0 {more}", path.display());
+        command.args(["--quiet", "--flush", "--return", "--command", &replay, "/dev/null"]);
+        let ended = Running::spawn(command).wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    let screen = on_a_terminal("");
+    let lines: Vec<_> = screen.split("\r\x1b[K").collect();
+    let bars = &lines[1..lines.len() - 1];
+    assert!(!bars.is_empty(), "{screen:?}");
+    for bar in bars {
+        assert!(bar.starts_with('[') && bar.contains(" %  ") && bar.ends_with(" left"), "{bar:?}");
+    }
+    assert!(lines[0].contains("it will take 3.0 s"), "{screen:?}");
+    assert!(lines[lines.len() - 1].starts_with("queue "), "{screen:?}");
+    assert!(!on_a_terminal("--quiet --speed 3").contains('\x1b'));
 }
