@@ -268,7 +268,11 @@ impl<'a> Player<'a> {
             return Ok(());
         }
         let since = *self.stuck_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > STUCK { Err(self.stuck(STUCK)) } else { Ok(std::hint::spin_loop()) }
+        if since.elapsed() > STUCK {
+            return Err(self.stuck(STUCK));
+        }
+        std::hint::spin_loop();
+        Ok(())
     }
 
     /// Waits for what is due in so long, or for a part of it.

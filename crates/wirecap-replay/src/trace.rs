@@ -3,10 +3,7 @@
 //! Rule: a packet is given on as it stands in the file. A trace ends with its file, or before the first packet that cannot be
 //! read or sent; then [`Trace::failure`] tells why.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::Path};
 
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
@@ -135,7 +132,7 @@ impl Trace {
 }
 
 /// Whether a file can be read as often as one likes.
-pub(crate) fn is_regular(path: &PathBuf) -> bool {
+pub(crate) fn is_regular(path: &Path) -> bool {
     !is_stdin(path) && path.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
