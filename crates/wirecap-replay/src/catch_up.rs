@@ -6,9 +6,11 @@
 //! ```
 //!
 //! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four fifths of the gap
-//! between them. So a stall makes one gap wrong by as much as it lasted, and those behind it by a fifth, while the rate over the
-//! whole run holds.
+//! between them, and less the later it is; from [`MOST_LATE_NS`] on it goes at once. So a stall makes one gap wrong by as much as
+//! it lasted, and those behind it by a fifth or somewhat more, while the rate over the whole run holds.
 
+/// Later than that, in nanoseconds, nothing is held back.
+const MOST_LATE_NS: u64 = 10_000_000;
 /// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up for at once.
 const DELAY_NS: u64 = 5_000;
 /// The same where packets follow each other so closely that a call is for several.
@@ -29,7 +31,21 @@ impl CatchUp {
     #[inline]
     pub(crate) fn not_before(&self, due_ns: u64) -> u64 {
         let gap = due_ns.saturating_sub(self.last_due_ns);
-        due_ns.max(self.last_ns.saturating_add(gap - gap / 5))
+        due_ns.max(self.last_ns.saturating_add(self.kept(gap)))
+    }
+
+    /// What is kept of a gap.
+    #[inline]
+    fn kept(&self, gap_ns: u64) -> u64 {
+        let late_ns = self.last_ns.saturating_sub(self.last_due_ns);
+        let most = gap_ns - gap_ns / 5;
+        match MOST_LATE_NS.checked_sub(late_ns) {
+            Some(MOST_LATE_NS) => most,
+            Some(patience_ns) => {
+                (u128::from(most) * u128::from(patience_ns) / u128::from(MOST_LATE_NS)) as u64
+            }
+            None => 0,
+        }
     }
 
     /// Notes that the next packet departs now.
@@ -67,10 +83,18 @@ mod tests {
         let gaps: Vec<_> = departures.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let (stalled, others): (Vec<u64>, Vec<u64>) = gaps.iter().partition(|&&gap| gap > 100_000);
         assert_eq!(stalled, [1_100_000]);
-        assert!(others.iter().all(|gap| (80_000..=100_000).contains(gap)), "{others:?}");
-        assert_eq!(departures[199], 199 * 100_000, "it is caught up");
-        // Ten gaps late, a fifth of a gap at a time.
-        assert_eq!(others.iter().filter(|&&gap| gap < 100_000).count(), 50);
+        assert!(others.iter().all(|gap| (72_000..=100_000).contains(gap)), "{others:?}");
+        assert!(others.windows(2).skip(10).all(|pair| pair[0] <= pair[1] + 100), "less and less: {others:?}");
+        assert_eq!(departures[80], 80 * 100_000, "it is caught up");
+    }
+
+    #[test]
+    fn what_is_very_late_goes_at_once() {
+        let departures = departures(100_000, 2_000, 1_000_000..101_000_000);
+        let at_once = departures.iter().filter(|&&departed| departed == 101_000_000).count();
+        // Of a thousand that were due meanwhile; the others wait for each other.
+        assert!((900..=910).contains(&at_once), "{at_once}");
+        assert_eq!(departures[1_999], 1_999 * 100_000, "it is caught up");
     }
 
     #[test]
