@@ -153,6 +153,8 @@ struct Even {
     arrived: u64,
     /// Sorted, in nanoseconds.
     errors_ns: Vec<u64>,
+    /// From the first arrival to the last, as a multiple of the time in the trace.
+    stretch: f64,
 }
 
 impl Even {
@@ -187,7 +189,7 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
         let even = arrivals(context, *tool, trace)?;
         let run = json!({
             "packets": trace.times_us.len(), "arrived": even.arrived, "p50_us": even.quantile_us(0.5),
-            "p99_us": even.quantile_us(0.99), "max_us": even.quantile_us(1.0),
+            "p99_us": even.quantile_us(0.99), "max_us": even.quantile_us(1.0), "stretch": even.stretch,
         });
         context.keep(Scenario::Replay, &name(tool), round, &run)?;
         Ok(even)
@@ -198,6 +200,7 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
         "p99 µs",
         "most µs",
         "all arrived",
+        "time taken / recorded",
         "p99 is … of wirecap's",
         "wirecap is better",
     ];
@@ -216,13 +219,15 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
             quantile(0.99),
             quantile(1.0),
             verdict(rounds.iter().all(all)),
+            show(Summary::of(figures(rounds, |round| round.stretch)), 4),
             show(times, 2),
             times.map_or_else(|| "–".into(), |times| verdict(times.median > 1.0)),
         ]);
     }
     table.note(
         "The error of a gap is what it is longer or shorter at the receiver (stamped by the XDP program) than in the trace. \
-         Sender on core 0, receiver on core 1.",
+         Sender on core 0, receiver on core 1. Whoever does not make up for delays has even gaps and takes longer: both columns \
+         belong together.",
     );
     context.record.table(&table)
 }
@@ -249,7 +254,15 @@ fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
         })
         .collect();
     errors_ns.sort_unstable();
-    Ok(Even { arrived: arrived.len() as u64, errors_ns })
+    let stretch = stretch(&arrived, &trace.times_us);
+    Ok(Even { arrived: arrived.len() as u64, errors_ns, stretch })
+}
+
+/// How long it took, as a multiple of the recorded time.
+fn stretch(arrived: &[(u64, u64)], times_us: &[u64]) -> f64 {
+    let (Some(first), Some(last)) = (arrived.first(), arrived.last()) else { return f64::NAN };
+    let recorded = |number: u64| times_us.get(number as usize).map_or(f64::NAN, |&us| us as f64 * 1e3);
+    last.1.saturating_sub(first.1) as f64 / (recorded(last.0) - recorded(first.0))
 }
 
 /// Number and time of each packet that arrived.
@@ -337,9 +350,16 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_twice_as_long_is_stretched_by_two() {
+        let times_us = [1_000_000, 1_000_100, 1_000_300];
+        assert!((stretch(&[(0, 5_000), (2, 605_000)], &times_us) - 2.0).abs() < 1e-6);
+        assert!(stretch(&[], &times_us).is_nan());
+    }
+
+    #[test]
     fn quantiles_of_errors() {
-        let even = Even { arrived: 5, errors_ns: vec![1_000, 2_000, 3_000, 4_000, 100_000] };
+        let even = Even { arrived: 5, errors_ns: vec![1_000, 2_000, 3_000, 4_000, 100_000], stretch: 1.0 };
         assert_eq!((even.quantile_us(0.5), even.quantile_us(1.0)), (3.0, 100.0));
-        assert!(Even { arrived: 0, errors_ns: vec![] }.quantile_us(0.5).is_nan());
+        assert!(Even { arrived: 0, errors_ns: vec![], stretch: 1.0 }.quantile_us(0.5).is_nan());
     }
 }

@@ -42,12 +42,11 @@ fn decimal(digits: &str, unit: u64) -> Option<u64> {
         return None;
     }
     let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    // More digits than there are units are cut.
-    let (mut part, mut worth) = (0, unit);
-    for digit in fraction.bytes() {
-        worth /= 10;
-        part += u64::from(digit - b'0') * worth;
-    }
+    // More digits than that are less than a unit of anything here.
+    let digits = &fraction[..fraction.len().min(18)];
+    let tenths = 10_u128.pow(digits.len() as u32);
+    let part = digits.parse::<u128>().unwrap_or(0) * u128::from(unit) / tenths;
+    let part = u64::try_from(part).ok()?;
     whole.checked_add(part)
 }
 
