@@ -27,8 +27,9 @@ def claim(what, expected, found):
 
 
 def account(path):
-    """The row of totals of wirecap's final account, name of each column and its figure; and packets offloaded."""
-    heads, totals, offloaded = [], {}, 0
+    """The row of totals of wirecap's final account, name of each column and its figure; packets offloaded; and what it says of
+    the generator's frames, in the same way."""
+    heads, totals, offloaded, verdict = [], {}, 0, {}
     for line in path.read_text(errors="replace").splitlines():
         words = line.split()
         if words[:2] == ["port", "queue"]:
@@ -37,11 +38,15 @@ def account(path):
             totals = dict(zip(heads, map(int, words[1:])))
         elif words[:1] == ["worker"]:
             heads = words
+        elif words[:2] == ["run", "received"]:
+            heads = words[:8]
+        elif heads[:2] == ["run", "received"] and len(words) > len(heads):
+            verdict = dict(zip(heads, map(int, words[:8])))
         elif totals and heads[:1] == ["worker"] and len(words) == len(heads) and words[0].isdigit():
             offloaded += int(words[heads.index("offloaded_in")])
     if not totals:
         sys.exit("FAIL  wirecap printed no account")
-    return totals, offloaded
+    return totals, offloaded, verdict
 
 
 def tshark(file, *arguments):
@@ -60,7 +65,8 @@ def tally(file):
         ipv6, method, response, query, icmp, icmpv6, port, payload = line.split("\t")
         version = 6 if ipv6 else 4
         if port == DISCARD:
-            sequences[int(payload.replace(":", "")[:16], 16)] += 1
+            # "wc", the run, then the sequence number in 48 bits.
+            sequences[int(payload.replace(":", "")[8:20], 16)] += 1
         elif method:
             counts[f"{method} {version}"] += 1
         elif response:
@@ -90,7 +96,7 @@ def arguments():
 
 def main():
     asked = arguments()
-    totals, offloaded = account(asked.account)
+    totals, offloaded, verdict = account(asked.account)
     packets, counts, sequences = tally(asked.file)
     files = len(list(asked.files.iterdir()))
 
@@ -111,6 +117,9 @@ def main():
     claim("burst frames sent and in the file", asked.burst_frames, sum(sequences.values()))
     missing = asked.burst_frames - len(sequences.keys() & set(range(asked.burst_frames)))
     claim("burst frames whose sequence number is missing", 0, missing)
+    claim("burst frames that wirecap itself has verified", asked.burst_frames, verdict.get("received"))
+    for trouble in ("lost", "duplicated", "reordered"):
+        claim(f"of them {trouble}, by wirecap's own verdict", 0, verdict.get(trouble))
     for version in (4, 6):
         claim(f"HTTP requests over IPv{version}", files // 2, counts[f"GET {version}"])
     claim("files rebuilt from the capture, byte for byte", files, rebuilt(asked.file, asked.files))

@@ -5,13 +5,13 @@
 #   │ curl dig ping │ alice0 ════ bob0   │ web server, name server       │ tap0 ════════ mon0 │ wirecap capture  │
 #   └───────────────┘                 │  │ every packet, both directions ├──►               │  │ ──► file, account│
 #                                     └──┴── mirrored by tc to tap0      │                  └──┴──────────────────┘
-#                                        │ burst: numbered frames, all   ├──►
+#                                        │ wirecap generate: bursts, all ├──►
 #                                        └── into one queue of mon0 ─────┘
 #
 # A capture over AF_XDP takes packets from the host, so it listens at a mirror port, as a monitor on a switch does.
 # A burst is smaller than the pool of the queue it hits, so that nothing is lost however busy the machine is; and it
 # comes while nothing else does, as the mirror port itself drops when two cores feed the same queue of it.
-# Needs root. DEMO_BIN: where `wirecap` and examples/burst are. `--keep FILE.pcapng` keeps what was captured.
+# Needs root. DEMO_BIN: where `wirecap` is. `--keep FILE.pcapng` keeps what was captured.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 
@@ -153,8 +153,8 @@ start_servers() {
 
 # wirecap writes its counters to a terminal only; `script` is one. Here each becomes a line.
 start_capture() {
-    local command="$bin/wirecap capture mon0 -w $work/demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4"
-    echo "\$ wirecap capture mon0 -w demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4"
+    local command="$bin/wirecap capture mon0 -w $work/demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4 --verify"
+    echo "\$ wirecap capture mon0 -w demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4 --verify"
     inside "$monitor" script --quiet --return --command "$command" /dev/null </dev/null 2>&1 |
         stdbuf -o0 tr '\r' '\n' | sed -u 's/\x1b\[K//; s/^\^@//; /^$/d' | tee "$work/account" |
         sed -u 's/^/        | /' &
@@ -196,8 +196,11 @@ talk() {
 
 burst() {
     title "a generator sends $BURSTS bursts of $BURST_FRAMES frames into one receive queue of the monitor: its buddies help"
+    local options="--engine live --size 204 --burst $BURST_FRAMES --gap 400ms --count $((BURSTS * BURST_FRAMES))"
+    echo "\$ wirecap generate -i tap0 $options"
     # veth chooses the receive queue by the core a frame is sent from.
-    inside "$bob" taskset --cpu-list "$(first_core)" "$bin/examples/burst" tap0 "$BURST_FRAMES" "$BURSTS" 400
+    # shellcheck disable=SC2086 # words
+    inside "$bob" "$bin/wirecap" generate -i tap0 $options --core "$(first_core)"
 }
 
 # The first core that this process may use.

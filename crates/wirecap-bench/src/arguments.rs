@@ -23,6 +23,8 @@ pub enum Scenario {
     Memory,
     /// Each source of timestamps: what it costs.
     Timestamp,
+    /// Generating: AF_XDP transmit against a bare loop, trafgen and tcpreplay.
+    Generate,
     /// Sending a trace again, against tcpreplay: how evenly, how fast.
     Replay,
     /// Skewed traffic for long: no loss, no growth.
@@ -31,7 +33,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Count,
         Self::Write,
         Self::Burst,
@@ -39,6 +41,7 @@ impl Scenario {
         Self::Engine,
         Self::Memory,
         Self::Timestamp,
+        Self::Generate,
         Self::Replay,
     ];
 
@@ -53,6 +56,7 @@ impl Scenario {
             Self::Engine => "engine",
             Self::Memory => "memory",
             Self::Timestamp => "timestamp",
+            Self::Generate => "generate",
             Self::Replay => "replay",
             Self::Soak => "soak",
         }
@@ -60,7 +64,8 @@ impl Scenario {
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`, tcpreplay for `replay`. Makes network namespaces of its own and removes them.
+/// `write`; trafgen and tcpreplay for `generate` and `replay`, where they are. Makes network namespaces of its own and
+/// removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

@@ -15,7 +15,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_sys::{cpu, netdev};
+use wirecap_sys::{
+    bpf::{self, Assembler, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode},
+    cpu,
+    netdev::{self, LinkStatistics},
+};
 use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Sent};
 
 use crate::machine;
@@ -110,6 +114,28 @@ impl Link<'_> {
         let mut command = self.bed.sender.command("taskset");
         command.args(["-c", &SENDER_CORE.to_string(), program]);
         command
+    }
+
+    /// Drops whatever arrives, in XDP, for as long as the link is held: the cheapest receiver there is.
+    ///
+    /// # Errors
+    /// If the program cannot be loaded or attached.
+    pub fn drop_all(&self) -> Result<bpf::Link> {
+        let mut asm = Assembler::new();
+        asm.mov_imm(Reg::R0, XDP_DROP).exit();
+        let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "drop_all", &asm.finish()?))?;
+        let ifindex = self.pair.b().ifindex()?;
+        Ok(self.bed.receiver.enter(|| bpf::Link::attach_xdp(&program, ifindex, XdpMode::Native))?)
+    }
+
+    /// Frames that have gone through so far, by the counters of the sending interface.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn gone_through(&self) -> Result<u64> {
+        let ifindex = self.pair.a().ifindex()?;
+        let statistics = self.bed.sender.enter(|| LinkStatistics::of_index(ifindex))?;
+        Ok(statistics.tx_packets)
     }
 
     /// Whether somebody has attached an XDP program to the receiving end.

@@ -47,6 +47,11 @@ impl Peers {
         Ok(Self(sources.join("bin").canonicalize()?))
     }
 
+    /// The path of a peer's program.
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.0.join(program)
+    }
+
     /// A peer with its flags.
     pub fn competitor(&self, name: &str, program: &str, flags: &str) -> Competitor {
         Competitor {

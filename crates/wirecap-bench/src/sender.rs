@@ -1,22 +1,11 @@
-//! Traffic at a rate of its own for each queue: AF_XDP transmit, one thread, an absolute schedule.
+//! Traffic at a rate of its own for each queue: what `wirecap generate --queue-share` does, with the same library code.
 //!
-//! ```text
-//!   every 500 µs:  for each queue q:  due = rate(q) · elapsed − sent(q)  ──► CopySender q, 32 at a time
-//! ```
-//!
-//! Rule: time lost is made up for, so the rate holds over the whole run; what the kernel has not sent at the end is
-//! waited for.
+//! Rule: the schedule is absolute, so the rate holds over the whole run; what the kernel has not sent at the end is waited for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use wirecap_traffic::{CopySender, FrameSpec, Template};
-
-/// Cells of each queue's transmit ring: 25 ms at 80,000 packets/s.
-const CELLS: u32 = 2048;
-const TICK: Duration = Duration::from_micros(500);
-/// The kernel sends at most so many per call in copy mode.
-const BATCH: u64 = 32;
+use anyhow::{Context, Result, bail, ensure};
+use wirecap_traffic::{End, FrameSpec, QueueShare, Rate, Sizes, Timing, XdpGenerator, XdpOptions, drive};
 
 /// What was sent, and how evenly.
 #[derive(Debug, Clone)]
@@ -31,111 +20,48 @@ pub struct Paced {
 /// Sends to several queues at once.
 #[derive(Debug)]
 pub struct PacedSender {
-    lanes: Vec<Lane>,
-}
-
-#[derive(Debug)]
-struct Lane {
-    transmitter: CopySender,
+    generator: XdpGenerator,
+    /// All queues together, in packets per second.
     rate_pps: u64,
-    sent: u64,
-    next_frame: usize,
 }
 
 impl PacedSender {
     /// Opens queue q for `rates_pps[q]` packets per second. To be called in the interface's namespace.
     ///
     /// # Errors
-    /// If a queue cannot be opened.
-    pub fn open(ifindex: u32, rates_pps: &[u64]) -> Result<Self> {
-        let lanes = rates_pps.iter().zip(0..).map(|(&rate_pps, queue)| {
-            let transmitter = CopySender::open(ifindex, queue, CELLS)
-                .with_context(|| format!("cannot send from queue {queue}"))?;
-            Ok(Lane { transmitter, rate_pps, sent: 0, next_frame: 0 })
-        });
-        Ok(Self { lanes: lanes.collect::<Result<_>>()? })
+    /// If a queue cannot be opened, or there are no such frames.
+    pub fn open(ifindex: u32, rates_pps: &[u32], frame: FrameSpec, flows: u32) -> Result<Self> {
+        let options = XdpOptions {
+            frame,
+            sizes: Sizes::fixed(frame.len),
+            flows,
+            queues: (0..).zip(rates_pps).map(|(queue, &weight)| QueueShare { queue, weight }).collect(),
+            ..XdpOptions::default()
+        };
+        let generator = XdpGenerator::open(ifindex, &options).context("cannot send")?;
+        Ok(Self { generator, rate_pps: rates_pps.iter().copied().map(u64::from).sum() })
     }
 
-    /// Sends for so long and calls `each_tick` between batches.
+    /// Sends for so long and calls `each_look` with the time and the frames sent so far.
     ///
     /// # Errors
     /// If the kernel refuses, or has not sent everything one second after the end.
-    pub fn run(
-        &mut self,
-        frames: &[Vec<u8>],
-        duration: Duration,
-        mut each_tick: impl FnMut(Duration, u64),
-    ) -> Result<Paced> {
-        let start = Instant::now();
+    pub fn run(&mut self, duration: Duration, mut each_look: impl FnMut(Duration, u64)) -> Result<Paced> {
+        let frames = (u128::from(self.rate_pps) * duration.as_nanos() / 1_000_000_000) as u64;
+        let timing =
+            Timing { rate: Some(Rate::frames(self.rate_pps)), frames: Some(frames), ..Timing::default() };
         let (mut last, mut longest_pause) = (Duration::ZERO, Duration::ZERO);
-        loop {
-            let elapsed = start.elapsed().min(duration);
+        let outcome = drive(&mut self.generator, timing, |elapsed, made| {
             longest_pause = longest_pause.max(elapsed - last);
             last = elapsed;
-            for lane in &mut self.lanes {
-                lane.catch_up(frames, elapsed)?;
-            }
-            each_tick(elapsed, self.lanes.iter().map(|lane| lane.sent).sum());
-            if elapsed == duration && self.lanes.iter().all(|lane| lane.sent == due(lane.rate_pps, duration))
-            {
-                break;
-            }
-            std::thread::sleep(TICK);
+            each_look(elapsed, made.frames);
+            true
+        });
+        if let End::Failed(error) = outcome.end {
+            bail!(error);
         }
-        for lane in &mut self.lanes {
-            let all_sent = lane.transmitter.finish(Duration::from_secs(1))?;
-            ensure!(all_sent, "the kernel did not send everything within a second");
-        }
-        Ok(Paced { sent: self.lanes.iter().map(|lane| lane.sent).collect(), longest_pause })
-    }
-}
-
-impl Lane {
-    fn catch_up(&mut self, frames: &[Vec<u8>], elapsed: Duration) -> Result<()> {
-        loop {
-            let batch = (due(self.rate_pps, elapsed) - self.sent).min(BATCH);
-            let cycle = frames.iter().cycle().skip(self.next_frame).map(Vec::as_slice);
-            // Also with nothing due: it drives what is in the ring.
-            let taken = self.transmitter.send(cycle.take(batch as usize))?;
-            self.sent += taken;
-            self.next_frame = (self.next_frame + taken as usize) % frames.len();
-            if taken < BATCH {
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// Frames that should have left by then.
-fn due(rate_pps: u64, elapsed: Duration) -> u64 {
-    (u128::from(rate_pps) * elapsed.as_nanos() / 1_000_000_000) as u64
-}
-
-/// One frame of each flow.
-///
-/// # Errors
-/// If there is no such frame.
-pub fn frames(spec: FrameSpec, flows: u32) -> Result<Vec<Vec<u8>>> {
-    let mut template = Template::new(spec)?;
-    Ok((0..flows).map(|flow| template.stamp(flow, u64::from(flow)).to_vec()).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wirecap_traffic::Marks;
-
-    #[test]
-    fn the_schedule_is_absolute() {
-        assert_eq!(due(80_000, Duration::from_micros(500)), 40);
-        assert_eq!(due(80_000, Duration::from_secs(30)), 2_400_000);
-        assert_eq!(due(38_844, Duration::ZERO), 0);
-    }
-
-    #[test]
-    fn frames_are_of_different_flows() {
-        let frames = frames(FrameSpec::default(), 300).unwrap();
-        assert_eq!(frames.len(), 300);
-        assert_eq!(Marks::read(&frames[299]).unwrap().flow, 299);
+        ensure!(self.generator.finish() == 0, "the kernel did not send everything within a second");
+        let sent = self.generator.queues().into_iter().map(|queue| queue.made).collect();
+        Ok(Paced { sent, longest_pause })
     }
 }

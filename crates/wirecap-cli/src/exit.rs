@@ -36,8 +36,12 @@ pub(crate) struct Usage(pub(crate) String);
 /// The exit code an error calls for: values that no machine could take, or cores that this one does
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
-    use wirecap::Error::{Filter, Geometry, IdleWorkers, NoPort, NoWorker, PortTwice, TooMany};
-    use wirecap_filter::Error::{Expression, Invalid, SocketOnly};
+    use wirecap::Error::{
+        Filter, Geometry, IdleWorkers, Interface, NoPort, NoWorker, PortTwice, QueueSet, QueuesBesideHost,
+        TooMany,
+    };
+    use wirecap_filter::Error::{Expression, Invalid, NotLive};
+    use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
     let wrong_values = matches!(
         error.downcast_ref(),
         Some(
@@ -46,8 +50,11 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | NoPort
                 | NoWorker
                 | PortTwice(_)
+                | Interface(NameInvalid { .. } | NameTooLong { .. })
+                | QueueSet { .. }
+                | QueuesBesideHost { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
-                | Filter(Expression { .. } | Invalid { .. } | SocketOnly { .. })
+                | Filter(Expression { .. } | Invalid { .. } | NotLive { .. })
         )
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {

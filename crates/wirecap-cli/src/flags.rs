@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::forward::flags::ForwardFlags;
+use crate::generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags};
 use crate::values::{Cores, Number, cores, count, duration, number};
 
 const EXAMPLES: &str = "\
@@ -76,6 +77,12 @@ pub(crate) enum Command {
     /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
     /// while it runs, and are given back at the end.
     Forward(Box<ForwardFlags>),
+    /// Generate traffic: frames that `capture --verify` at the other end can tell apart.
+    ///
+    /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from the host, also where
+    /// it uses the interface.
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate(Box<GenerateFlags>),
     /// Send trace files from an interface: at the speed at which they were recorded, or any other.
     ///
     /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on the interface, and
@@ -170,6 +177,10 @@ pub(crate) struct CaptureFlags {
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
 
+    /// Tell what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
+    /// duplicated frames, or none at all, are exit code 1.
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
     #[arg(long)]
     pub(crate) json: bool,
@@ -278,17 +289,34 @@ mod tests {
         Flags::command().debug_assert();
     }
 
+    /// The part of the manual that is about the flags of a command: under its own heading, or anywhere.
+    fn about<'m>(manual: &'m str, command: &str) -> &'m str {
+        let heading = match command {
+            "capture" => "\n## Flags\n".to_owned(),
+            command => format!("\n### Flags of `wirecap {command}`\n"),
+        };
+        match manual.split_once(&heading) {
+            Some((_, rest)) => rest.split("\n## ").next().unwrap_or(rest),
+            None => manual,
+        }
+    }
+
     #[test]
     fn the_manual_has_every_flag() {
         let manual = include_str!("../../../docs/MANUAL.md");
-        let command = Flags::command();
-        let capture = command.find_subcommand("capture").unwrap();
-        for flag in capture.get_arguments().filter(|flag| !flag.is_positional() && flag.get_id() != "help") {
-            let name = match flag.get_long() {
-                Some(long) => format!("| `--{long}`"),
-                None => format!("| `-{}`", flag.get_short().unwrap()),
-            };
-            assert!(manual.contains(&name), "{name}");
+        for command in Flags::command().get_subcommands() {
+            let about = about(manual, command.get_name());
+            for flag in
+                command.get_arguments().filter(|flag| !flag.is_positional() && flag.get_id() != "help")
+            {
+                let long = flag.get_long().map(|long| format!("`--{long}"));
+                let names: Vec<_> =
+                    long.into_iter().chain(flag.get_short().map(|short| format!("`-{short}"))).collect();
+                let ends = |rest: &str| rest.starts_with(['`', ' ']);
+                let is_there =
+                    |name: &String| about.match_indices(name).any(|(at, _)| ends(&about[at + name.len()..]));
+                assert!(names.iter().any(is_there), "{}: {names:?}", command.get_name());
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
+//!                               ├─► generate     frames that can be told apart ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```
@@ -13,6 +14,7 @@
 //! | what is checked before anything runs | `plan` |
 //! | a capture from start to end | `capture` |
 //! | forwarding from port to port | `forward` |
+//! | making traffic, and judging what arrived of it | `generate`, `verify` |
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | exit codes and how errors are printed | `exit` |
@@ -22,11 +24,13 @@ mod capture;
 mod exit;
 mod flags;
 mod forward;
+mod generate;
 mod interfaces;
 mod plan;
 mod replay;
 mod table;
 mod values;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -38,6 +42,7 @@ use self::{
     exit::{Exit, tell},
     flags::{Command, Flags},
     plan::Plan,
+    verify::Verify,
 };
 
 fn main() -> ExitCode {
@@ -46,9 +51,15 @@ fn main() -> ExitCode {
         Err(refused) => return exit::refuse(&refused).into(),
     };
     let outcome = match flags.command {
-        Command::Capture(flags) => Plan::new(*flags, |name| netdev::interface(name).is_ok())
-            .and_then(|plan| capture::run(plan, JustCapture)),
+        Command::Capture(flags) => {
+            let verify = flags.verify;
+            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(|plan| match verify {
+                true => capture::run(plan, Verify::new()),
+                false => capture::run(plan, JustCapture),
+            })
+        }
         Command::Forward(flags) => forward::run(*flags),
+        Command::Generate(flags) => generate::run(*flags),
         Command::Replay(flags) => replay::run(&flags),
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };

@@ -12,6 +12,7 @@ use anyhow::Result;
 use wirecap::{Builder, Capture, Dispatch, Fanout, Mode, Modes, PortSpec, Rss, Timestamp, Unmatched, Wait};
 use wirecap_core::Geometry;
 use wirecap_file::Format;
+use wirecap_filter::shortened;
 
 use crate::{
     exit::Usage,
@@ -206,6 +207,7 @@ fn ports_and_filter(
     let count = 1 + others.iter().position(|word| !is_port(word)).unwrap_or(others.len());
     let (ports, words) = flags.words.split_at(count);
     if let (Some(filter), [word, ..]) = (&flags.filter, words) {
+        let (word, filter) = (shortened(word), shortened(filter));
         let message =
             format!("there is no interface {word}, and the filter is {filter:?} already: write it once");
         return Err(Usage(message).into());
@@ -222,7 +224,9 @@ fn ports_and_filter(
 /// The ports, each once but for different queues of an interface.
 fn each_once(words: &[String]) -> Result<Vec<PortSpec>> {
     let mut ports: Vec<PortSpec> = Vec::new();
-    for port in words.iter().map(|word| PortSpec::from(word.as_str())) {
+    for word in words {
+        check_word(word)?;
+        let port = PortSpec::from(word.as_str());
         if ports.iter().any(|other| overlap(other, &port)) {
             let name = match port {
                 PortSpec::Interface { name, .. } => name,
@@ -233,6 +237,23 @@ fn each_once(words: &[String]) -> Result<Vec<PortSpec>> {
         ports.push(port);
     }
     Ok(ports)
+}
+
+/// Whether a word can stand for a port: what is wrong whatever there is on the machine.
+fn check_word(word: &str) -> Result<()> {
+    let (prefix, name) = word.split_at(word.find(':').map_or(0, |colon| colon + 1));
+    if name.is_empty() {
+        let message = format!("{word:?} names no port; write eth1, xdp:eth1, packet:eth1 or replay:FILE");
+        return Err(Usage(message).into());
+    }
+    if !prefix.is_empty() && !PREFIXES.contains(&prefix) {
+        let message = format!(
+            "{word}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
+             replay:FILE for a trace"
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(())
 }
 
 /// Whether both would be given the same packets.

@@ -24,6 +24,7 @@
 //! | who gets a chunk when a worker is behind | [`group`] |
 //! | when filled cells go to which worker, with `push` | [`dispatch`] |
 //! | where every packet went | [`account`] |
+//! | numbers in sentences | [`words`] |
 //!
 //! The words are those of the paper: Wu and DeMar, *WireCAP: a Novel Packet Capture Engine for
 //! Commodity NICs in High-speed Networks*, IMC 2014.
@@ -40,6 +41,7 @@ pub mod pool;
 pub mod recycle_queue;
 pub mod slots;
 mod sync;
+pub mod words;
 
 pub use account::{Lost, QueueAccount};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};

@@ -108,7 +108,7 @@ pub enum Error {
 /// use wirecap_file::Damage;
 ///
 /// let damage = Damage::UnknownInterface { interface: 7, known: 2 };
-/// assert_eq!(damage.to_string(), "it names interface 7, but its section has described 2 interfaces so far");
+/// assert_eq!(damage.to_string(), "it names interface 7, and its section has described so many so far: 2");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -146,7 +146,7 @@ pub enum Damage {
         max: u32,
     },
     /// A packet of an interface nobody described.
-    #[error("it names interface {interface}, but its section has described {known} interfaces so far")]
+    #[error("it names interface {interface}, and its section has described so many so far: {known}")]
     UnknownInterface {
         /// The interface it names.
         interface: u32,

@@ -12,7 +12,7 @@ use std::{io, thread};
 use wirecap_sys::pcap;
 
 use crate::error::Error;
-use crate::op::Op;
+use crate::op::Origin;
 use crate::program::Program;
 
 /// Link type of Ethernet: `DLT_EN10MB`, and `LINKTYPE_ETHERNET` of capture files.
@@ -48,8 +48,7 @@ impl Filter {
     /// 12), Linux cooked captures and most others.
     ///
     /// # Errors
-    /// [`Error::Expression`], [`Error::Libpcap`] if there is none; [`Error::Invalid`] for loops (`protochain`);
-    /// [`Error::SocketOnly`] for `inbound`, `outbound` and `ifindex`.
+    /// [`Error::Expression`], [`Error::Libpcap`] if there is none.
     pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Self, Error> {
         let text = CString::new(expression).map_err(|nul| Error::Expression {
             expression: expression.to_owned(),
@@ -66,10 +65,19 @@ impl Filter {
             })?
             .map_err(|cause| Error::from_libpcap(expression, cause))?;
         let program = Program::new(insns)?;
-        if program.ops().iter().any(asks_a_socket) {
-            return Err(Error::SocketOnly { expression: expression.to_owned() });
-        }
         Ok(Self { expression: expression.to_owned(), link_type, program })
+    }
+
+    /// Whether it asks which way packets go, or by which interface: `inbound`, `outbound`, `ifindex`. As long as it is not
+    /// told, by [`bound_to`](Self::bound_to), it wants no packet for which that matters.
+    pub fn asks_for_origin(&self) -> bool {
+        self.program.asks(Origin::PacketType) || self.program.asks(Origin::Interface)
+    }
+
+    /// The filter for packets of one type and one interface; see [`Program::bound_to`].
+    #[must_use]
+    pub fn bound_to(&self, packet_type: u32, ifindex: u32) -> Self {
+        Self { program: self.program.bound_to(packet_type, ifindex), ..self.clone() }
     }
 
     /// The text it was made from.
@@ -104,13 +112,6 @@ fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> io::Re
         let compiler = thread::Builder::new().stack_size(stack).spawn_scoped(scope, compile)?;
         Ok(compiler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
-}
-
-/// Whether it loads what only a socket of Linux knows (`SKF_AD_OFF` of <linux/filter.h>): libpcap compiles that
-/// without a word, and the filter would reject everything.
-fn asks_a_socket(op: &Op) -> bool {
-    const SOCKET_DATA: u32 = 0xffff_f000;
-    matches!(op, Op::LoadAbsolute { offset, .. } if *offset >= SOCKET_DATA)
 }
 
 /// What the libpcap of this machine says of itself, for `--version` and reports.

@@ -1,6 +1,6 @@
 //! What can go wrong between an expression and a filter that runs.
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use wirecap_sys::{bpf, pcap};
 
@@ -9,7 +9,7 @@ use wirecap_sys::{bpf, pcap};
 #[non_exhaustive]
 pub enum Error {
     /// libpcap does not take the expression.
-    #[error("filter `{expression}`: {message}; {hint}")]
+    #[error("filter `{}`: {message}; {hint}", shortened(.expression))]
     Expression {
         /// The expression.
         expression: String,
@@ -18,13 +18,13 @@ pub enum Error {
         /// What usually mends it.
         hint: &'static str,
     },
-    /// The expression asks for the direction or the interface of a packet.
+    /// The expression asks for the direction or the interface of a packet that is read from a file.
     #[error(
-        "filter `{expression}`: it asks what only a socket of Linux knows, the direction or the interface of a packet, or \
-         what is in front of it (a negative offset from its beginning); leave it out, and choose the interface to capture \
-         from or the addresses instead"
+        "filter `{}`: `inbound`, `outbound` and `ifindex` are not supported when reading files, which do not tell; leave \
+         them out, and choose addresses instead",
+        shortened(.expression)
     )]
-    SocketOnly {
+    NotLive {
         /// The expression.
         expression: String,
     },
@@ -68,6 +68,9 @@ pub enum Error {
         /// The greatest end possible.
         limit: u32,
     },
+    /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
+    #[error("the filter loops, as `protochain` makes it; run it in user space")]
+    Loops,
     /// The verifier forbids this process arithmetic on addresses, without which headers of variable length and
     /// `len` cannot be looked at.
     #[error(
@@ -118,16 +121,11 @@ pub enum Invalid {
         bits: u32,
     },
     /// A jump out of the program.
-    #[error("it jumps to instruction {target}, behind the end")]
+    #[error("it jumps to instruction {target}, which is not there")]
     Jump {
-        /// Where to.
-        target: usize,
+        /// Where to; negative in front of the first one.
+        target: i64,
     },
-    /// A jump backward.
-    #[error(
-        "it loops, as `protochain` does, and neither the kernel nor we run loops; name the protocol with `ip proto` or `ip6 proto`"
-    )]
-    Loop,
     /// The last instruction is no return.
     #[error("it is the last one and no return")]
     NoReturn,
@@ -155,6 +153,19 @@ impl From<bpf::Error> for Error {
     }
 }
 
+/// An expression for a message: of a long one the beginning and the end.
+pub fn shortened(expression: &str) -> Cow<'_, str> {
+    const WHOLE: usize = 200;
+    const ENDS: usize = 90;
+    let chars = expression.chars().count();
+    if chars <= WHOLE {
+        return expression.into();
+    }
+    let nth = |n: usize| expression.char_indices().nth(n).map_or(expression.len(), |(at, _)| at);
+    let (head, tail) = (&expression[..nth(ENDS)], &expression[nth(chars - ENDS)..]);
+    format!("{head} … ({} more characters) … {tail}", chars - 2 * ENDS).into()
+}
+
 /// The verifier's words for what a process without CAP_PERFMON may not do with pointers.
 fn forbids_arithmetic(log: &str) -> bool {
     log.contains("prohibited for !root") || log.contains("pointer prohibited")
@@ -167,6 +178,9 @@ fn hint(message: &str) -> &'static str {
         "the language is described in pcap-filter(7); quote the expression, so that the shell leaves it alone"
     } else if has("rejects all packets") {
         "its parts contradict each other, so no packet can match: look for `and` where `or` is meant"
+    } else if has("not a live capture") {
+        "files do not tell it, and this libpcap compiles it for handles of its own only, where libpcap 1.10 does so for \
+         others, too: write addresses"
     } else if has("unknown host") || has("unknown network") || has("resolve") {
         "check the spelling and the name server, or write the address"
     } else if has("port") && has("unknown") || has("unknown protocol") || has("unknown ether proto") {
@@ -177,5 +191,28 @@ fn hint(message: &str) -> &'static str {
         "the netmask is not known here: write the broadcast address, as in `dst host 192.0.2.255`"
     } else {
         "the language is described in pcap-filter(7)"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_libpcap_that_compiles_directions_only_for_itself_is_told_of() {
+        let message = "not a live capture, 'inbound' not supported on EN10MB".to_owned();
+        let text = Error::from_libpcap("inbound", pcap::Error::Expression { message }).to_string();
+        assert!(text.contains("libpcap 1.10") && text.contains("write addresses"), "{text}");
+    }
+
+    #[test]
+    fn expressions_of_two_hundred_characters_are_told_whole() {
+        let whole = "ö".repeat(200);
+        assert_eq!(shortened(&whole), whole);
+        let longer = format!("{whole}ä");
+        assert_eq!(
+            shortened(&longer),
+            format!("{0} … (21 more characters) … {1}ä", "ö".repeat(90), "ö".repeat(89))
+        );
     }
 }

@@ -14,14 +14,39 @@
 //! **The rule that holds here:** a failed check rejects, so it may be made early exactly where all paths on
 //! which it would fail reject anyhow. `ret #0` needs infinitely much: a path that rejects has no wishes. And
 //! the other way round: what needs more than any packet has rejects.
+//!
+//! Where a program jumps backward, that is not asked: each load checks its own end.
 
 use crate::op::Op;
 use crate::program::Program;
 
 /// Needed by what rejects anyhow.
 const REJECTS: u64 = u64::MAX;
-/// No packet is longer, so whatever needs more rejects, too.
-const LONGEST: u64 = u32::MAX as u64;
+
+/// Who runs the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runner {
+    /// No packet of it is longer, in bytes, so whatever needs more rejects, too.
+    longest: u64,
+    /// Whether it knows where packets come from. Who does not rejects when asked.
+    knows_origin: bool,
+}
+
+impl Runner {
+    /// Interpreter and native code.
+    pub(crate) const USER_SPACE: Self = Self { longest: u32::MAX as u64, knows_origin: false };
+    /// An XDP program.
+    pub(crate) const XDP: Self = Self { longest: KERNEL_LONGEST, knows_origin: false };
+    /// A socket filter.
+    pub(crate) const SOCKET: Self = Self { longest: KERNEL_LONGEST, knows_origin: true };
+
+    fn rejects(self, op: &Op) -> bool {
+        matches!(op, Op::Return(0)) || (matches!(op, Op::LoadOrigin(_)) && !self.knows_origin)
+    }
+}
+
+/// No buffer of the kernel is longer.
+const KERNEL_LONGEST: u64 = 1 << 24;
 
 /// Lengths in bytes: from the start of the packet, and from X (`packet + x`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,16 +72,19 @@ pub(crate) enum Guard {
     Reject,
     /// Nothing.
     Free,
-    /// Reject packets shorter than this, in bytes; at most 2³² - 1.
+    /// Reject packets shorter than this, in bytes; at most what the runner's longest packet has.
     Length(u64),
-    /// Reject packets shorter than X plus this, in bytes; at most 2³² - 1.
+    /// Reject packets shorter than X plus this, in bytes; at most what the runner's longest packet has.
     LengthFromX(u64),
 }
 
 /// The guard of each instruction.
-pub(crate) fn guards(program: &Program) -> Vec<Guard> {
+pub(crate) fn guards(program: &Program, runner: Runner) -> Vec<Guard> {
     let ops = program.ops();
-    let needs = needs(ops);
+    if program.loops() {
+        return guards_of_loop(ops, runner);
+    }
+    let needs = needs(ops, runner);
     // `None`: no path found that leads here.
     let mut have: Vec<Option<Lengths>> = vec![None; ops.len()];
     have[0] = Some(Lengths::default());
@@ -74,6 +102,27 @@ pub(crate) fn guards(program: &Program) -> Vec<Guard> {
         let after = after(op, guard, known);
         for next in op.successors(index) {
             have[next] = Some(have[next].map_or(after, |other| other.least(after)));
+        }
+    }
+    guards
+}
+
+/// Of a program that jumps backward: what each instruction needs by itself.
+fn guards_of_loop(ops: &[Op], runner: Runner) -> Vec<Guard> {
+    let mut guards = vec![Guard::Unreachable; ops.len()];
+    let mut found = vec![0];
+    while let Some(index) = found.pop() {
+        let op = &ops[index];
+        if guards[index] != Guard::Unreachable {
+            continue;
+        }
+        guards[index] = match read_end(op) {
+            Some(Guard::Length(end) | Guard::LengthFromX(end)) if end > runner.longest => Guard::Reject,
+            _ if runner.rejects(op) => Guard::Reject,
+            end => end.unwrap_or(Guard::Free),
+        };
+        if guards[index] != Guard::Reject {
+            found.extend(op.successors(index));
         }
     }
     guards
@@ -117,11 +166,11 @@ fn after(op: &Op, guard: Guard, mut known: Lengths) -> Lengths {
 }
 
 /// What each instruction needs, itself and all after it.
-fn needs(ops: &[Op]) -> Vec<Lengths> {
+fn needs(ops: &[Op], runner: Runner) -> Vec<Lengths> {
     let mut needs = vec![Lengths::default(); ops.len()];
     for (index, op) in ops.iter().enumerate().rev() {
         let mut need = match op {
-            Op::Return(0) => Lengths::MAX,
+            _ if runner.rejects(op) => Lengths::MAX,
             Op::Return(_) | Op::ReturnA => Lengths::default(),
             _ => op.successors(index).fold(Lengths::MAX, |least, next| least.least(needs[next])),
         };
@@ -139,7 +188,7 @@ fn needs(ops: &[Op]) -> Vec<Lengths> {
             }
             _ => {}
         }
-        needs[index] = if need.start > LONGEST { Lengths::MAX } else { need };
+        needs[index] = if need.start > runner.longest { Lengths::MAX } else { need };
     }
     needs
 }

@@ -12,7 +12,7 @@ const RET: u16 = 0x06;
 
 fn guards_of(insns: &[(u16, u8, u8, u32)]) -> Vec<Guard> {
     let insns = insns.iter().map(|&(code, jt, jf, k)| Insn::new(code, jt, jf, k)).collect();
-    guards(&Program::new(insns).unwrap())
+    guards(&Program::new(insns).unwrap(), Runner::USER_SPACE)
 }
 
 /// `ip proto 6 and port 80`, written by hand: everything up to X is checked once, in front; so is everything
@@ -110,4 +110,40 @@ fn what_no_packet_has_rejects_and_does_not_wrap() {
         assert_eq!(guards_of(&[(0x40, 0, 0, last), (0x16, 0, 0, 0)]), [Reject, Unreachable]);
     }
     assert_eq!(guards_of(&[(0x20, 0, 0, u32::MAX - 4), (0x16, 0, 0, 0)])[0], Length(u32::MAX.into()));
+}
+
+/// What is behind the jump backward is checked again in each round.
+#[test]
+fn in_a_loop_each_load_checks_its_own_end() {
+    let back = |instructions: i32| -instructions as u32;
+    let guards = guards_of(&[
+        (LDB, 0, 0, 0),
+        (JEQ, 3, 0, 6),
+        (LDH_IND, 0, 0, 16),
+        (0x07, 0, 0, 0),
+        (JA, 0, 0, back(4)),
+        (LDB, 0, 0, u32::MAX),
+        (RET, 0, 0, 1),
+    ]);
+    assert_eq!(guards, [Length(1), Free, LengthFromX(18), Free, Free, Reject, Unreachable]);
+}
+
+#[test]
+fn no_buffer_of_the_kernel_reaches_as_far_as_an_offset_may() {
+    let insns = [(LDB, 0, 0, 1 << 24), (RET, 0, 0, 1)].map(|(code, jt, jf, k)| Insn::new(code, jt, jf, k));
+    let program = Program::new(insns.to_vec()).unwrap();
+    assert_eq!(guards(&program, Runner::USER_SPACE)[0], Length((1 << 24) + 1));
+    assert_eq!(guards(&program, Runner::XDP)[0], Reject);
+    assert_eq!(guards(&program, Runner::SOCKET)[0], Reject);
+}
+
+/// The field that libpcap asks a socket for is at no offset.
+#[test]
+fn only_a_socket_filter_knows_where_a_packet_comes_from() {
+    let insns =
+        [(LDH, 0, 0, 0xffff_f004), (RET, 0, 0, 1)].map(|(code, jt, jf, k)| Insn::new(code, jt, jf, k));
+    let program = Program::new(insns.to_vec()).unwrap();
+    assert_eq!(guards(&program, Runner::USER_SPACE)[0], Reject);
+    assert_eq!(guards(&program, Runner::XDP)[0], Reject);
+    assert_eq!(guards(&program, Runner::SOCKET), [Free, Free]);
 }

@@ -18,10 +18,12 @@
 //! | what a valid program is | [`Program`] |
 //! | what each instruction means | [`Program::run`] |
 //! | which checks of the packet's length are needed where | `guard.rs` |
+//! | why filters that loop come to an end | `rounds.rs` |
 //! | filters in the kernel | [`ebpf`] |
 //!
-//! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap would take from
-//! the metadata of a Linux socket (`inbound`, `ifindex`) is refused.
+//! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap takes from the
+//! metadata of a Linux socket (`inbound`, `outbound`, `ifindex`) a socket filter has; elsewhere the program is told
+//! ([`Program::bound_to`]). Filters that loop (`protochain`) run in user space, and end ([`Program::decide`]).
 //!
 //! ```no_run
 //! use wirecap_filter::{Filter, NativeFilter, LINK_TYPE_ETHERNET};
@@ -44,10 +46,11 @@ mod interpret;
 mod native;
 mod op;
 mod program;
+mod rounds;
 
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
-pub use error::{Error, Invalid};
+pub use error::{Error, Invalid, shortened};
 pub use native::NativeFilter;
-pub use op::{Alu, Cond, Op, Operand, Register, Size};
+pub use op::{Alu, Cond, Op, Operand, Origin, Register, Size};
 pub use program::{MAX_INSNS, MEMORY_SLOTS, Program};
 pub use wirecap_sys::pcap::Insn;

@@ -85,7 +85,30 @@ pub enum Cond {
     Set,
 }
 
-/// An instruction. Jump targets are indices of instructions, greater than its own.
+/// What a socket of Linux knows of a packet beside its bytes, and libpcap asks it for: `inbound`, `outbound` and
+/// `ifindex`. The kernel knows more (`SKF_AD_…` of <linux/filter.h>); libpcap writes no more than these two into a program
+/// for a handle that is not live, each in one form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Whom the packet is for, a `PACKET_…` of <linux/if_packet.h>; 4 is a packet that is sent.
+    PacketType,
+    /// The number of the interface that it was seen on.
+    Interface,
+}
+
+impl Origin {
+    /// Of a load. Behind link-level headers of variable length, libpcap writes X + the same number; as an offset it is
+    /// beyond any packet either way.
+    fn of(size: Size, offset: u32) -> Option<Self> {
+        match (size, offset) {
+            (Size::Half, 0xffff_f004) => Some(Self::PacketType),
+            (Size::Word, 0xffff_f008) => Some(Self::Interface),
+            _ => None,
+        }
+    }
+}
+
+/// An instruction. Jump targets are indices of instructions; only an unconditional jump goes backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// A = packet at `offset`; outside the packet: rejected.
@@ -137,6 +160,8 @@ pub enum Op {
         /// Next instruction if not.
         otherwise: usize,
     },
+    /// A = what a socket knows. Where nobody does: rejected, as by `bpf_filter`, which takes it for an offset.
+    LoadOrigin(Origin),
     /// Ends with a constant: how many bytes of the packet are wanted, 0 being none.
     Return(u32),
     /// Ends with A.
@@ -153,8 +178,7 @@ impl Op {
             _ => Size::Byte,
         };
         Ok(match code {
-            0x20 | 0x28 | 0x30 => Self::LoadAbsolute { size, offset: k },
-            0x40 | 0x48 | 0x50 => Self::LoadIndirect { size, offset: k },
+            0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 => Self::decode_load(code, size, k),
             0xb1 => Self::LoadHeaderLength { offset: k },
             0x80 => Self::LoadLength(Register::A),
             0x81 => Self::LoadLength(Register::X),
@@ -174,6 +198,14 @@ impl Op {
             _ if code & 0x07 == 0x04 => Self::decode_alu(code, k)?,
             _ => return Err(Invalid::Code { code }),
         })
+    }
+
+    fn decode_load(code: u16, size: Size, offset: u32) -> Self {
+        match Origin::of(size, offset) {
+            Some(origin) => Self::LoadOrigin(origin),
+            None if code & 0x40 != 0 => Self::LoadIndirect { size, offset },
+            None => Self::LoadAbsolute { size, offset },
+        }
     }
 
     fn decode_condition(insn: &Insn, index: usize, len: usize) -> Result<Self, Invalid> {
@@ -241,12 +273,9 @@ fn slot(k: u32) -> Result<usize, Invalid> {
     if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(Invalid::Slot { slot: k }) }
 }
 
-/// The instruction `distance` after the next one.
+/// The instruction `distance` after the next one. libpcap takes the distance of an unconditional jump for signed, and
+/// makes loops of it; those of conditional ones are too short to be negative.
 fn target(index: usize, distance: u32, len: usize) -> Result<usize, Invalid> {
-    // libpcap takes the distance of an unconditional jump for signed, and makes loops of it.
-    if (distance as i32) < 0 {
-        return Err(Invalid::Loop);
-    }
-    let target = index + 1 + distance as usize;
-    if target < len { Ok(target) } else { Err(Invalid::Jump { target }) }
+    let target = index as i64 + 1 + i64::from(distance as i32);
+    usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(Invalid::Jump { target })
 }

@@ -5,14 +5,15 @@
 //!                 └──► Invalid: which instruction, and why
 //! ```
 //!
-//! **The rule that holds here:** whoever has a [`Program`] need not check it again. Every jump goes forward and
-//! inside, every slot exists, no constant divisor is zero, no constant shift is 32 or more, and every path ends
-//! in a return. That is `bpf_validate`'s rule with one addition: no loops, as in the kernel.
+//! **The rule that holds here:** whoever has a [`Program`] need not check it again. Every jump stays inside, every
+//! slot exists, no constant divisor is zero, no constant shift is 32 or more, and the last instruction is a return.
+//! That is `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see `rounds.rs`.
 
 use wirecap_sys::pcap::Insn;
 
 use crate::error::{Error, Invalid};
-use crate::op::Op;
+use crate::op::{Op, Origin, Register};
+use crate::rounds;
 
 /// Slots of scratch memory (`BPF_MEMWORDS`).
 pub const MEMORY_SLOTS: usize = 16;
@@ -42,6 +43,8 @@ pub struct Program {
     /// INVARIANT: as long as `insns`, and the last one is a return, so that running on to the next instruction
     /// never leaves the program.
     ops: Vec<Op>,
+    /// Jumps that go backward.
+    jumps_back: u32,
 }
 
 impl Program {
@@ -59,7 +62,10 @@ impl Program {
             |(index, insn)| Op::decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
         let ops: Vec<Op> = insns.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
         match ops.last() {
-            Some(Op::Return(_) | Op::ReturnA) => Ok(Self { insns, ops }),
+            Some(Op::Return(_) | Op::ReturnA) => {
+                let jumps_back = rounds::jumps_back(&ops);
+                Ok(Self { insns, ops, jumps_back })
+            }
             _ => Err(Error::Invalid { index: len - 1, reason: Invalid::NoReturn }),
         }
     }
@@ -72,6 +78,51 @@ impl Program {
     /// The instructions, understood.
     pub fn ops(&self) -> &[Op] {
         &self.ops
+    }
+
+    /// Whether it jumps backward, as libpcap has it for `protochain`. Such programs run in user space only.
+    pub fn loops(&self) -> bool {
+        self.jumps_back > 0
+    }
+
+    /// Jumps in it that go backward.
+    pub(crate) fn jumps_back(&self) -> u32 {
+        self.jumps_back
+    }
+
+    /// Whether it asks for this.
+    pub fn asks(&self, origin: Origin) -> bool {
+        self.ops.contains(&Op::LoadOrigin(origin))
+    }
+
+    /// The program for packets of one type and one interface: where it asks for these, it is given them.
+    ///
+    /// ```
+    /// use wirecap_filter::{Filter, LINK_TYPE_ETHERNET, Origin};
+    ///
+    /// const PACKET_HOST: u32 = 0;
+    /// const PACKET_OUTGOING: u32 = 4;
+    /// let filter = Filter::compile("outbound and ifindex 7", LINK_TYPE_ETHERNET, 96)?;
+    /// assert!(filter.program().asks(Origin::PacketType));
+    /// assert_eq!(filter.program().bound_to(PACKET_OUTGOING, 7).run(&[], 0), 96);
+    /// assert_eq!(filter.program().bound_to(PACKET_HOST, 7).run(&[], 0), 0);
+    /// assert_eq!(filter.program().run(&[], 0), 0, "nobody has told");
+    /// # Ok::<(), wirecap_filter::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bound_to(&self, packet_type: u32, ifindex: u32) -> Self {
+        const LOAD_CONSTANT: u16 = 0x00;
+        let mut bound = self.clone();
+        for (op, insn) in bound.ops.iter_mut().zip(&mut bound.insns) {
+            let value = match op {
+                Op::LoadOrigin(Origin::PacketType) => packet_type,
+                Op::LoadOrigin(Origin::Interface) => ifindex,
+                _ => continue,
+            };
+            *op = Op::LoadConstant(Register::A, value);
+            *insn = Insn::new(LOAD_CONSTANT, 0, 0, value);
+        }
+        bound
     }
 }
 
@@ -99,7 +150,10 @@ mod tests {
         assert_eq!(reason(&[Insn::new(0x64, 0, 0, 32), RETURN]), (0, Invalid::Shift { bits: 32 }));
         assert_eq!(reason(&[Insn::new(0x05, 0, 0, 1), RETURN]), (0, Invalid::Jump { target: 2 }));
         assert_eq!(reason(&[Insn::new(0x15, 0, 1, 0), RETURN]), (0, Invalid::Jump { target: 2 }));
-        assert_eq!(reason(&[Insn::new(0x05, 0, 0, -1_i32 as u32), RETURN]), (0, Invalid::Loop));
+        assert_eq!(
+            reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]),
+            (0, Invalid::Jump { target: -1 })
+        );
     }
 
     /// All 65,536 codes: the same are valid here and there.

@@ -78,7 +78,7 @@ fn write(ip: &IpLayout, data: &mut [u8], ttl: u8) -> Option<()> {
         IpVersion::V4 => {
             // With the protocol behind it, it is a word of the checksum, which is the next.
             let old = word(data, offset)?;
-            let new = u16::from(ttl) << 8 | old & 0xff;
+            let new = u16::from_be_bytes([ttl, old as u8]);
             let checksum = checksum::update(word(data, offset + 2)?, old, new);
             set_word(data, offset, new)?;
             set_word(data, offset + 2, checksum)?;

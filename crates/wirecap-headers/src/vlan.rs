@@ -32,7 +32,8 @@ impl Toward {
 ///
 /// On the command line: pairs with commas, as `10=20,none=30,40=none`. `10=20` says that packets that have VLAN 10 on A's
 /// side have VLAN 20 on B's; `none` is no tag. A VLAN of either side stands in one pair at most. Packets with a VLAN that is in
-/// no pair stay as they are, and so may come to be in the same VLAN as others that are.
+/// no pair stay as they are, and so may come to be in the same VLAN as others that are; of a packet with
+/// several tags, one that is taken away bares the next.
 ///
 /// Priority and drop eligibility are kept where there is a tag before and after, and so is its type; a new tag has type 0x8100
 /// and priority 0. A tag of VLAN 0, which carries a priority only (IEEE 802.1Q, section 6.9), counts as `none`.

@@ -18,6 +18,7 @@
 //! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
 //! holds of a socket holds of a [`CellWriter`].
 
+mod populate;
 mod reader;
 mod writer;
 
@@ -284,17 +285,6 @@ impl PacketMemory {
                 0 as libc::c_ulong,
             )
         };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    /// Brings all pages in now, so that no packet waits for a page fault.
-    ///
-    /// # Errors
-    /// What the kernel said, ENOMEM for instance when a control group's limit is reached.
-    pub fn populate(&self) -> io::Result<()> {
-        // SAFETY: the range is the whole mapping, which is private and writable.
-        let result =
-            unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 

@@ -88,3 +88,18 @@ fn what_could_not_be_had_is_told() {
 fn more_memory_than_there_is_is_refused_before_it_hurts() {
     assert!(matches!(PacketMemory::allocate(1 << 46), Err(MemoryError::TooLarge { .. })));
 }
+
+#[test]
+fn all_pages_are_brought_in_up_to_the_last() {
+    let memory = PacketMemory::allocate(2 * HUGE_PAGE_BYTES as u64 + 4096).unwrap();
+    let resident = || {
+        let mut pages = vec![0_u8; memory.len.div_ceil(4096)];
+        // SAFETY: the range is the whole mapping, and there is a byte for each page of it.
+        let result = unsafe { libc::mincore(memory.start.as_ptr().cast(), memory.len, pages.as_mut_ptr()) };
+        assert_eq!(result, 0);
+        pages.iter().filter(|&&page| page & 1 == 1).count() * 4096
+    };
+    assert_eq!(resident(), 0);
+    memory.populate().unwrap();
+    assert_eq!(resident(), memory.len.next_multiple_of(4096));
+}

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sender = veth.a().ifindex()?;
     for (ip, name) in [(IpVersion::V4, "IPv4"), (IpVersion::V6, "IPv6")] {
         // IPv6 headers are longer.
-        let len = if ip == IpVersion::V6 { usize::max(len, 74) } else { len };
+        let len = if ip == IpVersion::V6 { usize::max(len, 80) } else { len };
         for batch in [64, 256] {
             let frame = FrameSpec { len, ip, ..FrameSpec::default() };
             let options = LiveOptions { frame, batch, ..LiveOptions::default() };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wirecap_sys::bpf;
+use wirecap_sys::{bpf, xsk::XskError};
 
 /// Failures of building and sending frames.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,17 @@ pub enum Error {
     Vlan {
         /// Number asked for.
         vlan: u16,
+    },
+    /// A mix of sizes that cannot be drawn from.
+    #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
+    SizeMix,
+    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each other.
+    #[error("{flows} flows cannot be spread over {queues} queues: choose at least {queues}")]
+    FewFlows {
+        /// Number asked for.
+        flows: u32,
+        /// Queues they shall be sent from.
+        queues: usize,
     },
     /// No flows, or more than addresses and ports can tell apart.
     #[error("{flows} flows are not possible: choose 1 to {max}")]
@@ -51,6 +62,9 @@ pub enum Error {
         /// The kernel's answer.
         cause: io::Error,
     },
+    /// The kernel's live frames are stamped by a program that knows UDP only.
+    #[error("live frames are UDP: send TCP another way")]
+    LiveTransport,
     /// The kernel refused to run live frames.
     #[error(
         "the kernel refused to run live frames of {len} bytes ({cause}): live frames need Linux 5.18 and at most about \
@@ -103,6 +117,50 @@ pub enum Error {
         /// Length of the frame in bytes.
         len: usize,
         /// The kernel's answer.
+        cause: io::Error,
+    },
+    /// A transmit queue could not be opened.
+    #[error("cannot send from queue {queue} of {interface}: {cause}")]
+    Open {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u16,
+        /// Why not.
+        cause: XskError,
+    },
+    /// The interface went down.
+    #[error("{interface} is down; switch it on: ip link set {interface} up")]
+    LinkDown {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// The interface is gone.
+    #[error("{interface} was removed")]
+    Removed {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// The kernel does not send any more.
+    #[error(
+        "queue {queue} of {interface} has not sent a frame for {seconds} s; is its cable plugged in, and does anything else hold          up the queue?"
+    )]
+    Stalled {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u16,
+        /// How long.
+        seconds: u64,
+    },
+    /// The kernel refused to send.
+    #[error("queue {queue} of {interface} does not send: {cause}")]
+    Refused {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u16,
+        /// What the kernel said.
         cause: io::Error,
     },
     /// A BPF call failed.

@@ -1,26 +1,32 @@
-//! Ethernet/IP/UDP frames that carry a flow number and a sequence number.
+//! Ethernet/IP/UDP or TCP frames that say which frame they are, and when they were sent.
 //!
 //! ```text
-//!  0        12     14/18            34/38 or 54/58   +8 payload     +8         +12
-//!  ├ MACs ──┼ VLAN? ┼ IPv4 or IPv6 ──┼ UDP ──────────┼ sequence ────┼ flow ─────┼ filler …
-//!             type    source address   source port      u64           u32         (all numbers big-endian)
-//!                     by flow          by flow
+//!  0        12     14/18            34/38 or 54/58       +8 or +20              +18
+//!  ├ MACs ──┼ VLAN? ┼ IPv4 or IPv6 ──┼ UDP or TCP ───────┼ marks ───────────────┼ filler …
+//!             type    source address   source port        magic, run, sequence,
+//!                     by flow          by flow            time                    (all numbers big-endian)
 //! ```
 //!
-//! **The rule that holds here:** only the marked fields depend on flow and sequence, and checksums stay right:
+//! **The rule that holds here:** only the marked fields depend on flow, sequence and time, and checksums stay right:
 //! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum is a
 //!   constant. The UDP checksum is zero, "not computed".
-//! - IPv6: the UDP checksum is computed, as it has to be (RFC 8200, section 8.1).
+//! - IPv6, and TCP: the checksum is computed, as it has to be (RFC 8200, section 8.1), from the sum of what does not vary.
 //!
 //! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks is 60 here.
 //! Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180).
 
-use crate::error::Error;
+use crate::{
+    checksum::{fold, internet_checksum, number_sum, transport_checksum, word_sum},
+    error::Error,
+    marks::{MAGIC, MARKS_LEN, Marks},
+};
 
 /// Shortest frame in bytes without FCS, the minimum of Ethernet.
 pub const FRAME_LEN_MIN: usize = 60;
 /// Longest frame in bytes without FCS: an MTU of 9,000 with Ethernet header and VLAN tag.
 pub const FRAME_LEN_MAX: usize = 9018;
+/// Bytes of the frame check sequence, which the device adds.
+pub const FCS_LEN: usize = 4;
 /// Most flows that can be told apart: 256 source addresses with 64,512 source ports each.
 pub const FLOWS_MAX: u32 = (65_536 - PORT_FIRST as u32) << HOST_BITS;
 
@@ -33,15 +39,16 @@ const PORT_DISCARD: u16 = 9;
 
 const ETHERNET_LEN: usize = 14;
 const VLAN_LEN: usize = 4;
-const UDP_LEN: usize = 8;
-const MARKS_LEN: usize = 12;
 const VLAN_MAX: u16 = 4094;
 
 const TYPE_VLAN: u16 = 0x8100;
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
-const PROTOCOL_UDP: u8 = 17;
 const HOPS: u8 = 64;
+const PREFIX_V4: [u8; 3] = [198, 18, 0];
+const PREFIX_V6: [u8; 4] = [0x20, 0x01, 0, 2];
+/// A header of 20 bytes; ACK and PSH; the largest window.
+const TCP_FLAGS: [u8; 4] = [0x50, 0x18, 0xff, 0xff];
 
 /// Version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +69,39 @@ impl IpVersion {
     }
 }
 
+/// What is above IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// UDP, a header of 8 bytes.
+    #[default]
+    Udp,
+    /// TCP, a header of 20 bytes: data segments, without a handshake before.
+    Tcp,
+}
+
+impl Transport {
+    fn header_len(self) -> usize {
+        match self {
+            Self::Udp => 8,
+            Self::Tcp => 20,
+        }
+    }
+
+    fn protocol(self) -> u8 {
+        match self {
+            Self::Udp => 17,
+            Self::Tcp => 6,
+        }
+    }
+
+    fn checksum_at(self) -> usize {
+        match self {
+            Self::Udp => 6,
+            Self::Tcp => 16,
+        }
+    }
+}
+
 /// What frames shall be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameSpec {
@@ -69,24 +109,42 @@ pub struct FrameSpec {
     pub len: usize,
     /// Version of IP.
     pub ip: IpVersion,
+    /// UDP or TCP.
+    pub transport: Transport,
     /// An 802.1Q tag with this VLAN number (0 to 4094).
     pub vlan: Option<u16>,
     /// Source MAC address.
     pub source_mac: [u8; 6],
     /// Destination MAC address.
     pub destination_mac: [u8; 6],
+    /// Tells the frames of one run from those of another.
+    pub run: u16,
 }
 
 impl Default for FrameSpec {
-    /// 60 bytes, IPv4, no VLAN, locally administered MAC addresses.
+    /// 60 bytes, IPv4, UDP, no VLAN, locally administered MAC addresses, run 0.
     fn default() -> Self {
         Self {
             len: FRAME_LEN_MIN,
             ip: IpVersion::V4,
+            transport: Transport::Udp,
             vlan: None,
             source_mac: [2, 0, 0, 0, 0, 1],
             destination_mac: [2, 0, 0, 0, 0, 2],
+            run: 0,
         }
+    }
+}
+
+impl FrameSpec {
+    /// Shortest length that holds its headers and the marks, in bytes without FCS.
+    pub fn len_min(&self) -> usize {
+        Layout::new(self.ip, self.transport, self.vlan.is_some()).marks_end().max(FRAME_LEN_MIN)
+    }
+
+    /// Bytes in front of the IP header, which an MTU does not count.
+    pub fn link_header_len(&self) -> usize {
+        Layout::new(self.ip, self.transport, self.vlan.is_some()).ip
     }
 }
 
@@ -94,15 +152,38 @@ impl Default for FrameSpec {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub ip: usize,
-    pub udp: usize,
+    /// The last byte of the part of the source address that varies.
+    pub host: usize,
+    pub transport: usize,
     pub payload: usize,
 }
 
 impl Layout {
-    pub(crate) fn new(ip: IpVersion, vlan: bool) -> Self {
+    pub(crate) fn new(ip: IpVersion, transport: Transport, vlan: bool) -> Self {
         let start = ETHERNET_LEN + if vlan { VLAN_LEN } else { 0 };
-        let udp = start + ip.header_len();
-        Self { ip: start, udp, payload: udp + UDP_LEN }
+        let host = start + if ip == IpVersion::V4 { 15 } else { 23 };
+        let above = start + ip.header_len();
+        Self { ip: start, host, transport: above, payload: above + transport.header_len() }
+    }
+
+    /// That of a frame with addresses of this crate.
+    #[inline]
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+        let vlan = be16(frame, 12)? == TYPE_VLAN;
+        let start = if vlan { ETHERNET_LEN + VLAN_LEN } else { ETHERNET_LEN };
+        let (ip, prefix, source, protocol): (_, &[u8], _, _) = match be16(frame, start - 2)? {
+            TYPE_IPV4 => (IpVersion::V4, &PREFIX_V4, start + 12, start + 9),
+            TYPE_IPV6 => (IpVersion::V6, &PREFIX_V6, start + 8, start + 6),
+            _ => return None,
+        };
+        let transport = [Transport::Udp, Transport::Tcp]
+            .into_iter()
+            .find(|transport| frame.get(protocol) == Some(&transport.protocol()))?;
+        frame.get(source..)?.starts_with(prefix).then(|| Self::new(ip, transport, vlan))
+    }
+
+    pub(crate) fn source_port(&self, frame: &[u8]) -> Option<u16> {
+        be16(frame, self.transport)
     }
 
     /// End of the fields that vary.
@@ -111,7 +192,7 @@ impl Layout {
     }
 }
 
-/// A frame whose flow and sequence numbers can be set again and again without building it anew.
+/// A frame whose flow, sequence number and time can be set again and again without building it anew.
 ///
 /// ```
 /// use wirecap_traffic::{FrameSpec, Marks, Template};
@@ -119,7 +200,7 @@ impl Layout {
 /// let mut template = Template::new(FrameSpec { len: 1514, ..FrameSpec::default() })?;
 /// let frame = template.stamp(7, 42);
 /// assert_eq!(frame.len(), 1514);
-/// assert_eq!(Marks::read(frame), Some(Marks { flow: 7, sequence: 42 }));
+/// assert_eq!(Marks::read(frame), Some(Marks { run: 0, flow: 7, sequence: 42, sent_ns: 0 }));
 /// # Ok::<(), wirecap_traffic::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -127,61 +208,86 @@ pub struct Template {
     spec: FrameSpec,
     layout: Layout,
     bytes: Vec<u8>,
+    /// Sum of the words under the transport checksum that do not vary.
+    constant_sum: u64,
 }
 
 impl Template {
     /// Builds a frame of flow 0 and sequence 0. Allocates its bytes, once.
     ///
     /// # Errors
-    /// [`Error::FrameLen`] if the headers and marks do not fit (74 bytes for IPv6, 4 more with VLAN) or above
-    /// [`FRAME_LEN_MAX`]; [`Error::Vlan`].
+    /// [`Error::FrameLen`] if the headers and marks do not fit (60 bytes for IPv4 and UDP; 12 more for TCP, 20 for IPv6, 4
+    /// for a VLAN tag) or above [`FRAME_LEN_MAX`]; [`Error::Vlan`].
     pub fn new(spec: FrameSpec) -> Result<Self, Error> {
-        let layout = Layout::new(spec.ip, spec.vlan.is_some());
-        let min = layout.marks_end().max(FRAME_LEN_MIN);
+        let layout = Layout::new(spec.ip, spec.transport, spec.vlan.is_some());
+        let min = spec.len_min();
         if !(min..=FRAME_LEN_MAX).contains(&spec.len) {
             return Err(Error::FrameLen { len: spec.len, min, max: FRAME_LEN_MAX });
         }
         if let Some(vlan) = spec.vlan.filter(|&vlan| vlan > VLAN_MAX) {
             return Err(Error::Vlan { vlan });
         }
-        let mut template = Self { spec, layout, bytes: vec![0; spec.len] };
+        let mut template = Self { spec, layout, bytes: vec![0; spec.len], constant_sum: 0 };
         template.write_ethernet();
         match spec.ip {
             IpVersion::V4 => template.write_ipv4(),
             IpVersion::V6 => template.write_ipv6(),
         }
-        template.write_udp();
+        template.write_transport();
+        template.put(layout.payload, &MAGIC.to_be_bytes());
         for (index, byte) in template.bytes[layout.marks_end()..].iter_mut().enumerate() {
             *byte = index as u8;
         }
+        template.constant_sum = u64::from(fold(template.blank_sum()));
         template.stamp(0, 0);
         Ok(template)
     }
 
-    /// Sets flow and sequence number and gives the frame. Costs a dozen stores; IPv6 also a checksum over the payload.
+    /// Sets flow and sequence number, leaves the time out, and gives the frame. Costs a dozen stores.
     ///
-    /// Flow numbers count modulo [`FLOWS_MAX`] for address and port.
+    /// Flow numbers count modulo [`FLOWS_MAX`], sequence numbers modulo [`SEQUENCE_END`](crate::SEQUENCE_END).
     pub fn stamp(&mut self, flow: u32, sequence: u64) -> &[u8] {
-        let Layout { ip, udp, payload } = self.layout;
-        let (host, port) = host_and_port(flow);
-        match self.spec.ip {
-            IpVersion::V4 => {
-                self.bytes[ip + 5] = 255 - host;
-                self.bytes[ip + 15] = host;
-            }
-            IpVersion::V6 => self.bytes[ip + 23] = host,
-        }
-        self.put(udp, &port.to_be_bytes());
-        self.put(payload, &sequence.to_be_bytes());
-        self.put(payload + 8, &flow.to_be_bytes());
-        if self.spec.ip == IpVersion::V6 {
-            let checksum = udp_checksum(self.udp_v6_sum());
-            self.put(udp + 6, &checksum.to_be_bytes());
-        }
+        self.stamp_at(flow, sequence, 0)
+    }
+
+    /// As [`Template::stamp`], with the time of sending.
+    pub fn stamp_at(&mut self, flow: u32, sequence: u64, sent_ns: u64) -> &[u8] {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.stamp_into(&mut bytes, flow, sequence, sent_ns);
+        self.bytes = bytes;
         &self.bytes
     }
 
-    /// The frame as it was stamped last.
+    /// Stamps a frame that is a copy of [`Template::bytes`], or its first part: with all of the marks.
+    ///
+    /// # Panics
+    /// When the marks are not in it.
+    #[inline]
+    pub fn stamp_into(&self, frame: &mut [u8], flow: u32, sequence: u64, sent_ns: u64) {
+        let Layout { ip, host: host_at, transport, payload } = self.layout;
+        let frame = &mut frame[..payload + MARKS_LEN];
+        let (host, port) = host_and_port(flow);
+        let numbers = Marks::numbers(self.spec.run, sequence);
+        if self.spec.ip == IpVersion::V4 {
+            frame[ip + 5] = 255 - host;
+        }
+        frame[host_at] = host;
+        put(frame, transport, port.to_be_bytes());
+        put(frame, payload + 2, numbers.to_be_bytes());
+        put(frame, payload + 10, sent_ns.to_be_bytes());
+        let mut sum = self.constant_sum + u64::from(host) + u64::from(port);
+        if self.spec.transport == Transport::Tcp {
+            let position = (sequence as u32).wrapping_mul((self.spec.len - payload) as u32);
+            put(frame, transport + 4, position.to_be_bytes());
+            sum += u64::from(position);
+        }
+        if self.has_checksum() {
+            sum += number_sum(numbers) + number_sum(sent_ns);
+            put(frame, transport + self.spec.transport.checksum_at(), transport_checksum(sum).to_be_bytes());
+        }
+    }
+
+    /// The frame as it was stamped last by [`Template::stamp`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -195,22 +301,24 @@ impl Template {
         self.layout
     }
 
-    /// Sum of the words the UDP checksum of an IPv6 frame is over, with a checksum field of zero.
-    fn udp_v6_sum(&self) -> u64 {
-        let Layout { ip, udp, .. } = self.layout;
-        let length = self.bytes.len() - udp;
-        let pseudo_header = word_sum(&self.bytes[ip + 8..udp]) + length as u64 + u64::from(PROTOCOL_UDP);
-        pseudo_header + word_sum(&self.bytes[udp..udp + 6]) + word_sum(&self.bytes[udp + UDP_LEN..])
+    /// The part of the sum under the checksum that does not vary, folded to 16 bits.
+    pub(crate) fn constant_sum(&self) -> u16 {
+        self.constant_sum as u16
     }
 
-    /// The part of [`Self::udp_v6_sum`] that does not depend on flow and sequence, folded to 16 bits.
-    pub(crate) fn udp_v6_constant(&self) -> u16 {
-        let mut blank = self.clone();
-        let Layout { ip, udp, payload } = self.layout;
-        blank.bytes[ip + 23] = 0;
-        blank.put(udp, &[0; 2]);
-        blank.put(payload, &[0; MARKS_LEN]);
-        fold(blank.udp_v6_sum())
+    fn has_checksum(&self) -> bool {
+        self.spec.ip == IpVersion::V6 || self.spec.transport == Transport::Tcp
+    }
+
+    /// Sum of the words the transport checksum is over, while all that varies is zero.
+    fn blank_sum(&self) -> u64 {
+        let Layout { ip, transport, .. } = self.layout;
+        let addresses = if self.spec.ip == IpVersion::V4 { ip + 12 } else { ip + 8 };
+        let length = (self.bytes.len() - transport) as u64;
+        word_sum(&self.bytes[addresses..transport])
+            + length
+            + u64::from(self.spec.transport.protocol())
+            + word_sum(&self.bytes[transport..])
     }
 
     fn write_ethernet(&mut self) {
@@ -231,8 +339,8 @@ impl Template {
         self.bytes[ip] = 0x45;
         self.put(ip + 2, &length.to_be_bytes());
         self.put(ip + 4, &255u16.to_be_bytes());
-        self.put(ip + 8, &[HOPS, PROTOCOL_UDP]);
-        self.put(ip + 12, &[198, 18, 0, 0]);
+        self.put(ip + 8, &[HOPS, self.spec.transport.protocol()]);
+        self.put(ip + 12, &PREFIX_V4);
         self.put(ip + 16, &[198, 19, 0, 1]);
         let checksum = internet_checksum(&self.bytes[ip..ip + 20]);
         self.put(ip + 10, &checksum.to_be_bytes());
@@ -240,20 +348,28 @@ impl Template {
 
     fn write_ipv6(&mut self) {
         let ip = self.layout.ip;
-        let length = (self.bytes.len() - self.layout.udp) as u16;
+        let length = (self.bytes.len() - self.layout.transport) as u16;
         self.bytes[ip] = 0x60;
         self.put(ip + 4, &length.to_be_bytes());
-        self.put(ip + 6, &[PROTOCOL_UDP, HOPS]);
-        self.put(ip + 8, &[0x20, 0x01, 0, 2]);
+        self.put(ip + 6, &[self.spec.transport.protocol(), HOPS]);
+        self.put(ip + 8, &PREFIX_V6);
         self.put(ip + 24, &[0x20, 0x01, 0, 2, 0, 0, 0, 1]);
         self.bytes[ip + 39] = 1;
     }
 
-    fn write_udp(&mut self) {
-        let udp = self.layout.udp;
-        let length = (self.bytes.len() - udp) as u16;
-        self.put(udp + 2, &PORT_DISCARD.to_be_bytes());
-        self.put(udp + 4, &length.to_be_bytes());
+    fn write_transport(&mut self) {
+        let at = self.layout.transport;
+        self.put(at + 2, &PORT_DISCARD.to_be_bytes());
+        match self.spec.transport {
+            Transport::Udp => {
+                let length = (self.bytes.len() - at) as u16;
+                self.put(at + 4, &length.to_be_bytes());
+            }
+            Transport::Tcp => {
+                self.put(at + 8, &1u32.to_be_bytes());
+                self.put(at + 12, &TCP_FLAGS);
+            }
+        }
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
@@ -261,70 +377,19 @@ impl Template {
     }
 }
 
-/// What tells one frame from all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Marks {
-    /// Number of its flow, which also is in its source address and port.
-    pub flow: u32,
-    /// Its sequence number over all flows.
-    pub sequence: u64,
+#[inline]
+fn put<const N: usize>(frame: &mut [u8], at: usize, bytes: [u8; N]) {
+    frame[at..at + N].copy_from_slice(&bytes);
 }
 
-impl Marks {
-    /// Reads the marks of a frame made by this crate, of which the first 90 bytes are enough; `None` if it is another
-    /// kind of frame: other protocols, other addresses, or a flow number that does not fit its source address and port.
-    pub fn read(frame: &[u8]) -> Option<Self> {
-        let vlan = be16(frame, 12)? == TYPE_VLAN;
-        let ethertype = be16(frame, if vlan { 16 } else { 12 })?;
-        let (ip, prefix, host_at): (_, &[u8], _) = match ethertype {
-            TYPE_IPV4 => (IpVersion::V4, &[198, 18, 0], 15),
-            TYPE_IPV6 => (IpVersion::V6, &[0x20, 0x01, 0, 2], 23),
-            _ => return None,
-        };
-        let layout = Layout::new(ip, vlan);
-        let source_at = layout.ip + if ip == IpVersion::V4 { 12 } else { 8 };
-        let marks = frame.get(layout.payload..layout.marks_end())?;
-        let sequence = u64::from_be_bytes(marks[..8].try_into().ok()?);
-        let flow = u32::from_be_bytes(marks[8..].try_into().ok()?);
-        let from = (frame[layout.ip + host_at], be16(frame, layout.udp)?);
-        (frame[source_at..].starts_with(prefix) && from == host_and_port(flow))
-            .then_some(Self { flow, sequence })
-    }
-}
-
-/// The internet checksum (RFC 1071) of `bytes`; over a header that includes its checksum it is 0 if that is right.
-pub fn internet_checksum(bytes: &[u8]) -> u16 {
-    !fold(word_sum(bytes))
-}
-
-/// Last byte of the source address, and the source port, of a flow.
+/// Last byte of the source address that varies, and the source port, of a flow.
+#[inline]
 fn host_and_port(flow: u32) -> (u8, u16) {
     let flow = flow % FLOWS_MAX;
     (flow as u8, PORT_FIRST + (flow >> HOST_BITS) as u16)
 }
 
-/// Sum of the big-endian 16-bit words; a last odd byte counts as a high one.
-fn word_sum(bytes: &[u8]) -> u64 {
-    let pairs = bytes.chunks_exact(2);
-    let odd = pairs.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
-    pairs.fold(odd, |sum, pair| sum + u64::from(u16::from_be_bytes([pair[0], pair[1]])))
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// The checksum of a sum; a result of zero is sent as 0xffff, as zero means "none".
-fn udp_checksum(sum: u64) -> u16 {
-    match !fold(sum) {
-        0 => 0xffff,
-        checksum => checksum,
-    }
-}
-
+#[inline]
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]))
 }

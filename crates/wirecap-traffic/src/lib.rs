@@ -2,9 +2,10 @@
 //! them per second from one core.
 //!
 //! ```text
-//!  FrameSpec ──► Template ──stamp(flow, sequence)──► one frame, byte for byte
+//!  FrameSpec ──► Template ──stamp(flow, sequence, time)──► one frame, byte for byte
 //!                   │                                   ║ the same bytes
-//!                   └──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
+//!                   ├──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
+//!                   └──► XdpGenerator ──► cells of AF_XDP sockets ──► transmit queues of one's choice
 //!
 //!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
 //!  any bytes ──► CopySender ──► AF_XDP socket ──► one transmit queue
@@ -16,19 +17,36 @@
 #![forbid(unsafe_code)]
 
 mod anchor;
+mod checksum;
 mod copy_sender;
 mod error;
 mod frame;
+mod generator;
 mod link_counters;
 mod live;
+mod marks;
 mod pace;
 mod packet;
+mod popularity;
+mod random;
+mod sizes;
 mod stamp_program;
+mod verify;
+mod xdp;
 
+pub use checksum::internet_checksum;
 pub use copy_sender::CopySender;
 pub use error::Error;
 pub use frame::{
-    FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Marks, Template, internet_checksum,
+    FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Template, Transport,
 };
+pub use generator::{End, Engine, Made, Outcome, drive};
+pub use link_counters::{LinkWatch, Taken};
 pub use live::{LiveGenerator, LiveOptions, Sent};
+pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
+pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};
 pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
+pub use popularity::Popularity;
+pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};
+pub use verify::{LatencyVerdict, RunVerdict, Verdict, Verifier};
+pub use xdp::{QueueMade, QueueShare, XdpGenerator, XdpOptions};

@@ -1,6 +1,9 @@
 //! What an interface says it has transmitted.
 
-use std::{fs, io};
+use std::{
+    fs, io, thread,
+    time::{Duration, Instant},
+};
 
 use crate::error::Error;
 
@@ -9,6 +12,55 @@ const PATH: &str = "/proc/thread-self/net/dev";
 /// Columns after the name: 8 of reception, then bytes, packets, errors, drops.
 const COLUMN_PACKETS: usize = 9;
 const COLUMN_DROPPED: usize = 11;
+/// How long to wait for the counters to reach what was sent.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What an interface has taken since a moment.
+#[derive(Debug)]
+pub struct LinkWatch {
+    interface: String,
+    before: LinkCounters,
+}
+
+/// How an interface's transmit counters grew. Other traffic on it counts, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// By so much `tx_packets` grew. For veth these are the frames the other end has taken from its ring, whatever it then
+    /// did with them.
+    pub frames: u64,
+    /// By so much `tx_dropped` grew.
+    pub dropped: u64,
+}
+
+impl LinkWatch {
+    /// From this moment on. To be called, as [`LinkWatch::settled`], by a thread in the interface's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::Counters`], when it is not there for instance.
+    pub fn new(interface: &str) -> Result<Self, Error> {
+        Ok(Self { interface: interface.into(), before: LinkCounters::read(interface)? })
+    }
+
+    /// What it took and dropped, once it has counted `frames`: the last of them may still be under way when the kernel
+    /// returns. Waits for it for 0.2 s.
+    ///
+    /// # Errors
+    /// [`Error::Counters`], when it is gone for instance.
+    pub fn settled(&self, frames: u64) -> Result<Taken, Error> {
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            let now = LinkCounters::read(&self.interface)?;
+            let taken = Taken {
+                frames: now.sent.saturating_sub(self.before.sent),
+                dropped: now.dropped.saturating_sub(self.before.dropped),
+            };
+            if taken.frames + taken.dropped >= frames || Instant::now() >= deadline {
+                return Ok(taken);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
 
 /// Transmit counters of an interface, in frames since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

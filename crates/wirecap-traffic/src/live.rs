@@ -18,21 +18,25 @@
 //!   generator down; always look at the rate that was really offered.
 //! - Live frames lie in one page: about 3,400 bytes at most.
 
-use std::num::NonZeroU64;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{num::NonZeroU64, time::Duration};
 
-use wirecap_sys::bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use wirecap_sys::{
+    bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec},
+    clock,
+};
 
 use crate::anchor::Anchor;
 use crate::error::Error;
-use crate::frame::{FLOWS_MAX, FrameSpec, Template};
-use crate::link_counters::LinkCounters;
-use crate::pace::{Limit, Step, next_step};
-use crate::stamp_program::{STATE_LEN, assemble};
+use crate::frame::{FLOWS_MAX, FrameSpec, Template, Transport};
+use crate::generator::{End, Engine, Made, drive};
+use crate::link_counters::LinkWatch;
+use crate::pace::{Rate, Timing, Unit};
+use crate::stamp_program::{STATE_LEN, assemble, state_at};
 
-/// How long to wait for the interface's counters to reach what was sent.
-const SETTLE: Duration = Duration::from_millis(200);
+/// Most frames of one call: 3 to 10 ms.
+const CHUNK: u64 = 65_536;
+/// Shortest sleep between calls into the kernel: each costs what many frames do.
+const TICK: Duration = Duration::from_millis(1);
 
 /// What to send, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +87,13 @@ pub struct LiveGenerator {
     program: Program,
     /// Makes calls cheap; `program` is never run by it.
     _anchor: Anchor,
-    /// One value: next sequence number and next flow. Written by the program alone.
+    /// One value: next sequence number and next flow, which the program writes, and what it needs to tell the time.
     state: Map,
     template: Template,
     interface: String,
     batch: u32,
     rate_pps: Option<NonZeroU64>,
+    made: Made,
 }
 
 impl LiveGenerator {
@@ -102,6 +107,9 @@ impl LiveGenerator {
         if !(1..=FLOWS_MAX).contains(&flows) {
             return Err(Error::Flows { flows, max: FLOWS_MAX });
         }
+        if frame.transport != Transport::Udp {
+            return Err(Error::LiveTransport);
+        }
         let template = Template::new(frame)?;
         let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
         let map = |kind, value_size, name| {
@@ -113,7 +121,7 @@ impl LiveGenerator {
         let insns = assemble(&template, flows, &state, &devices)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "wirecap_live", &insns))?;
         let _anchor = Anchor::new(&program)?;
-        Ok(Self { program, _anchor, state, template, interface, batch, rate_pps })
+        Ok(Self { program, _anchor, state, template, interface, batch, rate_pps, made: Made::default() })
     }
 
     /// Sends `count` frames. Sequence and flow numbers go on where the last run ended. Blocks until done.
@@ -122,7 +130,7 @@ impl LiveGenerator {
     /// [`Error::NothingTaken`] if the interface took none; [`Error::LiveRefused`], [`Error::Counters`],
     /// [`Error::Bpf`].
     pub fn run(&mut self, count: u64) -> Result<Sent, Error> {
-        self.drive(Limit::Frames(count))
+        self.drive(Timing { frames: Some(count), ..self.timing() })
     }
 
     /// Sends for `duration`, to within the time of 65,536 frames at full speed.
@@ -130,7 +138,7 @@ impl LiveGenerator {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_for(&mut self, duration: Duration) -> Result<Sent, Error> {
-        self.drive(Limit::Time(duration))
+        self.drive(Timing { time: Some(duration), ..self.timing() })
     }
 
     /// Sequence number of the next frame: how many this generator has made so far.
@@ -138,35 +146,41 @@ impl LiveGenerator {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn next_sequence(&self) -> Result<u64, Error> {
-        let state = self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0");
-        Ok(u64::from_ne_bytes(state[..8].try_into().expect("a slice of eight bytes")))
+        Ok(u64::from_ne_bytes(self.state()?[..8].try_into().expect("a slice of eight bytes")))
     }
 
-    fn drive(&mut self, limit: Limit) -> Result<Sent, Error> {
-        let before = LinkCounters::read(&self.interface)?;
-        let first = self.next_sequence()?;
-        let start = Instant::now();
-        let mut frames = 0;
-        loop {
-            match next_step(limit, self.rate_pps, start.elapsed(), frames) {
-                Step::Done => break,
-                Step::Wait(time) => thread::sleep(time),
-                Step::Send(chunk) => {
-                    self.send(chunk)?;
-                    frames = self.next_sequence()? - first;
-                }
-            }
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0"))
+    }
+
+    /// The interface, by name.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    fn timing(&self) -> Timing {
+        Timing { rate: self.rate_pps.map(|rate| Rate::frames(rate.get())), ..Timing::default() }
+    }
+
+    fn drive(&mut self, timing: Timing) -> Result<Sent, Error> {
+        let watch = LinkWatch::new(&self.interface)?;
+        let before = self.made.frames;
+        let outcome = drive(self, timing, |_, _| true);
+        if let End::Failed(error) = outcome.end {
+            return Err(error);
         }
-        let seconds = start.elapsed().as_secs_f64();
-        let (taken, dropped) = self.settled(before, frames)?;
-        if frames > 0 && taken == 0 {
+        let frames = self.made.frames - before;
+        let taken = watch.settled(frames)?;
+        if frames > 0 && taken.frames == 0 {
             return Err(Error::NothingTaken { interface: self.interface.clone(), frames });
         }
-        Ok(Sent { frames, taken, dropped, seconds })
+        let seconds = outcome.elapsed.as_secs_f64();
+        Ok(Sent { frames, taken: taken.frames, dropped: taken.dropped, seconds })
     }
 
     /// One call into the kernel; a signal may cut it short, the counter knows.
-    fn send(&self, frames: u32) -> Result<(), Error> {
+    fn call(&self, frames: u32) -> Result<(), Error> {
+        self.tell_time()?;
         match self.program.test_run_live(self.template.bytes(), frames, self.batch) {
             Err(error) if error.errno() == Some(EINTR) => Ok(()),
             Err(cause) if cause.errno() == Some(EINVAL) => {
@@ -176,19 +190,28 @@ impl LiveGenerator {
         }
     }
 
-    /// What the interface took and dropped since `before`, once it has counted `frames`: the last of them may still be
-    /// under way when the kernel returns.
-    fn settled(&self, before: LinkCounters, frames: u64) -> Result<(u64, u64), Error> {
-        let deadline = Instant::now() + SETTLE;
-        loop {
-            let now = LinkCounters::read(&self.interface)?;
-            let (taken, dropped) =
-                (now.sent.saturating_sub(before.sent), now.dropped.saturating_sub(before.dropped));
-            if taken + dropped >= frames || Instant::now() >= deadline {
-                return Ok((taken, dropped));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+    /// No run is under way: nobody else writes the state.
+    fn tell_time(&self) -> Result<(), Error> {
+        let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
+        Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)
+    }
+}
+
+impl Engine for LiveGenerator {
+    const TICK: Duration = TICK;
+
+    fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
+        let len = self.template.bytes().len();
+        let of_frame = unit.of_frame(len);
+        let first = self.next_sequence()?;
+        self.call(frames.min(units.div_ceil(of_frame)).min(CHUNK) as u32)?;
+        let frames = self.next_sequence()? - first;
+        self.made.add(frames, frames * len as u64);
+        Ok(frames * of_frame)
+    }
+
+    fn made(&self) -> Made {
+        self.made
     }
 }
 

@@ -1,56 +1,186 @@
-//! How many frames are due: a plain function of time, no clock in it.
+//! How much is due: a plain function of time, no clock in it.
+//!
+//! ```text
+//!   burst of N frames          gap        burst of N frames
+//!   ├── at the rate ──────┤◄─────────►├── at the rate ──────┤      without bursts, one that lasts for the whole run
+//! ```
+//!
+//! **The rule that holds here:** within a burst the schedule is absolute: the rate holds over the whole of it, and time
+//! lost is made up for. The gap after it is never shorter than asked for.
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Most frames per call into the kernel: 3 ms at full speed, so that a run ends close to its time.
-const CHUNK: u64 = 65_536;
-/// Shortest sleep between calls when sending at a rate: timers are not much finer.
-const TICK: Duration = Duration::from_millis(1);
+use crate::frame::FCS_LEN;
 
-/// When a run ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Limit {
-    /// After so many frames.
-    Frames(u64),
-    /// After so long.
-    Time(Duration),
+/// Bytes on the wire besides a frame and its FCS: preamble, start delimiter, gap between frames.
+const WIRE_OVERHEAD: usize = 20;
+/// Most that is due at once: 3 ms of the fastest generator, so that a run ends close to its time.
+const CHUNK: u64 = 65_536;
+
+/// What a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Frames.
+    Frames,
+    /// Bits of frames, with FCS.
+    Bits,
+    /// Bits on the wire: with preamble and gap too, as the speed of a link counts.
+    WireBits,
+}
+
+impl Unit {
+    /// What a frame of `len` bytes, without FCS, counts.
+    #[inline]
+    pub fn of_frame(self, len: usize) -> u64 {
+        match self {
+            Unit::Frames => 1,
+            Unit::Bits => 8 * (len + FCS_LEN) as u64,
+            Unit::WireBits => 8 * (len + FCS_LEN + WIRE_OVERHEAD) as u64,
+        }
+    }
+}
+
+/// How fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Units per second; 0 is taken for 1.
+    pub per_second: u64,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+impl Rate {
+    /// Frames per second.
+    pub fn frames(per_second: u64) -> Self {
+        Self { per_second, unit: Unit::Frames }
+    }
+
+    /// Frames per second that it means for frames of this mean length without FCS.
+    pub fn frames_per_second(&self, mean_len: f64) -> f64 {
+        let of_frame = match self.unit {
+            Unit::Frames => 1.0,
+            unit => unit.of_frame(0) as f64 + 8.0 * mean_len,
+        };
+        self.per_second as f64 / of_frame
+    }
+}
+
+/// Bursts with gaps between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bursts {
+    /// Frames of a burst; 0 is taken for 1.
+    pub frames: u64,
+    /// From the end of one to the start of the next.
+    pub gap: Duration,
+}
+
+/// When frames are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timing {
+    /// How fast, within a burst if there are bursts; `None` is as fast as it goes.
+    pub rate: Option<Rate>,
+    /// Bursts; `None` is one that lasts for the whole run.
+    pub bursts: Option<Bursts>,
+    /// The run ends after so many frames.
+    pub frames: Option<u64>,
+    /// The run ends after so long.
+    pub time: Option<Duration>,
 }
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Send so many frames, 1 or more.
-    Send(u32),
+pub enum Step {
+    /// Send frames, 1 or more, until one of the limits is reached; the last may go beyond `units`.
+    Send {
+        /// So many frames at most.
+        frames: u64,
+        /// So many units of the rate.
+        units: u64,
+    },
     /// Nothing is due for so long.
     Wait(Duration),
+    /// The gap between two bursts lasts so long.
+    Rest(Duration),
     /// The run is over.
     Done,
 }
 
-/// Decides from the time since the start and the frames sent so far.
-pub(crate) fn next_step(limit: Limit, rate_pps: Option<NonZeroU64>, elapsed: Duration, sent: u64) -> Step {
-    let (left, time_left) = match limit {
-        Limit::Frames(frames) => (frames.saturating_sub(sent), Duration::MAX),
-        Limit::Time(time) => (u64::MAX, time.saturating_sub(elapsed)),
-    };
-    if left == 0 || time_left.is_zero() {
-        return Step::Done;
-    }
-    let due = match rate_pps {
-        None => u64::MAX,
-        Some(rate) => due_by(elapsed, rate).saturating_sub(sent),
-    };
-    match due.min(left).min(CHUNK) {
-        0 => Step::Wait(TICK.min(time_left)),
-        frames => Step::Send(frames as u32),
-    }
+/// Decides from the time since the start and what was sent.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    timing: Timing,
+    /// Of the whole run.
+    frames: u64,
+    /// Of this burst.
+    burst_frames: u64,
+    burst_units: u64,
+    /// When this burst began, since the start.
+    burst_start: Duration,
+    /// Until when nothing is sent, if it is over.
+    gap_end: Option<Duration>,
 }
 
-/// Frames that should have left `elapsed` after the start: the first at once.
-fn due_by(elapsed: Duration, rate_pps: NonZeroU64) -> u64 {
-    let frames = elapsed.as_nanos() * u128::from(rate_pps.get()) / 1_000_000_000;
-    u64::try_from(frames).unwrap_or(u64::MAX).saturating_add(1)
+impl Pace {
+    /// At the start of a run.
+    pub fn new(timing: Timing) -> Self {
+        let (burst_start, gap_end) = (Duration::ZERO, None);
+        Self { timing, frames: 0, burst_frames: 0, burst_units: 0, burst_start, gap_end }
+    }
+
+    /// What the rate counts.
+    pub fn unit(&self) -> Unit {
+        self.timing.rate.map_or(Unit::Frames, |rate| rate.unit)
+    }
+
+    /// What to do at this time.
+    pub fn next(&mut self, elapsed: Duration) -> Step {
+        let left = self.timing.frames.map_or(u64::MAX, |frames| frames.saturating_sub(self.frames));
+        let time_left = self.timing.time.map_or(Duration::MAX, |time| time.saturating_sub(elapsed));
+        if left == 0 || time_left.is_zero() {
+            return Step::Done;
+        }
+        if let Some(end) = self.gap_end {
+            if elapsed < end {
+                return Step::Rest((end - elapsed).min(time_left));
+            }
+            (self.gap_end, self.burst_start) = (None, elapsed);
+            (self.burst_frames, self.burst_units) = (0, 0);
+        }
+        let burst = self.timing.bursts.map_or(u64::MAX, |bursts| bursts.frames.max(1) - self.burst_frames);
+        let frames = left.min(burst).min(CHUNK);
+        match self.timing.rate {
+            None => Step::Send { frames, units: u64::MAX },
+            Some(rate) => match self.due(rate, elapsed - self.burst_start) {
+                0 => Step::Wait(self.until_due(rate, elapsed).min(time_left)),
+                units => Step::Send { frames, units },
+            },
+        }
+    }
+
+    /// Takes note of what was sent until this time.
+    pub fn sent(&mut self, elapsed: Duration, frames: u64, units: u64) {
+        self.frames += frames;
+        self.burst_frames += frames;
+        self.burst_units += units;
+        if let Some(Bursts { frames, gap }) = self.timing.bursts {
+            if self.burst_frames >= frames.max(1) {
+                self.gap_end = Some(elapsed + gap);
+            }
+        }
+    }
+
+    /// Units that should have left and did not; the first at once.
+    fn due(&self, rate: Rate, elapsed: Duration) -> u64 {
+        let units = elapsed.as_nanos() * u128::from(rate.per_second.max(1)) / 1_000_000_000;
+        u64::try_from(units).unwrap_or(u64::MAX - 1).saturating_add(1).saturating_sub(self.burst_units)
+    }
+
+    /// How long until something is due.
+    fn until_due(&self, rate: Rate, elapsed: Duration) -> Duration {
+        let ns = (u128::from(self.burst_units) * 1_000_000_000).div_ceil(u128::from(rate.per_second.max(1)));
+        let at = self.burst_start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+        at.saturating_sub(elapsed)
+    }
 }
 
 #[cfg(test)]
@@ -59,32 +189,79 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn send(frames: u64, units: u64) -> Step {
+        Step::Send { frames, units }
+    }
+
     #[test]
     fn without_a_rate_chunks_follow_each_other() {
-        let step = |sent| next_step(Limit::Frames(100_000), None, MS, sent);
-        assert_eq!(step(0), Step::Send(65_536));
-        assert_eq!(step(65_536), Step::Send(34_464));
-        assert_eq!(step(100_000), Step::Done);
-        assert_eq!(next_step(Limit::Frames(0), None, MS, 0), Step::Done);
+        let mut pace = Pace::new(Timing { frames: Some(100_000), ..Timing::default() });
+        assert_eq!(pace.next(MS), send(65_536, u64::MAX));
+        pace.sent(MS, 65_536, 65_536);
+        assert_eq!(pace.next(MS), send(34_464, u64::MAX));
+        pace.sent(MS, 34_464, 34_464);
+        assert_eq!(pace.next(MS), Step::Done);
+        assert_eq!(Pace::new(Timing { frames: Some(0), ..Timing::default() }).next(MS), Step::Done);
     }
 
     #[test]
     fn a_rate_is_kept_over_the_whole_run() {
-        let rate = NonZeroU64::new(10_000);
-        let step = |elapsed, sent| next_step(Limit::Frames(1_000), rate, elapsed, sent);
-        assert_eq!(step(Duration::ZERO, 0), Step::Send(1));
-        assert_eq!(step(MS, 1), Step::Send(10));
-        assert_eq!(step(MS, 11), Step::Wait(TICK));
-        assert_eq!(step(50 * MS, 11), Step::Send(490), "what was missed is made up for");
-        assert_eq!(step(5000 * MS, 900), Step::Send(100), "not more than asked for");
+        let rate = Some(Rate::frames(10_000));
+        let mut pace = Pace::new(Timing { rate, frames: Some(1_000), ..Timing::default() });
+        assert_eq!(pace.next(Duration::ZERO), send(1_000, 1));
+        pace.sent(Duration::ZERO, 1, 1);
+        assert_eq!(pace.next(Duration::ZERO), Step::Wait(MS / 10));
+        assert_eq!(pace.next(MS), send(999, 10));
+        pace.sent(MS, 10, 10);
+        assert_eq!(pace.next(50 * MS), send(989, 490), "what was missed is made up for");
+        pace.sent(50 * MS, 900, 900);
+        assert_eq!(pace.next(5000 * MS), send(89, 49_090), "not more than asked for");
+    }
+
+    #[test]
+    fn bits_are_counted_with_what_stands_around_a_frame() {
+        assert_eq!([Unit::Frames, Unit::Bits, Unit::WireBits].map(|unit| unit.of_frame(60)), [1, 512, 672]);
+        // Line rate of 10 Gbit/s with 64-byte frames: 14.88 Mpps.
+        let rate = Rate { per_second: 10_000_000_000, unit: Unit::WireBits };
+        assert_eq!(rate.frames_per_second(60.0).round(), 14_880_952.0);
+        let mut pace = Pace::new(Timing { rate: Some(rate), ..Timing::default() });
+        let mut sent = 0;
+        for us in 0..1_000 {
+            let now = Duration::from_micros(us);
+            while let Step::Send { .. } = pace.next(now) {
+                pace.sent(now, 1, Unit::WireBits.of_frame(60));
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 14_867, "those that begin within 999 µs");
+    }
+
+    #[test]
+    fn bursts_have_gaps_that_are_not_made_up_for() {
+        let bursts = Some(Bursts { frames: 10, gap: 5 * MS });
+        let mut pace = Pace::new(Timing { bursts, frames: Some(25), ..Timing::default() });
+        assert_eq!(pace.next(MS), send(10, u64::MAX));
+        pace.sent(2 * MS, 4, 4);
+        assert_eq!(pace.next(2 * MS), send(6, u64::MAX));
+        pace.sent(3 * MS, 6, 6);
+        assert_eq!(pace.next(3 * MS), Step::Rest(5 * MS));
+        assert_eq!(pace.next(7 * MS), Step::Rest(MS));
+        assert_eq!(pace.next(9 * MS), send(10, u64::MAX));
+        pace.sent(9 * MS, 10, 10);
+        assert_eq!(pace.next(20 * MS), send(5, u64::MAX));
+
+        let rate = Some(Rate::frames(1_000));
+        let mut pace = Pace::new(Timing { rate, bursts, ..Timing::default() });
+        pace.sent(9 * MS, 10, 10);
+        assert_eq!(pace.next(14 * MS), send(10, 1), "the rate begins anew with each burst");
     }
 
     #[test]
     fn time_ends_a_run() {
-        let slow = NonZeroU64::new(1);
-        let step = |elapsed| next_step(Limit::Time(10 * MS), slow, elapsed, 1);
-        assert_eq!(step(MS), Step::Wait(MS));
-        assert_eq!(step(10 * MS - MS / 2), Step::Wait(MS / 2), "no longer than the run");
-        assert_eq!(step(10 * MS), Step::Done);
+        let timing = Timing { rate: Some(Rate::frames(1)), time: Some(10 * MS), ..Timing::default() };
+        let mut pace = Pace::new(timing);
+        pace.sent(MS, 1, 1);
+        assert_eq!(pace.next(MS), Step::Wait(9 * MS), "no longer than the run");
+        assert_eq!(pace.next(10 * MS), Step::Done);
     }
 }

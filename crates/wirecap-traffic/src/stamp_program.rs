@@ -2,14 +2,33 @@
 
 use wirecap_sys::bpf::{Alu, Assembler, Cond, Error, Helper, Insn, Map, Reg, Size, XDP_ABORTED};
 
-use crate::frame::{HOST_BITS, IpVersion, PORT_FIRST, Template};
+use crate::{
+    frame::{HOST_BITS, IpVersion, PORT_FIRST, Template},
+    marks::Marks,
+};
 
 /// Offset in the state map's only value of the next sequence number (u64, written by the program).
 const STATE_SEQUENCE: i16 = 0;
 /// Offset of the next flow number (u64, written by the program).
 const STATE_FLOW: i16 = 8;
+/// Offset of the time that frames bear, by the system clock (u64 nanoseconds, written by the program and before each call).
+const STATE_TIME: i16 = 16;
+/// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each call).
+const STATE_AHEAD: i16 = 24;
 /// Length of the state in bytes.
-pub(crate) const STATE_LEN: u32 = 16;
+pub(crate) const STATE_LEN: u32 = 32;
+
+/// Frames between two looks at the clock: a batch of the kernel, which leaves together anyway.
+const FRAMES_PER_LOOK: i32 = 64;
+
+/// The state with another time in it.
+pub(crate) fn state_at(mut state: Vec<u8>, time_ns: u64, ahead_ns: u64) -> Vec<u8> {
+    for (at, value) in [(STATE_TIME, time_ns), (STATE_AHEAD, ahead_ns)] {
+        let at = at as usize;
+        state[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+    state
+}
 
 // What registers hold throughout.
 const DATA: Reg = Reg::R6;
@@ -20,6 +39,8 @@ const HOST: Reg = Reg::R3;
 const PORT: Reg = Reg::R4;
 const SCRATCH: Reg = Reg::R5;
 const SUM: Reg = Reg::R2;
+const NUMBERS: Reg = Reg::R1;
+const TIME: Reg = Reg::R0;
 
 /// Assembles the program for frames like `template`'s: stamp with the next sequence number and the next of `flows`
 /// flows, then redirect to entry 0 of `devices`.
@@ -39,6 +60,7 @@ pub(crate) fn assemble(
     asm.load_map_value(STATE, state, 0);
 
     take_numbers(&mut asm, flows);
+    take_time(&mut asm);
     write_marks(&mut asm, template);
     write_source(&mut asm, template);
     if template.spec().ip == IpVersion::V6 {
@@ -68,15 +90,27 @@ fn take_numbers(asm: &mut Assembler, flows: u32) {
     asm.bind(same_round).store(Size::Double, STATE, STATE_FLOW, SCRATCH);
 }
 
+/// TIME, for a whole batch from one look at the clock.
+fn take_time(asm: &mut Assembler) {
+    let same_batch = asm.label();
+    asm.mov(SCRATCH, SEQUENCE).alu64(Alu::And, SCRATCH, FRAMES_PER_LOOK - 1);
+    asm.jump_if(Cond::Ne, SCRATCH, 0, same_batch);
+    asm.call(Helper::KtimeGetNs).load(Size::Double, SCRATCH, STATE, STATE_AHEAD);
+    asm.alu64(Alu::Add, Reg::R0, SCRATCH).store(Size::Double, STATE, STATE_TIME, Reg::R0);
+    asm.bind(same_batch).load(Size::Double, TIME, STATE, STATE_TIME);
+}
+
+/// The magic is in the frame already.
 fn write_marks(asm: &mut Assembler, template: &Template) {
     let payload = template.layout().payload as i16;
-    asm.mov(SCRATCH, SEQUENCE).be64(SCRATCH).store(Size::Double, DATA, payload, SCRATCH);
-    asm.mov(SCRATCH, FLOW).be32(SCRATCH).store(Size::Word, DATA, payload + 8, SCRATCH);
+    asm.load_imm64(NUMBERS, Marks::numbers(template.spec().run, 0)).alu64(Alu::Or, NUMBERS, SEQUENCE);
+    asm.mov(SCRATCH, NUMBERS).be64(SCRATCH).store(Size::Double, DATA, payload + 2, SCRATCH);
+    asm.mov(SCRATCH, TIME).be64(SCRATCH).store(Size::Double, DATA, payload + 10, SCRATCH);
 }
 
 /// Source address and port of the flow; leaves HOST and PORT (host byte order).
 fn write_source(asm: &mut Assembler, template: &Template) {
-    let (ip, udp) = (template.layout().ip as i16, template.layout().udp as i16);
+    let (ip, udp) = (template.layout().ip as i16, template.layout().transport as i16);
     asm.mov(HOST, FLOW).alu64(Alu::And, HOST, (1 << HOST_BITS) - 1);
     match template.spec().ip {
         IpVersion::V4 => {
@@ -93,11 +127,13 @@ fn write_source(asm: &mut Assembler, template: &Template) {
 /// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit words, since
 /// 2^16 is 1 modulo 0xffff.
 fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
-    asm.mov_imm(SUM, i32::from(template.udp_v6_constant()));
-    asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT).alu64(Alu::Add, SUM, FLOW);
-    asm.alu32(Alu::Mov, SCRATCH, SEQUENCE).alu64(Alu::Add, SUM, SCRATCH);
-    asm.mov(SCRATCH, SEQUENCE).alu64(Alu::Rsh, SCRATCH, 32).alu64(Alu::Add, SUM, SCRATCH);
-    // Below 2^34 before the first fold, below 2^19 after it, below 2^16 + 8 after the second.
+    asm.mov_imm(SUM, i32::from(template.constant_sum()));
+    asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT);
+    for number in [NUMBERS, TIME] {
+        asm.alu32(Alu::Mov, SCRATCH, number).alu64(Alu::Add, SUM, SCRATCH);
+        asm.mov(SCRATCH, number).alu64(Alu::Rsh, SCRATCH, 32).alu64(Alu::Add, SUM, SCRATCH);
+    }
+    // Below 2^35 before the first fold, below 2^20 after it, below 2^16 + 16 after the second.
     for _ in 0..3 {
         asm.mov(SCRATCH, SUM).alu64(Alu::Rsh, SCRATCH, 16).alu64(Alu::And, SUM, 0xffff).alu64(
             Alu::Add,
@@ -107,5 +143,5 @@ fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
     }
     let not_zero = asm.label();
     asm.alu64(Alu::Xor, SUM, 0xffff).jump_if(Cond::Ne, SUM, 0, not_zero).mov_imm(SUM, 0xffff);
-    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout().udp as i16 + 6, SUM);
+    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout().transport as i16 + 6, SUM);
 }

@@ -15,7 +15,7 @@ const FLOWS: u32 = 4096;
 /// Offsets in a 60-byte IPv4 frame.
 const SOURCE_ADDRESS: i16 = 26;
 const SOURCE_PORT: i16 = 34;
-const SEQUENCE: i16 = 42;
+const SEQUENCE: i16 = 44;
 const FRAME_LEN: i32 = 60;
 
 #[test]

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use wirecap_core::Lost;
+use wirecap_core::{
+    Lost,
+    words::{counted, is},
+};
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 
 use crate::{
@@ -133,7 +136,7 @@ fn port_report(
     let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
     let missing = port.link.as_mut().and_then(|link| link.missing(closed));
     warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
-    if let Taken::Xdp(xdp) = &port.taken {
+    if let Taken::Xdp(xdp) = &mut port.taken {
         port.upkeep.look(xdp);
     }
     warnings.extend(port.upkeep.warnings(&port.name));
@@ -201,7 +204,8 @@ fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
 
 fn missing_in_words(port: &str, now: u32) -> String {
     format!(
-        "{port}: the interface has {now} receive queues by now, and nothing comes from those that were taken away"
+        "{port}: the interface has {} by now, and nothing comes from those that were taken away",
+        counted(now, "receive queue")
     )
 }
 
@@ -209,7 +213,8 @@ fn unstamped_in_words(port: &str, timestamp: &TimestampReport) -> Option<String>
     let TimestampReport { source, unstamped, .. } = timestamp;
     (*unstamped > 0).then(|| {
         let source = source.as_str();
-        format!("{port}: {unstamped} packets had no {source} time: they bear the time at which their batch was taken")
+        let packets = counted(*unstamped, "packet");
+        format!("{port}: {packets} had no {source} time, but the one at which the batch was taken")
     })
 }
 
@@ -220,8 +225,9 @@ fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {
         format!("queues {captured}-{}", now - 1)
     };
     format!(
-        "{port} has {now} receive queues by now, of which {captured} are captured: packets of {which} go to the host; \
-         start the capture anew to have them, or take the queues away (ethtool -L)"
+        "{port} has {now} receive queues by now, of which {captured} {} captured: packets of {which} go to the host; \
+         start the capture anew to have them, or take the queues away (ethtool -L)",
+        is(captured)
     )
 }
 

@@ -24,8 +24,8 @@ use crate::{
         PortSpec,
         filter::Unmatched,
         rss::Rss,
-        source::{OpenOptions, Source},
-        xdp::{Modes, XdpOptions},
+        source::{OpenOptions, PortPools, Source},
+        xdp::{Modes, OnWait, XdpOptions},
     },
 };
 
@@ -71,6 +71,8 @@ pub struct LookedUp {
     geometry: Geometry,
     ring_entries: u32,
     sources: Vec<Source>,
+    /// Memory for their packets, once it is there, and for each of `sources` its pools.
+    reserved: Option<(Arc<PacketMemory>, Vec<PortPools>)>,
 }
 
 impl fmt::Debug for LookedUp {
@@ -108,6 +110,7 @@ pub struct Builder {
     transmit_entries: u32,
     pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
+    on_wait: Option<OnWait>,
 }
 
 impl Default for Builder {
@@ -135,6 +138,7 @@ impl Default for Builder {
             transmit_entries: 0,
             homes: Homes::InTurn,
             timestamp: None,
+            on_wait: None,
         }
     }
 }
@@ -229,7 +233,8 @@ impl Builder {
     /// Captures only what an expression of pcap-filter(7) matches, on all ports. Default: everything.
     ///
     /// It is compiled by libpcap and runs in the kernel where that can be had, else in user space; which it is, and why,
-    /// is in the report. An empty expression is none.
+    /// is in the report. `inbound`, `outbound` and `ifindex` are answered by the socket of a passive port; over AF_XDP all
+    /// packets come in; trace files do not tell, and the capture is not opened. An empty expression is none.
     ///
     /// ```no_run
     /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
@@ -286,6 +291,13 @@ impl Builder {
         self
     }
 
+    /// Who is told, in words, when opening takes longer than a moment since a receive queue is not free yet: the capture
+    /// that has it is starting or ending. Default: nobody.
+    pub fn on_wait(mut self, tell: fn(&str)) -> Self {
+        self.on_wait = Some(tell);
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -305,7 +317,7 @@ impl Builder {
         let sources = self.resolve()?;
         let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
         self.check_threads(queues)?;
-        Ok(LookedUp { builder: self, geometry, ring_entries, sources })
+        Ok(LookedUp { builder: self, geometry, ring_entries, sources, reserved: None })
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -356,29 +368,32 @@ impl Builder {
 }
 
 impl LookedUp {
+    /// Brings in the packet memory, which [`LookedUp::open`] does otherwise: all of it is written to, which can take seconds
+    /// on a busy machine. Nothing else is changed, so that a thread that is in it may be given up at any time.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough.
+    pub fn reserve(mut self) -> Result<Self, Error> {
+        if self.reserved.is_none() {
+            self.reserved = Some(reserve(self.geometry, &self.sources)?);
+        }
+        Ok(self)
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
-        let Self { builder, geometry, ring_entries, sources } = self;
-        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
-        let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
-        limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
-        // Rings of sockets are memory of the kernel's, which no process is ended for.
-        memory::check_available(geometry.pool_bytes() * queues as u64)?;
-
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
-        let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
-        let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
-        memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
-
+        let Self { builder, geometry, ring_entries, sources, reserved } = self.reserve()?;
+        let (memory, pools) = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
-        let clock = if in_memory > 0 { BatchClock::new() } else { BatchClock::system() };
+        let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
+        let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
         let (promiscuous, modes, rss, timestamp) =
             (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
-        let transmit_entries = builder.transmit_entries;
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, transmit_entries };
+        let (transmit_entries, on_wait) = (builder.transmit_entries, builder.on_wait);
+        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, transmit_entries, on_wait };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
@@ -394,6 +409,21 @@ impl LookedUp {
             Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
         )
     }
+}
+
+/// Memory for the packets of all ports, all of it there, and the pools in it.
+fn reserve(geometry: Geometry, sources: &[Source]) -> Result<(Arc<PacketMemory>, Vec<PortPools>), Error> {
+    let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
+    let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
+    limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
+    // Rings of sockets are memory of the kernel's, which no process is ended for.
+    memory::check_available(geometry.pool_bytes() * queues as u64)?;
+
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
+    let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
+    let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
+    memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
+    Ok((memory, pools))
 }
 
 fn limit(what: &'static str, given: usize, most: usize) -> Result<(), Error> {

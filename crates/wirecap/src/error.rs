@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{QueueSet, port::QueueSetError};
 use thiserror::Error;
-use wirecap_core::GeometryError;
+use wirecap_core::{GeometryError, words::counted};
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
@@ -32,8 +32,8 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// Some workers would never get a packet.
     #[error(
-        "{workers} workers for {queues} receive queues: in basic mode a worker without a queue gets nothing; \
-         use at most {queues} workers, or advanced mode"
+        "{} for {}: in basic mode a worker without a queue gets nothing; use at most {}, or advanced mode",
+        counted(*workers, "worker"), counted(*queues, "receive queue"), counted(*queues, "worker")
     )]
     IdleWorkers {
         /// Workers asked for.

@@ -37,6 +37,11 @@ pub enum PortEvent {
         /// Why they cannot be put back, if they cannot. It is tried again about once a second.
         failure: Option<String>,
     },
-    /// RSS was symmetric, and somebody else has changed that.
-    Asymmetric(String),
+    /// RSS was symmetric, and somebody else has changed that; about a second later it was set again.
+    Asymmetric {
+        /// The port.
+        port: String,
+        /// Why it was not set again, if it was not.
+        failure: Option<String>,
+    },
 }

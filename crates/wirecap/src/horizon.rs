@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::engine::Shared;
+use crate::engine::{Shared, queue::Queue};
 
 /// A promise about one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +75,23 @@ impl Horizons {
         };
         // Looked at before the ring: what was on its way into it at the end is there.
         let stopped = shared.is_stopping();
-        let mut queues = shared.queues[shared.ports.get(port)?.clone()].iter();
-        queues.find(|candidate| candidate.ring_id == queue)?.lock().horizon(stopped)
+        find(&shared, port, queue)?.lock().horizon(stopped)
     }
+
+    /// Has a trace file wait: with `on_hold` nothing more is read of it until it is called again without, or the capture is
+    /// stopped. For who merges by time and has enough of a file whose turn is later. Returns whether the port can wait;
+    /// an interface cannot, nor can a pipe, and goes on.
+    ///
+    /// Batches that were read before still come: up to as many as the pool has chunks.
+    pub fn hold(&self, port: usize, queue: u16, on_hold: bool) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        find(&shared, port, queue).is_some_and(|queue| queue.lock().hold(on_hold))
+    }
+}
+
+fn find(shared: &Shared, port: usize, queue: u16) -> Option<&Queue> {
+    let mut queues = shared.queues[shared.ports.get(port)?.clone()].iter();
+    queues.find(|candidate| candidate.ring_id == queue)
 }
 
 #[cfg(test)]
@@ -103,6 +117,7 @@ mod tests {
         }
         assert!(later.is_some_and(|(time_ns, number)| time_ns < u64::MAX && number == 20));
         assert_eq!((horizons.of(0, 2), horizons.of(1, 0)), (None, None), "there are no such queues");
+        assert!(!horizons.hold(0, 0, true) && !horizons.hold(1, 0, true), "only a file waits");
 
         capture.stopper().stop();
         let horizon = horizons.of(0, 1).unwrap();

@@ -98,4 +98,5 @@ pub use report::Report;
 pub use timestamp::{Timestamp, TimestampReport};
 pub use transmit::{Drain, NotSent, OwnedPacket, Refusal, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
+pub use wirecap_headers::checksum;
 pub use wirecap_sys::packet::Fanout;

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct OpenPort {
     pub(crate) name: String,
     pub(crate) ifindex: Option<u32>,
-    pub(crate) driver: String,
+    pub(crate) driver: Option<String>,
     pub(crate) numa_node: Option<u32>,
     /// What becomes of the interface; `None` for memory, and where the kernel does not tell.
     pub(crate) link: Option<LinkWatch>,
@@ -62,7 +62,7 @@ impl OpenPort {
         Self {
             name: name.into(),
             ifindex: None,
-            driver: "none".into(),
+            driver: None,
             numa_node: None,
             link: None,
             mode,
@@ -89,7 +89,7 @@ impl OpenPort {
     ) -> Self {
         let link = LinkWatch::open(interface, watched);
         let untold = link.as_ref().err().map(|error| format!("{untold} cannot be told: {error}"));
-        let driver = interface.driver.as_ref().map_or_else(|| "unknown".into(), |driver| driver.name.clone());
+        let driver = interface.driver.as_ref().map(|driver| driver.name.clone());
         let outlet = Outlet::default();
         outlet.note(interface.carrier, interface.mtu);
         Self {

@@ -100,8 +100,8 @@ pub struct QueueReport {
 pub struct PortReport {
     /// Name of the interface, or `replay:` and the name of the file.
     pub name: String,
-    /// Its driver; `none` where there is no NIC.
-    pub driver: String,
+    /// Its driver; `None` where the kernel names none, as for loopback, and of what is no interface.
+    pub driver: Option<String>,
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
 
 use super::{
-    Context, SHORT_FRAME, figures, ratios,
-    write::{Scratch, wait_until_quiet, wirecap_path},
+    Context, SHORT_FRAME, figures, ratios, wirecap_path,
+    write::{Scratch, wait_until_quiet},
 };
 use crate::arguments::Scenario;
 use crate::bed::{Link, RECEIVER, SENDER};

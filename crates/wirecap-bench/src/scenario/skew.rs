@@ -20,12 +20,12 @@ use crate::arguments::Scenario;
 use crate::bed::{Bed, FLOWS};
 use crate::competitor::{Competitor, Outcome};
 use crate::predict::{Drain, difference_percent};
-use crate::sender::{Paced, PacedSender, frames};
+use crate::sender::{Paced, PacedSender};
 use crate::stats::{Summary, show};
 use crate::table::{Table, grouped, verdict};
 
 /// Packets per second to each queue. The first one is hot.
-pub(super) const RATES_PPS: [u64; 6] = [80_000, 20_000, 20_000, 20_000, 20_000, 20_000];
+pub(super) const RATES_PPS: [u32; 6] = [80_000, 20_000, 20_000, 20_000, 20_000, 20_000];
 const CELLS_PER_CHUNK: u64 = 256;
 /// R: 100 chunks hold what the hot queue has too much in 0.6 s.
 const CHUNKS: u64 = 100;
@@ -138,7 +138,7 @@ impl Contender {
             cells_per_pool: CELLS_PER_CHUNK * self.chunks,
             pace_pps: PACE_PPS as f64,
         };
-        drain.overload_loss(RATES_PPS[0] as f64, run.seconds)
+        drain.overload_loss(f64::from(RATES_PPS[0]), run.seconds)
     }
 
     fn difference(&self, run: &Run) -> f64 {
@@ -150,9 +150,9 @@ impl Contender {
 fn measure(bed: &Bed, who: &Competitor, duration: Duration) -> Result<Run> {
     let link = bed.link(RATES_PPS.len() as u32)?;
     let process = who.start(&link, &[])?;
-    let frames = frames(FrameSpec::default(), FLOWS)?;
-    let paced = link
-        .with_sender(|ifindex| PacedSender::open(ifindex, &RATES_PPS)?.run(&frames, duration, |_, _| ()))?;
+    let paced = link.with_sender(|ifindex| {
+        PacedSender::open(ifindex, &RATES_PPS, FrameSpec::default(), FLOWS)?.run(duration, |_, _| ())
+    })?;
     let outcome = Outcome::read(process.wait(Duration::from_secs(30))?.json()?)?;
     Run::new(&paced, duration.as_secs_f64(), outcome)
 }

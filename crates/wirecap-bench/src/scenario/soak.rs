@@ -14,7 +14,7 @@ use crate::bed::FLOWS;
 use crate::competitor::Outcome;
 use crate::machine::Resident;
 use crate::run::Process;
-use crate::sender::{PacedSender, frames};
+use crate::sender::PacedSender;
 use crate::table::{Table, grouped, mib, verdict};
 
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -93,13 +93,12 @@ fn soak(context: &mut Context, dispatch: &str, duration: Duration) -> Result<Hal
     let link = context.bed.link(skew::RATES_PPS.len() as u32)?;
     let every_ms = REPORT_EVERY.as_millis().to_string();
     let mut process = skew::advanced(dispatch, CHUNKS)?.start(&link, &["--report-ms".into(), every_ms])?;
-    let frames = frames(FrameSpec::default(), FLOWS)?;
     let mut memory = Vec::new();
     let watched = &mut process;
     let paced = link.with_sender(|ifindex| {
-        let mut sender = PacedSender::open(ifindex, &skew::RATES_PPS)?;
+        let mut sender = PacedSender::open(ifindex, &skew::RATES_PPS, FrameSpec::default(), FLOWS)?;
         let mut next = REPORT_EVERY;
-        sender.run(&frames, duration, |elapsed, sent| {
+        sender.run(duration, |elapsed, sent| {
             if elapsed >= next {
                 next += REPORT_EVERY;
                 memory.push(sample(watched, dispatch, elapsed, sent));

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
 use wirecap_traffic::Sent;
 
-use super::{Context, SHORT_FRAME, figures, ratios};
+use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Ended, Process, Ready};
@@ -233,16 +233,6 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     let file_bytes = fs::metadata(&scratch.0).map_or(0, |metadata| metadata.len());
     let said = json!({ "lines": ended.lines, "errors": ended.errors });
     Ok(Run { sent, written, file_bytes, said })
-}
-
-pub(super) fn wirecap_path(context: &Context) -> Result<PathBuf> {
-    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
-    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
-    if !path.exists() {
-        bail!("{} is not there; build it or say --wirecap PATH", path.display());
-    }
-    // Relative paths would still be right in the namespace, but names without a slash would not.
-    Ok(path.canonicalize()?)
 }
 
 pub(super) fn wait_until_quiet(file: &Path) {

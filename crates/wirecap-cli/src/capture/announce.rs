@@ -5,6 +5,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
+use wirecap_core::words::counted;
+
 use crate::{exit::tell, plan::Plan};
 
 /// Says how the capture runs.
@@ -21,14 +23,22 @@ fn timestamp_line(port: &PortReport) -> String {
 }
 
 fn port_line(port: &PortReport) -> String {
+    let row = if port.is_passive() { "socket" } else { "queue" };
     let modes: Vec<_> = groups(port)
         .into_iter()
         .map(|(first, last, mode)| match first == last {
-            true => format!("queue {first}: {}", mode.in_words()),
-            false => format!("queues {first}-{last}: {}", mode.in_words()),
+            _ if mode == QueueMode::Replay => mode.in_words().to_owned(),
+            true => format!("{row} {first}: {}", mode.in_words()),
+            false => format!("{row}s {first}-{last}: {}", mode.in_words()),
         })
         .collect();
-    let mut line = format!("wirecap: {} ({}), {}", port.name, port.driver, modes.join(", "));
+    let is_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Replay);
+    let driver = match &port.driver {
+        Some(driver) => format!(" ({driver})"),
+        None if is_trace => String::new(),
+        None => " (the kernel names no driver)".into(),
+    };
+    let mut line = format!("wirecap: {}{driver}, {}", port.name, modes.join(", "));
     if let Some(filter) = &port.filter {
         line.push_str(&format!("; the filter runs {}", filter.runs.in_words()));
     }
@@ -68,20 +78,18 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         Dispatch::Pull => "pull",
         Dispatch::Push => "push",
     };
-    let workers = match report.workers.len() {
-        1 => "1 worker".into(),
-        workers => format!("{workers} workers"),
-    };
+    let workers = counted(report.workers.len(), "worker");
     let mib = report.memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {
         let kib = plan.geometry.chunk_bytes() >> 10;
         return format!(
-            "wirecap: M = {m}, R = {r}: {r} blocks of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings"
+            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings",
+            counted(r, "block")
         );
     }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} packets per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
-        plan.geometry.cells_per_pool(),
+        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
+        counted(plan.geometry.cells_per_pool(), "packet"),
         report.memory.pages,
     );
     if report.memory.ring_entries < plan.geometry.cells_per_pool() {

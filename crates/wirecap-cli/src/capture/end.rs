@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use wirecap::{Capture, Report};
+use wirecap_core::words::{counted, is, was};
 
 use super::{Threads, describe, job::Job, open, output::Whereabouts, summary, watch::End, writer::Written};
 use crate::{
@@ -39,8 +40,10 @@ pub(super) fn close(
     let all_is_read = tell_unread(&report);
     let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
     let printed = summary::print(plan, &report, written.as_ref(), job);
-    let failed =
-        panicked || !printed || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
+    let failed = job.has_failed()
+        || panicked
+        || !printed
+        || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
     if failed || !all_stayed || !all_is_read || !all_is_there { Exit::Failed } else { Exit::Fine }
 }
 
@@ -69,14 +72,16 @@ fn tell_unread(report: &Report) -> bool {
 /// Says what happened to the file, and whether everything is in it and can be found.
 fn tell_file(written: &Written, report: &Report) -> bool {
     if let Some(failure) = &written.failure {
+        let unwritten = report.total().delivered.saturating_sub(written.packets);
         tell(format_args!(
-            "wirecap: cannot write {}: {}\nwirecap: kept {} packets ({} bytes, whole to the last of them); {} packets \
-             were captured but not written",
+            "wirecap: cannot write {}: {}\nwirecap: kept {} ({}, whole to the last of them); {} \
+             {} captured but not written",
             written.in_words,
             open::in_words(failure),
-            written.packets,
-            written.bytes,
-            report.total().delivered.saturating_sub(written.packets),
+            counted(written.packets, "packet"),
+            counted(written.bytes, "byte"),
+            counted(unwritten, "packet"),
+            was(unwritten),
         ));
     }
     match &written.whereabouts {
@@ -87,8 +92,10 @@ fn tell_file(written: &Written, report: &Report) -> bool {
             path.display()
         )),
         Whereabouts::Deleted => tell(format_args!(
-            "wirecap: {} was deleted while it was written; its {} packets are lost",
-            written.in_words, written.packets
+            "wirecap: {} was deleted while it was written; its {} {} lost",
+            written.in_words,
+            counted(written.packets, "packet"),
+            is(written.packets)
         )),
         Whereabouts::Cut => tell(format_args!(
             "wirecap: somebody else has cut {} while it was written; packets are missing in it, and it is damaged",

@@ -48,6 +48,11 @@ pub(crate) trait Job {
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
 
+    /// Whether the job came to an end that is none: exit code 1.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// What is added to the account in words.
     fn in_words(&self, report: &Report) -> String;
 

@@ -8,6 +8,7 @@ use std::{fs, thread};
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, Wait};
+use wirecap_core::words::counted;
 use wirecap_sys::cpu;
 
 use crate::{exit::Usage, plan::Plan};
@@ -83,8 +84,9 @@ fn open_files(plan: &Plan, queues: u64) -> Result<()> {
         return Ok(());
     }
     Err(anyhow!(
-        "capturing {queues} receive queues takes about {needed} open files, and this process may have {soft}; raise \
+        "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
          the limit: ulimit -n {} (LimitNOFILE= in a service)",
+        counted(queues, "receive queue"),
         needed.next_power_of_two()
     ))
 }

@@ -52,6 +52,8 @@ pub(crate) struct Merger {
 struct Queue {
     /// In order.
     waiting: VecDeque<Records>,
+    /// Bytes of memory of all that is held of it.
+    held_bytes: usize,
     /// How much of the first is given on.
     taken: Prefix,
     /// What has not come is later than this.
@@ -105,10 +107,16 @@ impl Merger {
         self.held_bytes
     }
 
+    /// Of which so much is of this queue.
+    pub(crate) fn held_of(&self, queue: usize) -> usize {
+        self.queues[queue].held_bytes
+    }
+
     /// Takes a block.
     pub(crate) fn accept(&mut self, block: Block) {
         let Block { queue, first_number, records } = block;
         self.held_bytes += records.bytes.capacity();
+        self.queues[queue].held_bytes += records.bytes.capacity();
         let numbers = first_number..first_number + records.packets;
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
     }
@@ -210,6 +218,7 @@ impl Merger {
         let from = &mut self.queues[queue];
         let Some(first) = from.waiting.pop_front() else { return };
         self.held_bytes -= first.bytes.capacity();
+        from.held_bytes -= first.bytes.capacity();
         if std::mem::take(&mut from.taken).bytes > 0 {
             buffers.give_back(first);
         } else if !self.merged.bytes.is_empty() && first.bytes.len() <= SMALL_BYTES {

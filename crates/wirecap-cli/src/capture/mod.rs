@@ -42,9 +42,9 @@ mod order;
 mod output;
 mod pace;
 mod place;
-mod progress;
+pub(crate) mod progress;
 mod records;
-mod sequencer;
+pub(crate) mod sequencer;
 mod summary;
 mod unstamped;
 pub(crate) mod watch;
@@ -89,10 +89,11 @@ const WAITING_BLOCKS: usize = 64;
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
+    // First of all: where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before is lost.
+    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     limits::check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
     limits::check(&plan, places.iter().map(Place::queues).sum())?;
-    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
     let mut capture = place::open(&plan, &places, &signals)?;

@@ -30,8 +30,8 @@ const MOMENT: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_millis(50);
 /// How often it is looked at whether a filter is compiled, which mostly takes no longer than this.
 const GLANCE: Duration = Duration::from_millis(1);
-/// A filter that takes longer is told of.
-const LONG_FOR_A_FILTER: Duration = Duration::from_secs(1);
+/// A filter, or memory, that takes longer is told of.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What is known of a port before it is opened.
 #[derive(Debug)]
@@ -85,39 +85,82 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
     plan.ports.iter().map(look_up).collect()
 }
 
-/// Opens the ports. Pipes are opened, too, and waited for until somebody has begun to write them: a signal ends that.
+/// Opens the ports. What takes long before anything is changed that would have to be given back is ended by a signal: pipes
+/// are waited for until somebody has begun to write them, a filter is compiled, memory brought in.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
+    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}")));
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
-    if pipes.is_empty() && plan.filter.is_none() {
-        return builder.open().map_err(|error| with_hint(error, plan));
-    }
-    // By a thread of its own, since it waits where nothing but the end of the process can reach it. Until all pipes are
-    // there nothing is changed that would have to be given back; after that nothing waits, and this thread opens.
-    let looking = thread::spawn(|| builder.look_up());
-    let (reason, patience, given_up) = if pipes.is_empty() {
-        let reason = "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not";
-        (reason.to_owned(), LONG_FOR_A_FILTER, "the filter was not compiled".to_owned())
-    } else {
-        (format!("waiting for a program that writes {pipes}"), MOMENT, format!("nobody writes {pipes}"))
+    let looking_up = match (pipes.as_str(), &plan.filter) {
+        ("", None) => Step {
+            waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
+            patience: LONG,
+            given_up: "the ports were not known yet".into(),
+        },
+        ("", Some(_)) => Step {
+            waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
+                .into(),
+            patience: LONG,
+            given_up: "the filter was not compiled".into(),
+        },
+        (pipes, _) => Step {
+            waits_for: format!("waiting for a program that writes {pipes}"),
+            patience: MOMENT,
+            given_up: format!("nobody writes {pipes}"),
+        },
     };
-    let begun = Instant::now();
-    let mut told = false;
-    while !looking.is_finished() {
-        if !told && begun.elapsed() >= patience {
-            tell(format_args!("wirecap: {reason}"));
-            told = true;
+    let looked_up = looking_up.run(signals, || builder.look_up())?;
+    let reserving = Step {
+        waits_for: "bringing in the packet memory takes long: the machine is busy; lower -R or -M needs less"
+            .into(),
+        patience: LONG,
+        given_up: "the packet memory was not there yet".into(),
+    };
+    let opened = match looked_up {
+        Ok(looked_up) => reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| with_hint(error, plan))
+}
+
+/// Something that may take long and changes nothing, so that it can be given up.
+struct Step {
+    /// Told when it takes longer than `patience`.
+    waits_for: String,
+    patience: Duration,
+    /// Said when a signal has ended it.
+    given_up: String,
+}
+
+impl Step {
+    /// By a thread of its own, since it waits where nothing but the end of the process can reach it.
+    ///
+    /// # Errors
+    /// A signal has ended it.
+    fn run<T: Send + 'static>(
+        &self,
+        signals: &Signals,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let working = thread::spawn(work);
+        let begun = Instant::now();
+        let mut told = false;
+        while !working.is_finished() {
+            if !told && begun.elapsed() >= self.patience {
+                tell(format_args!("wirecap: {}", self.waits_for));
+                told = true;
+            }
+            if signals.end() {
+                return Err(anyhow!("{}, so nothing was captured", self.given_up));
+            }
+            thread::sleep(if told { TICK } else { GLANCE });
         }
-        if signals.end() {
-            return Err(anyhow!("{given_up}, so nothing was captured"));
-        }
-        thread::sleep(if told { TICK } else { GLANCE });
+        Ok(working.join().expect("no panic"))
     }
-    looking.join().expect("no panic").and_then(LookedUp::open).map_err(|error| with_hint(error, plan))
 }
 
 /// An error of the library with what our flags can do about it.
@@ -131,7 +174,8 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
             if !expression.contains(char::is_whitespace) =>
         {
             let error = format!(
-                "there is no interface {expression}, and as a filter it makes no sense: {message}; {hint}"
+                "there is no interface {}, and as a filter it makes no sense: {message}; {hint}",
+                wirecap_filter::shortened(&expression)
             );
             Usage(error).into()
         }
@@ -172,5 +216,24 @@ fn is_written(path: &Path, destination: &Destination) -> bool {
     match (read, written) {
         (Ok(read), Ok(written)) => is_kept(&read) && identity(read) == identity(written),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
+        let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
+        let begun = Instant::now();
+        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
+        assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let done = step.run(&Signals::default(), || {
+            thread::sleep(Duration::from_millis(30));
+            7
+        });
+        assert_eq!(done.unwrap(), 7);
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use wirecap::{Capture, Report};
+use wirecap_core::words::counted;
 
 use crate::{exit::tell, plan::Plan};
 
@@ -83,9 +84,9 @@ fn line(report: &Report, before: Volume, now: Volume) -> String {
     let mbps = (now.bytes - before.bytes) as f64 * 8.0 / seconds / 1e6;
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let mut line = format!(
-        "{:.1} s  {} packets  {}  {mbps:.1} Mbit/s  pool {:.0} %  lost {}",
+        "{:.1} s  {}  {}  {mbps:.1} Mbit/s  pool {:.0} %  lost {}",
         now.seconds,
-        now.packets,
+        counted(now.packets, "packet"),
         rate(pps),
         report.pool_used_percent(),
         report.total().lost.total() + early,
@@ -102,7 +103,7 @@ pub(crate) fn rate(pps: f64) -> String {
     match pps {
         1e6.. => format!("{:.2} Mpps", pps / 1e6),
         1e3.. => format!("{:.2} kpps", pps / 1e3),
-        _ => format!("{pps:.0} packets/s"),
+        _ => counted(pps.round() as u64, "packet") + "/s",
     }
 }
 
@@ -122,5 +123,6 @@ mod tests {
         let line = line(&report, before, now);
         assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 %  lost 0");
         assert_eq!((rate(1_500.0), rate(3.2)), ("1.50 kpps".into(), "3 packets/s".into()));
+        assert_eq!(rate(0.9), "1 packet/s");
     }
 }

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wirecap::{Lost, QueueAccount, Report};
+use wirecap::{Lost, QueueAccount, Report, report::PortReport};
+use wirecap_core::words::{counted, is, was};
 
 use super::{job::Job, progress::rate, writer::Written};
 use crate::{exit::tell, plan::Plan, table::Table};
@@ -39,8 +40,9 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job
         report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
     if unexplained_queue {
         tell(format_args!(
-            "wirecap: WARNING: the account does not close: {unexplained} packets are unexplained. This is a defect of \
-             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver"
+            "wirecap: WARNING: the account does not close: {} unexplained. This is a defect of \
+             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver",
+            format_args!("{} {}", counted(unexplained, "packet"), is(unexplained))
         ));
     }
     printed.is_ok()
@@ -56,8 +58,10 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
         text += &format!(
-            "\n{}: {} packets were dropped by the NIC or its driver before they could be seen{whole}\n",
-            port.name, port.dropped_before_xdp
+            "\n{}: {} {} dropped by the NIC or its driver before they could be seen{whole}\n",
+            port.name,
+            counted(port.dropped_before_xdp, "packet"),
+            was(port.dropped_before_xdp)
         );
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
@@ -68,18 +72,23 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     }
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
-    text += &format!("\n{delivered} packets in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    let packets = counted(delivered, "packet");
+    text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
     if let Some(written) = written {
-        text +=
-            &format!("{} packets written to {}, {} bytes", written.packets, written.in_words, written.bytes);
+        let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+        text += &format!("{packets} written to {}, {bytes}", written.in_words);
         match delivered.saturating_sub(written.packets) {
             0 => text += "\n",
-            unwritten => text += &format!("; {unwritten} more were captured and are not in it\n"),
+            unwritten => {
+                let (were, are) = (was(unwritten), is(unwritten));
+                text += &format!("; {unwritten} more {were} captured and {are} not in it\n");
+            }
         }
         if written.out_of_order > 0 {
             text += &format!(
-                "{} of them stand behind a later one: a trace has its own times, and others could not be waited for\n",
-                written.out_of_order
+                "{} of them {} behind a later one: a trace has its own times, and others could not be waited for\n",
+                written.out_of_order,
+                if written.out_of_order == 1 { "stands" } else { "stand" }
             );
         }
     }
@@ -87,7 +96,10 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
 }
 
 fn accounts(report: &Report) -> Table {
-    let heads: Vec<_> = ["port", "queue", "mode", "seen", "filtered", "passed", "delivered"]
+    // Where all rows are sockets, that is what they are called.
+    let sockets = report.ports.iter().all(PortReport::is_passive);
+    let row_name = if sockets { "socket" } else { "queue" };
+    let heads: Vec<_> = ["port", row_name, "mode", "seen", "filtered", "passed", "delivered"]
         .into_iter()
         .chain(Lost::default().causes().map(|(cause, _)| cause))
         .chain(["unexplained"])

@@ -16,6 +16,7 @@ use signal_hook::{
     flag,
 };
 use wirecap::{Capture, PortEvent};
+use wirecap_core::words::counted;
 
 use super::{job::Job, progress::Progress, unstamped::Unstamped};
 use crate::{exit::Exit, plan::Plan};
@@ -94,6 +95,12 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Signals {
+    /// As after the first signal.
+    #[cfg(test)]
+    pub(crate) fn sent() -> Self {
+        Self { end: Arc::new(AtomicBool::new(true)), ..Self::default() }
+    }
+
     /// Whether the capture shall end. From the first time on, impatience is counted.
     pub(crate) fn end(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
@@ -221,8 +228,9 @@ impl Watch {
             }
             PortEvent::QueuesRemoved { port, queues } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: the interface of {port} has {queues} receive queues by now; nothing comes from those \
-                     that were taken away"
+                    "wirecap: WARNING: the interface of {port} has {} by now; nothing comes from those \
+                     that were taken away",
+                    counted(queues, "receive queue")
                 ));
             }
             PortEvent::QueuesLost { port, queues, failure } => {
@@ -231,13 +239,20 @@ impl Watch {
                     |reason| format!("since then, as it cannot be put back: {reason}"),
                 );
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of queues \
-                     {queues} went to the host, uncounted, {end}"
+                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of \
+                     {} went to the host, uncounted, {end}",
+                    queues.in_words()
                 ));
             }
-            PortEvent::Asymmetric(port) => {
+            PortEvent::Asymmetric { port, failure: None } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it"
+                    "wirecap: WARNING: RSS of {port} was not symmetric for about a second, since somebody else has put it back; it \
+                     is set again, and put back at the end of this capture"
+                ));
+            }
+            PortEvent::Asymmetric { port, failure: Some(reason) } => {
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it; {reason}"
                 ));
             }
             PortEvent::Read(port) => {
@@ -248,8 +263,9 @@ impl Watch {
             }
             PortEvent::QueuesAdded { port, queues } => {
                 self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} has {queues} receive queues by now; those that were added are not captured, \
-                     their packets go to the host"
+                    "wirecap: WARNING: {port} has {} by now; those that were added are not captured, \
+                     their packets go to the host",
+                    counted(queues, "receive queue")
                 ));
             }
         }

@@ -161,12 +161,18 @@ impl Writer {
         true
     }
 
-    /// Finds what comes next. Packets that are held back for long are given on, certain or not.
+    /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not, unless what
+    /// they wait for is certain to come.
     fn merge(&mut self, now: Instant) {
         self.merger.merge(&mut self.pending, &mut self.buffers);
         if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
             self.merger.ask(|queue| self.lookout.horizon(queue));
             self.merger.merge(&mut self.pending, &mut self.buffers);
+        }
+        self.lookout.hold_back(&self.merger);
+        // Of trace files alone nothing is lost by waiting, and each comes to its end.
+        if self.lookout.all_can_wait() {
+            return;
         }
         let held_up = self.merger.held_bytes() > 0 && self.pending.is_empty();
         let most_bytes = if self.pace.is_too_long(held_up, now) { 0 } else { MOST_HELD_BYTES };

@@ -120,6 +120,14 @@ fn look_up(words: &[String]) -> Result<Vec<Interface>> {
             );
             return Err(Usage(message).into());
         }
+        if let Some(peer) = interfaces.iter().find(|other| interface.peer == Some(other.ifindex)) {
+            let message = format!(
+                "{} and {} are the two ends of a pair: what goes out of one comes in by the other, and would go round for ever; \
+                 name two interfaces of different pairs",
+                peer.name, interface.name
+            );
+            return Err(Usage(message).into());
+        }
         interfaces.push(interface);
     }
     Ok(interfaces)
@@ -251,6 +259,7 @@ fn as_capture(
         fanout: None,
         timestamp: flags.timestamp,
         no_promiscuous: false,
+        verify: false,
         json: flags.json,
         quiet: flags.quiet,
     }

@@ -39,6 +39,12 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture r0 xdp:r1 -w trace.pcap", "trace.pcapng"),
         ("capture r0 xdp:r0", "twice"),
         ("catpure r0", "capture"),
+        ("capture r0@a", "r0@a: \"a\" is no set of receive queues"),
+        ("capture xdp:r0@0-", "0,2-5"),
+        ("capture foo:r0", "foo:r0: no port begins with foo:; write r0, xdp:r0 or packet:r0"),
+        ("capture a/b", "cannot be the name of an interface"),
+        ("capture xdp:", "\"xdp:\" names no port; write eth1"),
+        ("capture replay:", "replay:FILE"),
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments.split_whitespace());
@@ -84,7 +90,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
             &[
                 "a-name-longer-than-any-can-be-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abcdef-0123456789abc",
             ],
-            1,
+            2,
             &["127"],
         ),
         (&["r0", "-M", "16384", "-R", "256", "--cell-bytes", "4096", "r3"], 1, &["MiB", "lower -R"]),

@@ -10,7 +10,7 @@ const FRAMES: u64 = 200;
 
 /// Sends frames with a VLAN tag and without, in turn.
 fn send_both(lab: &Lab) {
-    let specs = [FrameSpec::default(), FrameSpec { vlan: Some(5), ..FrameSpec::default() }];
+    let specs = [FrameSpec::default(), FrameSpec { len: 64, vlan: Some(5), ..FrameSpec::default() }];
     let mut templates = specs.map(|spec| Template::new(spec).unwrap());
     let ifindex = lab.pairs[0].a().ifindex().unwrap();
     let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
@@ -60,7 +60,7 @@ fn a_bad_filter_is_wrong_usage() {
     for (arguments, words) in [
         (&["r0", "tcp prot 80"][..], "syntax error"),
         (&["r0", "misspelt"], "there is no interface misspelt, and as a filter"),
-        (&["r0", "--filter", "inbound"], "only a socket of Linux knows"),
+        (&["r0", "--filter", "vlan 5000"], "VLAN"),
         (&["r0", "--unmatched", "drop"], "add a filter"),
     ] {
         let ended = lab.spawn(&[&["capture"], arguments].concat()).wait();
@@ -83,6 +83,11 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
             &["r0", "--filter", NOT_FOR_THE_KERNEL, "--unmatched", "pass"][..],
             1,
             "--unmatched pass cannot be kept on r0",
+        ),
+        (
+            &["r0", "--filter", "ip6 protochain 6", "--unmatched", "pass"],
+            1,
+            "--unmatched pass cannot be kept on r0: the filter is not in the kernel: the filter loops (protochain)",
         ),
         (
             &["packet:r0", "--filter", "udp", "--unmatched", "drop"],

@@ -4,11 +4,15 @@
 //! compares what is in the file with what was sent. The account is checked in every one of them.
 
 mod captures;
+#[path = "../../../wirecap/tests/support/chains.rs"]
+mod chains;
 mod errors;
 mod faults;
 mod filters;
+mod filters_all;
 mod forward;
 mod frames;
+mod generate;
 mod interfaces;
 mod lab;
 mod limits;
@@ -18,6 +22,7 @@ mod outputs;
 mod passive;
 mod queues;
 mod replay;
+mod replay_order;
 mod send_traces;
 mod terminal;
 mod timestamps;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use wirecap_lab::require_root;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Running, WIRECAP};
 
 const MANUAL: &str = include_str!("../../../../docs/MANUAL.md");
 
@@ -30,12 +30,22 @@ fn every_field_and_every_column_is_in_the_manual() {
     }
     let lab = Lab::with_queues("manual", 1);
     let path = lab.path("manual.pcapng");
-    let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
+    let running = lab.capture(&["r0", "-w", path.to_str().unwrap(), "--verify"]);
+    let mut command = lab.left.command(WIRECAP);
+    command.args(["generate", "-i", "l0", "-c", "100", "--json"]);
+    let generated = Running::spawn(command).wait();
     let interfaces = lab.spawn(&["interfaces", "--json"]).wait();
     let mut names = BTreeSet::new();
     fields(&running.stop().account().0, &mut names);
+    fields(&serde_json::from_slice(&generated.stdout).unwrap(), &mut names);
     fields(&serde_json::from_slice(&interfaces.stdout).unwrap(), &mut names);
-    assert!(names.contains("pid") && names.contains("no_free_cell") && names.contains("bytes"), "{names:?}");
+    assert!(
+        names.contains("pid")
+            && names.contains("no_free_cell")
+            && names.contains("bytes")
+            && names.contains("too_late"),
+        "{names:?}"
+    );
 
     let table = lab.spawn(&["capture", "r0", "--duration", "100ms", "--quiet"]).wait();
     let table = String::from_utf8(table.stdout).unwrap();

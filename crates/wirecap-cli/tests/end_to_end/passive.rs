@@ -22,7 +22,9 @@ fn the_host_s_interface_is_left_to_it_and_both_directions_are_in_the_file() {
     assert!(pings.success(), "the host keeps its traffic");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    for words in ["AF_PACKET", "captured beside the host", "address 192.0.2.2/24"] {
+    for words in
+        ["wirecap: r0 (veth), socket", "AF_PACKET", "captured beside the host", "address 192.0.2.2/24"]
+    {
         assert!(ended.stderr.contains(words), "no {words:?} in: {}", ended.stderr);
     }
     let capture = read(&path);
@@ -48,7 +50,16 @@ fn loopback_is_captured_with_each_packet_once() {
     let pings =
         lab.right.command("ping").args(["-q", "-c", "3", "-i", "0.01", "127.0.0.1"]).status().unwrap();
     assert!(pings.success());
-    assert_eq!(running.stop().code, Some(0));
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0));
+    assert!(
+        ended.stderr.contains("lo (the kernel names no driver), socket 0: AF_PACKET"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.account().0["ports"][0]["driver"], serde_json::Value::Null);
+    let table = String::from_utf8(lab.spawn(&["capture", "lo", "--duration", "50ms"]).wait().stdout).unwrap();
+    assert_eq!(table.split_whitespace().take(2).collect::<Vec<_>>(), ["port", "socket"], "{table}");
     let capture = read(&path);
     assert_eq!(capture.packets.len(), 6, "three questions, three answers");
     assert!(capture.packets.iter().all(|packet| packet.link_type == 1));

@@ -164,11 +164,7 @@ fn flags_hold_for_traces_too() {
     let ended = run(directory.path(), &["replay:b.pcap"]);
     let table = String::from_utf8(ended.stdout).unwrap();
     assert!(table.contains("replay:b.pcap") && table.contains("40 packets in"), "{table}");
-    assert!(
-        ended.stderr.contains("replay:b.pcap (none), queue 0: a trace file, read into cells"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("replay:b.pcap, a trace file, read into cells"), "{}", ended.stderr);
 }
 
 #[test]
@@ -207,7 +203,6 @@ fn what_cannot_be_replayed_leaves_everything_as_it_was() {
         ("replay:none.pcap", "check the name"),
         ("replay:text.pcap", "not a pcap or pcapng file"),
         ("replay:.", "is a directory"),
-        ("replay:", "check the name"),
     ] {
         let ended = run(directory.path(), &["replay:a.pcap", source, "-w", "old.pcapng", "--json"]);
         assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");

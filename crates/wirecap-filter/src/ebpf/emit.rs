@@ -12,7 +12,7 @@ use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, 
 use super::body::{A, Body};
 use super::{Length, MAX_OFFSET, Splice};
 use crate::error::Error;
-use crate::guard::{Guard, guards};
+use crate::guard::{Guard, Runner, guards};
 use crate::op::{Alu, Op, Operand, Register, Size};
 use crate::program::Program;
 
@@ -30,7 +30,10 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
     if let Length::Register(register) = splice.length {
         assert!((Reg::R6..=Reg::R9).contains(&register), "{register:?} does not survive the filter");
     }
-    let guards = guards(program);
+    if program.loops() {
+        return Err(Error::Loops);
+    }
+    let guards = guards(program, Runner::XDP);
     check_offsets(program.ops(), &guards)?;
     let exits = (splice.matches, splice.rejects);
     let body = Body::new(asm, X, exits, splice.stack_end, program.ops().len());

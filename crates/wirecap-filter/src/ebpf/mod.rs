@@ -78,8 +78,12 @@ pub struct Splice {
 
 /// Appends the filter to a program in which R2 is `data` and R3 is `data_end`. It leaves through the labels only.
 ///
+/// XDP does not know what a socket does ([`Origin`](crate::Origin)): a program that asks is told beforehand
+/// ([`Program::bound_to`]), or rejects.
+///
 /// # Errors
-/// [`Error::OffsetTooFar`] for filters that look farther than [`MAX_OFFSET`]; run those in user space. What the
+/// [`Error::OffsetTooFar`] for filters that look farther than [`MAX_OFFSET`], [`Error::Loops`] for those that jump backward;
+/// run those in user space. What the
 /// assembler or the verifier do not take turns up when the whole is finished and loaded; [`trial`] tells
 /// beforehand.
 ///

@@ -13,22 +13,26 @@
 //! | `[k]`, `[x + k]` | `BPF_LD \| BPF_ABS`, `BPF_LD \| BPF_IND`: R0 from R6, R1 to R5 are lost |
 //! | `4 * ([k] & 0xf)` | the same into X, with A in R8 meanwhile |
 //! | `len` | the length of the buffer |
+//! | what the socket knows ([`Origin`]) | a field of the context |
 
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
 
 use super::body::{A, Body};
-use crate::guard::{Guard, guards};
-use crate::op::{Op, Size};
+use crate::error::Error;
+use crate::guard::{Guard, Runner, guards};
+use crate::op::{Op, Origin, Size};
 use crate::program::Program;
 
 const X: Reg = Reg::R7;
 const SAVED: Reg = Reg::R8;
 const BUFFER: Reg = Reg::R6;
-/// Offset of `len` in `struct __sk_buff` of <linux/bpf.h>.
+// Offsets in `struct __sk_buff` of <linux/bpf.h>.
 const SKB_LEN: i16 = 0;
-/// No buffer is longer, in bytes. An offset beyond is outside of the packet; the kernel would take very large ones
-/// for names of other things (`SKF_AD_OFF`).
-const MAX_BUFFER_BYTES: u32 = 1 << 24;
+const SKB_PACKET_TYPE: i16 = 4;
+const SKB_IFINDEX: i16 = 40;
+/// No buffer is longer, in bytes. An X beyond is outside of the packet; the kernel would take very large offsets for names
+/// of other things (`SKF_AD_OFF`).
+const MAX_BUFFER_BYTES: i32 = 1 << 24;
 
 /// Where a filter in a socket filter goes on.
 #[derive(Debug, Clone, Copy)]
@@ -49,11 +53,21 @@ pub struct SocketSplice {
 /// The packet begins with its link-level header, as on sockets of the type `SOCK_RAW`. A VLAN tag that the kernel has
 /// taken out of it is not seen; the caller decides what becomes of such packets.
 ///
+/// # Errors
+/// [`Error::Loops`] for filters that jump backward; run those in user space.
+///
 /// # Panics
 /// If the slots are not on the stack or not aligned: a mistake of the caller.
-pub fn translate_for_socket(asm: &mut Assembler, program: &Program, splice: &SocketSplice) {
+pub fn translate_for_socket(
+    asm: &mut Assembler,
+    program: &Program,
+    splice: &SocketSplice,
+) -> Result<(), Error> {
+    if program.loops() {
+        return Err(Error::Loops);
+    }
     let ops = program.ops();
-    let guards = guards(program);
+    let guards = guards(program, Runner::SOCKET);
     let mut body = Body::new(asm, X, (splice.matches, splice.rejects), splice.stack_end, ops.len());
     body.clear(ops);
     // The verifier refuses code that no path leads to; jumps that are never taken make it content.
@@ -74,9 +88,10 @@ pub fn translate_for_socket(asm: &mut Assembler, program: &Program, splice: &Soc
             look(&mut body, load);
         }
     }
+    Ok(())
 }
 
-/// A look at the packet.
+/// A look at the packet, or at what is known of it.
 fn look(body: &mut Body<'_>, op: &Op) {
     match *op {
         Op::LoadAbsolute { size, offset } => load(body, size, None, offset),
@@ -91,18 +106,19 @@ fn look(body: &mut Body<'_>, op: &Op) {
             let into = body.register(register);
             body.asm.load(EbpfSize::Word, into, BUFFER, SKB_LEN);
         }
-        _ => unreachable!("only loads touch the packet"),
+        Op::LoadOrigin(origin) => {
+            let field = match origin {
+                Origin::PacketType => SKB_PACKET_TYPE,
+                Origin::Interface => SKB_IFINDEX,
+            };
+            body.asm.load(EbpfSize::Word, A, BUFFER, field);
+        }
+        _ => unreachable!("all else was done"),
     }
 }
 
-/// Into A.
+/// Into A. A guard rejects where `offset` is beyond any buffer.
 fn load(body: &mut Body<'_>, size: Size, from: Option<Reg>, offset: u32) {
-    let rejects = body.rejects;
-    if offset >= MAX_BUFFER_BYTES {
-        // A condition, though it always holds: the verifier refuses code behind a jump that no path leads to.
-        body.asm.mov_imm(A, 0).jump_if32(EbpfCond::Eq, A, 0, rejects);
-        return;
-    }
     let width = match size {
         Size::Byte => EbpfSize::Byte,
         Size::Half => EbpfSize::Half,
@@ -110,7 +126,7 @@ fn load(body: &mut Body<'_>, size: Size, from: Option<Reg>, offset: u32) {
     };
     match from {
         Some(register) => {
-            body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES as i32, rejects);
+            body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES, body.rejects);
             body.asm.load_packet_from(width, register, offset as i32);
         }
         None => {

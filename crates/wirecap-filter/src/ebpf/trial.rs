@@ -36,7 +36,7 @@ impl Verdict {
 /// A few milliseconds, for long filters more. Its test run is the filter's answer to a packet.
 ///
 /// # Errors
-/// [`Error::OffsetTooFar`], [`Error::Kernel`]: run the filter in user space.
+/// [`Error::OffsetTooFar`], [`Error::Loops`], [`Error::Kernel`]: run the filter in user space.
 pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
     let insns = trial_program(program, frags)?;
     let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, "wirecap_filter", &insns) };
@@ -46,7 +46,7 @@ pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
 /// The instructions of [`trial`].
 ///
 /// # Errors
-/// [`Error::OffsetTooFar`], [`Error::Kernel`] if a jump is too far.
+/// [`Error::OffsetTooFar`], [`Error::Loops`], [`Error::Kernel`] if a jump is too far.
 pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7};
     let mut asm = Assembler::new();
@@ -72,12 +72,12 @@ pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error>
 /// the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
 ///
 /// # Errors
-/// [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user space.
+/// [`Error::Loops`]; [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user space.
 pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
     asm.mov(Reg::R6, Reg::R1);
-    translate_for_socket(&mut asm, program, &SocketSplice { matches, rejects, stack_end: 0 });
+    translate_for_socket(&mut asm, program, &SocketSplice { matches, rejects, stack_end: 0 })?;
     for (label, result) in [(matches, 1), (rejects, 0)] {
         asm.bind(label).mov_imm(Reg::R0, result).exit();
     }

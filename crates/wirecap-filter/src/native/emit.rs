@@ -6,7 +6,8 @@
 //!   rejected: return 0
 //! ```
 //!
-//! A, X and the slots are variables, which the generator keeps in machine registers.
+//! A, X and the slots are variables, which the generator keeps in machine registers. So is the number of rounds that are
+//! left, where a program jumps backward.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -16,9 +17,10 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
-use crate::guard::{Guard, guards};
+use crate::guard::{Guard, Runner, guards};
 use crate::op::{Alu, Cond, Op, Operand, Register, Size};
 use crate::program::{MEMORY_SLOTS, Program};
+use crate::rounds::STEP_BYTES;
 
 /// The function of a program: `(packet: *const u8, captured: u32, wirelen: u32) -> u32`.
 pub(super) fn function(program: &Program) -> Function {
@@ -64,6 +66,13 @@ impl<'a, 'b> Emitter<'a, 'b> {
             builder.declare_var(variable, I32);
             builder.def_var(variable, zero);
         }
+        if program.loops() {
+            let steps = builder.ins().udiv_imm(captured, i64::from(STEP_BYTES));
+            let steps = builder.ins().iadd_imm(steps, 1);
+            let rounds = builder.ins().imul_imm(steps, i64::from(program.jumps_back()));
+            builder.declare_var(rounds_variable(), I64);
+            builder.def_var(rounds_variable(), rounds);
+        }
         let blocks = targets(builder, program.ops());
         let rejected = builder.create_block();
         builder.set_cold_block(rejected);
@@ -71,7 +80,8 @@ impl<'a, 'b> Emitter<'a, 'b> {
     }
 
     fn program(&mut self, program: &Program) {
-        for (index, (op, guard)) in program.ops().iter().zip(guards(program)).enumerate() {
+        for (index, (op, guard)) in program.ops().iter().zip(guards(program, Runner::USER_SPACE)).enumerate()
+        {
             if guard == Guard::Unreachable {
                 continue;
             }
@@ -83,7 +93,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             }
             self.ended = false;
             if self.guard(guard) {
-                self.op(op);
+                self.op(index, op);
             }
         }
         self.builder.switch_to_block(self.rejected);
@@ -115,7 +125,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         true
     }
 
-    fn op(&mut self, op: &Op) {
+    fn op(&mut self, index: usize, op: &Op) {
         match *op {
             Op::LoadAbsolute { size, offset } => {
                 let a = self.load(size, self.packet, offset);
@@ -134,6 +144,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
                 let bytes = self.builder.ins().ishl_imm(words, 2);
                 self.set(Register::X, bytes);
             }
+            Op::LoadOrigin(_) => unreachable!("nobody knows it in user space, so a guard rejects"),
             Op::LoadLength(register) => self.set(register, self.wirelen),
             Op::LoadConstant(register, k) => {
                 let k = self.constant(k);
@@ -157,7 +168,12 @@ impl<'a, 'b> Emitter<'a, 'b> {
                 let value = self.register(from);
                 self.set(if from == Register::A { Register::X } else { Register::A }, value);
             }
-            Op::Jump(target) => self.jump(target),
+            Op::Jump(target) => {
+                if target <= index {
+                    self.count_round();
+                }
+                self.jump(target);
+            }
             Op::JumpIf { cond, operand, then, otherwise } => self.jump_if(cond, operand, then, otherwise),
             Op::Return(k) => {
                 let k = self.constant(k);
@@ -205,6 +221,14 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let block = self.block(target);
         self.builder.ins().jump(block, &[]);
         self.ended = true;
+    }
+
+    /// One round less, if there is one.
+    fn count_round(&mut self) {
+        let left = self.builder.use_var(rounds_variable());
+        self.reject_unless(left);
+        let left = self.builder.ins().iadd_imm(left, -1);
+        self.builder.def_var(rounds_variable(), left);
     }
 
     fn jump_if(&mut self, cond: Cond, operand: Operand, then: usize, otherwise: usize) {
@@ -281,6 +305,10 @@ fn variable(register: Register) -> Variable {
 
 fn slot_variable(slot: usize) -> Variable {
     Variable::from_u32(2 + slot as u32)
+}
+
+fn rounds_variable() -> Variable {
+    Variable::from_u32(2 + MEMORY_SLOTS as u32)
 }
 
 /// A block for each instruction that is jumped to.

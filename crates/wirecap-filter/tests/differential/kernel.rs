@@ -25,6 +25,12 @@ pub fn sample(draw: &mut Draw, packets: &[Packet], count: usize) -> Vec<Packet> 
     }
 }
 
+/// Of the corpus only filters that loop are refused.
+pub fn not_for_the_kernel(filter: &Filter, error: &Error) {
+    let loops = filter.program().loops() && filter.expression().contains("protochain");
+    assert!(loops && matches!(error, Error::Loops), "{}: {error}", filter.expression());
+}
+
 fn verdict(program: &wirecap_sys::bpf::Program, packet: &[u8]) -> Verdict {
     let run = program.test_run(packet, 1).unwrap();
     assert_eq!(run.frame, packet, "a filter changes nothing");
@@ -45,7 +51,10 @@ fn the_kernel_agrees_with_the_interpreter() {
     for filter in corpus::filters() {
         let program = match trial(filter.program(), false) {
             Ok(program) => program,
-            Err(error) => panic!("{}: {error}", filter.expression()),
+            Err(error) => {
+                not_for_the_kernel(&filter, &error);
+                continue;
+            }
         };
         let packets = [sample(&mut draw, &made, SAMPLE), sample(&mut draw, &real, SAMPLE / 2)].concat();
         for Packet { bytes, .. } in packets {

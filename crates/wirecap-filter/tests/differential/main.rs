@@ -7,11 +7,15 @@
 //! | the same as socket filters | a sample of both | `sockets.rs` |
 //! | programs for one rule each, everywhere | the border cases of the rule | `cases.rs` |
 //! | random programs, everywhere | random packets | `random.rs` |
+//! | `protochain`, everywhere it runs | chains of headers, whole, damaged and without an end | `loops.rs` |
+//! | what a socket knows, and offsets that are none | | `origin.rs` |
 //! | expressions that are refused | | `refusals.rs` |
 
 mod cases;
 mod corpus;
 mod kernel;
+mod loops;
+mod origin;
 mod packets;
 mod random;
 mod refusals;

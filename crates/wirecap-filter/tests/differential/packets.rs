@@ -199,9 +199,12 @@ fn ipv6(draw: &mut Draw, depth: u32) -> Vec<u8> {
     let protocol = draw.of(&PROTOCOLS);
     let mut payload = transport(draw, protocol, depth);
     let mut next_header = protocol;
-    if draw.one_in(6) {
-        payload.splice(..0, [protocol, 0, 0, 0, 1, 2, 3, 4]);
-        next_header = draw.of(&[44, 0, 43]);
+    if draw.one_in(4) {
+        for _ in 0..1 + draw.below(4) {
+            let words = draw.of(&[0, 0, 1, 2, 4]);
+            payload.splice(..0, extension(draw, next_header, words));
+            next_header = draw.of(&[44, 0, 43, 60, 51]);
+        }
     }
     let mut packet = vec![0x60, 0, 0, 1];
     packet.extend((payload.len() as u16).to_be_bytes());
@@ -211,6 +214,11 @@ fn ipv6(draw: &mut Draw, depth: u32) -> Vec<u8> {
     }
     packet.extend(payload);
     packet
+}
+
+/// An extension header of so many times 8 bytes more than the first 8; as an authentication header its length is wrong.
+fn extension(draw: &mut Draw, next_header: u8, words: usize) -> Vec<u8> {
+    [vec![next_header, words as u8], draw.bytes(6 + 8 * words)].concat()
 }
 
 /// ARP and RARP differ in the type and the operation.

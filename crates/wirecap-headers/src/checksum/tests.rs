@@ -8,7 +8,7 @@ use super::*;
 
 /// Word by word, in a number that is wide enough.
 fn naive(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
+    let words = bytes.chunks(2).map(|word| u64::from(word[0]) * 256 + u64::from(*word.get(1).unwrap_or(&0)));
     let mut sum: u64 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -133,7 +133,7 @@ impl VlanTag {
 
     /// What stands behind the type, with another VLAN.
     pub(crate) fn tci_with_id(self, id: u16) -> u16 {
-        self.tci & !VLAN_ID_BITS | id & VLAN_ID_BITS
+        (self.tci & !VLAN_ID_BITS) | (id & VLAN_ID_BITS)
     }
 }
 

@@ -61,7 +61,7 @@ fn prefix(word: &str) -> Result<IpNet, RouteProblem> {
     if given == network { Ok(given) } else { Err(RouteProblem::HostBits { given, network }) }
 }
 
-fn target<'a>(prefix: IpNet, mut words: SplitWhitespace<'a>) -> Result<Target<'a>, RouteProblem> {
+fn target(prefix: IpNet, mut words: SplitWhitespace<'_>) -> Result<Target<'_>, RouteProblem> {
     let (mut device, mut next_hop, mut drop) = (None, None, false);
     while let Some(word) = words.next() {
         let before = match word {

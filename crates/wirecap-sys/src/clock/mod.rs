@@ -20,7 +20,7 @@ mod stamps;
 pub use batch::BatchClock;
 pub use error::ClockError;
 pub use leap::LeapSeconds;
-pub use reading::{ClockSource, PtpClock, resolution_ns, system_ns};
+pub use reading::{ClockSource, PtpClock, resolution_ns, system_ahead_of_monotonic_ns, system_ns};
 pub use stamps::StampClock;
 
 /// How often a clock is compared with the system clock, in nanoseconds.

@@ -127,6 +127,13 @@ pub fn system_ns() -> u64 {
     read(libc::CLOCK_REALTIME).expect("every Linux has the clock")
 }
 
+/// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds; modulo 2^64.
+pub fn system_ahead_of_monotonic_ns() -> u64 {
+    let monotonic = || read(libc::CLOCK_MONOTONIC).expect("every Linux has the clock");
+    let (before, system, after) = (monotonic(), system_ns(), monotonic());
+    system.wrapping_sub(before + (after - before) / 2)
+}
+
 /// The resolution of the system clock in nanoseconds.
 pub fn resolution_ns() -> u64 {
     resolve(libc::CLOCK_REALTIME).expect("every Linux has the clock")

@@ -88,6 +88,8 @@ pub(super) struct Link {
     pub master: Option<u32>,
     /// The interface of this namespace that it is built on, as a VLAN is.
     pub lower: Option<u32>,
+    /// Index of the other end of a pair, if it is in the same namespace.
+    pub peer: Option<u32>,
     pub promiscuity: u32,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
@@ -184,6 +186,7 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         mac: None,
         master: None,
         lower: None,
+        peer: None,
         promiscuity: 0,
         rx_queues_allocated: 1,
         xdp_programs: Vec::new(),
@@ -207,7 +210,8 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         }
         Ok(())
     })?;
-    link.lower = link.lower.filter(|&lower| lower != 0 && !foreign_lower && !is_pair);
+    let near = link.lower.filter(|&lower| lower != 0 && !foreign_lower);
+    (link.lower, link.peer) = if is_pair { (None, near) } else { (near, None) };
     Ok(link)
 }
 
@@ -327,13 +331,16 @@ pub(super) mod tests {
     #[test]
     fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
         let of = |kind, lower, lower_namespace| {
-            parsed(LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() })
-                .lower
+            let message =
+                LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() };
+            let link = parsed(message);
+            (link.lower, link.peer)
         };
-        assert_eq!(of("vlan", Some(7), None), Some(7));
-        assert_eq!(of("macvlan", Some(7), Some(0)), None, "an index of another namespace");
-        assert_eq!(of("veth", Some(7), None), None, "the other end");
-        assert_eq!(of("ipip", Some(0), None), None, "a tunnel that is bound to no interface");
-        assert_eq!(of("bridge", None, None), None);
+        assert_eq!(of("vlan", Some(7), None), (Some(7), None));
+        assert_eq!(of("macvlan", Some(7), Some(0)), (None, None), "an index of another namespace");
+        assert_eq!(of("veth", Some(7), None), (None, Some(7)), "the other end");
+        assert_eq!(of("veth", Some(7), Some(0)), (None, None), "the other end in another namespace");
+        assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel that is bound to no interface");
+        assert_eq!(of("bridge", None, None), (None, None));
     }
 }

@@ -80,6 +80,8 @@ pub struct Interface {
     pub addresses: Vec<InterfaceAddress>,
     /// Index of the bridge, bond, … that this interface is a member of.
     pub master: Option<u32>,
+    /// Index of the other end of a pair such as veth, if it is in this namespace.
+    pub peer: Option<u32>,
     /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
     /// count one.
     pub promiscuity: u32,
@@ -129,6 +131,7 @@ impl Interface {
             mac: link.mac,
             addresses: InterfaceAddress::of(ifindex, addresses),
             master: link.master,
+            peer: link.peer,
             promiscuity: link.promiscuity,
             driver: ethtool.driver(&link.name),
             queues: queues(&link, ethtool),

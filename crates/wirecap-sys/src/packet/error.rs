@@ -3,6 +3,7 @@
 use std::io;
 
 use thiserror::Error;
+use wirecap_core::words::counted;
 
 /// Why an AF_PACKET socket could not be set up.
 #[derive(Debug, Error)]
@@ -15,7 +16,7 @@ pub enum PacketError {
     )]
     NotPermitted,
     /// The kernel has no memory for the ring.
-    #[error("the kernel has no memory for a ring of {blocks} blocks of {block_bytes} bytes: lower -R or -M")]
+    #[error("the kernel has no memory for a ring of {} of {block_bytes} bytes: lower -R or -M", counted(*blocks, "block"))]
     RingMemory {
         /// Blocks asked for.
         blocks: u32,

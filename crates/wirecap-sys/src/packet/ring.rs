@@ -138,7 +138,9 @@ impl BlockRing {
             let tag_restored = unsafe { restore_vlan_tag(self.block(block), at, &mut header) };
             // SAFETY: as above; the packet lies in the block before the tag is restored (checked by `Headers`) and after.
             let data = unsafe { packet_bytes(self.block(block), at, &header) };
-            let kept = keep(&Heard { data, original_len: header.tp_len, tag_restored });
+            // SAFETY: as above.
+            let packet_type = unsafe { packet_type(self.block(block), self.block_bytes, at) };
+            let kept = keep(&Heard { data, original_len: header.tp_len, tag_restored, packet_type });
             let changed = if kept {
                 volume.packets += 1;
                 volume.bytes += header.tp_snaplen;
@@ -166,6 +168,19 @@ unsafe fn packet_bytes<'a>(block: NonNull<u8>, at: usize, header: &libc::tpacket
         let start = block.add(at + usize::from(header.tp_mac));
         std::slice::from_raw_parts(start.as_ptr(), header.tp_snaplen as usize)
     }
+}
+
+/// Whom the packet is for, of the link-level address behind its header: a `PACKET_…` of <linux/if_packet.h>.
+///
+/// # Safety
+/// `at` is where a header was read from the block, which has `block_bytes` and is not the kernel's.
+unsafe fn packet_type(block: NonNull<u8>, block_bytes: usize, at: usize) -> u8 {
+    let place = at + size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+    if place + size_of::<libc::sockaddr_ll>() > block_bytes {
+        return libc::PACKET_HOST;
+    }
+    // SAFETY: lies in the block (checked above), which is not the kernel's, as the caller promises.
+    unsafe { block.add(place).cast::<libc::sockaddr_ll>().read_unaligned() }.sll_pkttype
 }
 
 /// The time of a packet, in nanoseconds since 1970.
@@ -278,6 +293,8 @@ pub struct Heard<'a> {
     pub original_len: u32,
     /// Whether its VLAN tag was elsewhere when the kernel's filter saw it.
     pub tag_restored: bool,
+    /// Whom it is for: a `PACKET_…` of <linux/if_packet.h>.
+    pub packet_type: u8,
 }
 
 /// A packet of a block.
@@ -341,24 +358,13 @@ impl<'a> Iterator for BlockPackets<'a> {
         // SAFETY: the header was just read there and checked; nobody writes the block during `'a`, by the
         // invariant on `headers`.
         let data = unsafe { packet_bytes(self.headers.block, at, &header) };
+        // SAFETY: as above.
+        let packet_type = unsafe { packet_type(self.headers.block, self.headers.block_bytes, at) };
         Some(BlockPacket {
             data,
             original_len: header.tp_len,
             timestamp_ns: time_ns(&header),
-            direction: self.direction(at),
+            direction: if packet_type == libc::PACKET_OUTGOING { Direction::Out } else { Direction::In },
         })
-    }
-}
-
-impl BlockPackets<'_> {
-    /// The link-level address stands behind the header.
-    fn direction(&self, at: usize) -> Direction {
-        let place = at + size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
-        if place + size_of::<libc::sockaddr_ll>() > self.headers.block_bytes {
-            return Direction::In;
-        }
-        // SAFETY: lies in the block (checked above), which is not the kernel's.
-        let address = unsafe { self.headers.block.add(place).cast::<libc::sockaddr_ll>().read_unaligned() };
-        if address.sll_pkttype == libc::PACKET_OUTGOING { Direction::Out } else { Direction::In }
     }
 }

@@ -5,9 +5,6 @@ use std::ffi::{c_int, c_uint};
 use super::insn::Insn;
 use super::library::{Filter, Validate};
 
-/// `BPF_JMP|BPF_JA`, whose distance libpcap takes for signed.
-const JUMP_ALWAYS: u16 = 0x05;
-
 /// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only, and
 /// `bpf_filter` ends the process at one it does not know.
 #[rustfmt::skip]
@@ -29,22 +26,23 @@ const CODES: [u16; 49] = [
 #[derive(Debug, Clone, Copy)]
 pub struct Judge<'a> {
     filter: Filter,
-    /// INVARIANT: `bpf_validate` took them, `bpf_filter` knows them and no jump goes backward, so it stays
-    /// inside and ends.
+    /// INVARIANT: `bpf_validate` took them and `bpf_filter` knows them, so it stays inside.
     insns: &'a [Insn],
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn new(validate: Validate, filter: Filter, insns: &'a [Insn]) -> Option<Self> {
         let len = c_int::try_from(insns.len()).ok()?;
-        let refused =
-            |insn: &Insn| !CODES.contains(&insn.code) || (insn.code == JUMP_ALWAYS && (insn.k as i32) < 0);
+        let unknown = |insn: &Insn| !CODES.contains(&insn.code);
         // SAFETY: the pointer is good for `len` instructions, which are only read.
         let valid = len > 0 && unsafe { validate(insns.as_ptr(), len) } != 0;
-        (valid && !insns.iter().any(refused)).then_some(Self { filter, insns })
+        (valid && !insns.iter().any(unknown)).then_some(Self { filter, insns })
     }
 
     /// What `bpf_filter` returns for a packet of which `packet` was captured and which was `wirelen` bytes long.
+    ///
+    /// Where a jump goes backward, as in what libpcap makes of `protochain`, there are packets for which it never returns:
+    /// whoever asks knows that this is none of them.
     pub fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
         let captured = packet.len() as c_uint;
         // SAFETY: the instructions are valid by the invariant; loads are checked against `captured`, and the

@@ -100,8 +100,8 @@ impl Library {
         handle.compile(expression)
     }
 
-    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, it does not know
-    /// one, or a jump goes backward.
+    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does not know
+    /// one.
     pub fn judge<'a>(&self, insns: &'a [Insn]) -> Option<Judge<'a>> {
         Judge::new(self.validate, self.filter, insns)
     }

@@ -177,13 +177,21 @@ impl TransmitQueue {
     /// does not hold so many bytes.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
-        self.stage_parts(&[CellPart { cell, len }])
+        let cell_bytes = self.options.cell_bytes;
+        match self.taken.get_mut(cell as usize) {
+            Some(taken) if !*taken && (1..=cell_bytes).contains(&len) && self.outlet.has_room(1) => {
+                *taken = true
+            }
+            _ => return false,
+        }
+        let address = u64::from(cell) * u64::from(cell_bytes);
+        self.outlet.stage(RingDescriptor { address, len, options: 0 });
+        true
     }
 
     /// Puts a frame of several parts into the ring, as [`TransmitQueue::stage`] does with one. Returns false, and changes
     /// nothing, also when there are more than [`MAX_PARTS`], one comes twice, or there is more than one and the queue was
     /// not opened for that.
-    #[inline]
     pub fn stage_parts(&mut self, parts: &[CellPart]) -> bool {
         let several = parts.len() > 1;
         if parts.is_empty()

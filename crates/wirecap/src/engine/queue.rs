@@ -57,7 +57,14 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
-            owner: Mutex::new(QueueOwner { source, pool, clock, last_timestamp_ns: 0, is_at_end: false }),
+            owner: Mutex::new(QueueOwner {
+                source,
+                pool,
+                clock,
+                last_timestamp_ns: 0,
+                on_hold: false,
+                is_at_end: false,
+            }),
         }
     }
 
@@ -142,6 +149,9 @@ pub(crate) struct QueueOwner {
     pub(crate) clock: BatchClock,
     /// Timestamps of a queue increase strictly, also when the clock is set back.
     last_timestamp_ns: u64,
+    /// Nothing is received for now, since who merges the queues has enough of this one. INVARIANT: only of a port that can
+    /// wait.
+    on_hold: bool,
     /// Nothing will be received any more, and that was told.
     is_at_end: bool,
 }
@@ -169,6 +179,9 @@ impl QueueOwner {
     /// Fills the rest of the current chunk with what waits, and tells the end. Returns how many cells were filled.
     /// `near` is given if this thread reads the packets, too.
     pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
+        if self.on_hold && !stopping.is_stopping() {
+            return 0;
+        }
         let received = self.fill(near);
         if self.source.is_at_end() && !std::mem::replace(&mut self.is_at_end, true) {
             stopping.queue_ended();
@@ -192,7 +205,15 @@ impl QueueOwner {
 
     /// Cells that wait to be handed over: in the ring, and filled in the pool.
     pub(crate) fn backlog(&self) -> u64 {
-        u64::from(self.source.backlog()) + u64::from(self.pool.filled_cells())
+        let ring = if self.on_hold { 0 } else { self.source.backlog() };
+        u64::from(ring) + u64::from(self.pool.filled_cells())
+    }
+
+    /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
+    pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
+        let can_wait = self.source.can_wait();
+        self.on_hold = on_hold && can_wait;
+        can_wait
     }
 
     /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is

@@ -62,8 +62,8 @@ enum Holders {
 impl Holders {
     fn of(interface: &Interface) -> Self {
         let Some(&attached) = interface.xdp_programs.first() else { return Holders::Nobody };
-        if let Some(owners) = shared::owners(attached) {
-            return Holders::Queues(owners);
+        if let Some(queues) = shared::holders_of_queues(attached) {
+            return Holders::Queues(queues);
         }
         // Whoever may not ask for the name may not see the table of a shared one either.
         match bpf::Program::name_by_id(attached.program_id) {
@@ -77,10 +77,10 @@ impl Holders {
         match self {
             Holders::Nobody => (Some(false), Vec::new()),
             Holders::Whole(holders) => (Some(true), pids(holders)),
-            Holders::Queues(owners) => {
-                let owner = owners.iter().find(|(number, _)| *number == u32::from(queue));
+            Holders::Queues(queues) => {
+                let entry = queues.iter().find(|(number, _)| *number == u32::from(queue));
                 // An entry that nobody holds is of a process that was killed.
-                let pids = owner.map(|(_, holders)| pids(holders)).unwrap_or_default();
+                let pids = entry.map(|(_, holders)| pids(holders)).unwrap_or_default();
                 (Some(!pids.is_empty()), pids)
             }
             Holders::Unknown => (None, Vec::new()),

@@ -5,11 +5,14 @@
 //!                                    ├── packet: a socket filter                                      socket_filter.rs
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
+//!
+//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port says what it
+//! knows of that before its filter is placed: see [`Knows`].
 
 use std::sync::Arc;
 
 use serde::Serialize;
-use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter};
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 use wirecap_sys::bpf;
 
 use super::sieve::Sieve;
@@ -57,11 +60,32 @@ pub struct FilterReport {
     pub runs: FilterPlace,
 }
 
+/// What a port knows of where its packets come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knows {
+    /// They are taken from the host, so all come in, by this interface.
+    Incoming {
+        /// Its number.
+        ifindex: u32,
+    },
+    /// It is told with each packet.
+    Each,
+    /// Nothing: a file.
+    Nothing,
+}
+
+/// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type yet.
+const PACKET_HOST: u32 = 0;
+/// Types of packets that a socket sees, up to `PACKET_OUTGOING`.
+const PACKET_TYPES: u32 = 5;
+
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortFilter {
     pub(crate) filter: Filter,
     pub(crate) unmatched: Unmatched,
+    /// It asks which way packets go, and on this port all go the same way.
+    one_way: bool,
 }
 
 impl PortFilter {
@@ -70,9 +94,27 @@ impl PortFilter {
         expression: &str,
         link_type: u16,
         unmatched: Unmatched,
+        knows: Knows,
     ) -> Result<Self, wirecap_filter::Error> {
         let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
-        Ok(Self { filter, unmatched })
+        match knows {
+            Knows::Incoming { ifindex } => {
+                let one_way = filter.program().asks(Origin::PacketType);
+                Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
+            }
+            Knows::Nothing if filter.asks_for_origin() => {
+                Err(wirecap_filter::Error::NotLive { expression: expression.into() })
+            }
+            Knows::Each | Knows::Nothing => Ok(Self { filter, unmatched, one_way: false }),
+        }
+    }
+
+    /// What is to be known of directions on a port where all packets come in, in words.
+    fn one_way(&self) -> Option<String> {
+        self.one_way.then(|| {
+            "packets that the host sends are not seen over AF_XDP: `inbound` holds for all, `outbound` for none"
+                .to_owned()
+        })
     }
 
     /// How it is reported.
@@ -89,11 +131,12 @@ pub(crate) fn told(not_in_kernel: &str, no_native: Option<String>) -> String {
 
 /// Why a filter is not in the kernel, in words.
 pub(crate) fn not_in_kernel(error: &wirecap_filter::Error) -> String {
-    use wirecap_filter::Error::{Kernel, KernelPrivilege, OffsetTooFar};
+    use wirecap_filter::Error::{Kernel, KernelPrivilege, Loops, OffsetTooFar};
     let reason = match error {
         OffsetTooFar { end, limit, .. } => {
             format!("it looks at byte {end} of a packet, and the kernel's instructions reach {limit}")
         }
+        Loops => "the filter loops (protochain), and the kernel's verifier takes no loops".into(),
         KernelPrivilege { .. } => "that takes CAP_PERFMON, which this process lacks".into(),
         Kernel { cause: bpf::Error::Rejected { cause, .. } } => format!("the verifier refuses it ({cause})"),
         Kernel { cause } => cause.to_string(),
@@ -114,8 +157,8 @@ fn data_link_type(link_type: u16) -> u16 {
 pub(crate) struct PlacedFilter {
     /// Where it runs.
     pub(crate) runs: Option<FilterPlace>,
-    /// What to tell if that is not where it should.
-    pub(crate) fallback: Option<String>,
+    /// What to tell if that is not where it should, or of what it cannot know.
+    pub(crate) fallbacks: Vec<String>,
     user: Option<Arc<UserFilter>>,
 }
 
@@ -123,9 +166,10 @@ impl PlacedFilter {
     /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
     /// through what it cannot decide from that.
     pub(crate) fn new(filter: Option<&PortFilter>, not_in_kernel: Option<String>, frags: bool) -> Self {
-        let Some(filter) = filter else { return Self { runs: None, fallback: None, user: None } };
+        let Some(filter) = filter else { return Self { runs: None, fallbacks: Vec::new(), user: None } };
+        let one_way = filter.one_way();
         if not_in_kernel.is_none() && !frags {
-            return Self { runs: Some(FilterPlace::Kernel), fallback: None, user: None };
+            return Self { runs: Some(FilterPlace::Kernel), fallbacks: Vec::from_iter(one_way), user: None };
         }
         let (user, no_native) = UserFilter::new(&filter.filter);
         let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
@@ -141,7 +185,8 @@ impl PlacedFilter {
             };
             told(&reason, no_native) + dropped
         });
-        Self { runs: Some(runs), fallback: fallback.or(split), user: Some(Arc::new(user)) }
+        let fallbacks = fallback.or(split).into_iter().chain(one_way).collect();
+        Self { runs: Some(runs), fallbacks, user: Some(Arc::new(user)) }
     }
 
     /// What a queue needs of it in user space.
@@ -153,30 +198,57 @@ impl PlacedFilter {
 /// A filter in user space.
 #[derive(Debug)]
 pub(crate) struct UserFilter {
-    filter: Filter,
+    /// INVARIANT: not empty. One for all packets, or one for each of the types of packets that there are.
+    runners: Vec<Runner>,
+}
+
+/// A program, as fast as it can be had.
+#[derive(Debug)]
+struct Runner {
+    program: Program,
     native: Option<NativeFilter>,
 }
 
 impl UserFilter {
     /// As native code, else interpreted, with the reason.
     pub(crate) fn new(filter: &Filter) -> (Self, Option<String>) {
-        let (native, reason) = match NativeFilter::new(filter.program()) {
-            Ok(native) => (Some(native), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        (Self { filter: filter.clone(), native }, reason)
+        Self::of_programs([filter.program().clone()])
+    }
+
+    /// The same, for packets that a socket has heard on an interface and tells the type of.
+    pub(crate) fn of_socket(filter: &Filter, ifindex: u32) -> (Self, Option<String>) {
+        let types = if filter.program().asks(Origin::PacketType) { PACKET_TYPES } else { 1 };
+        Self::of_programs((0..types).map(|packet_type| filter.program().bound_to(packet_type, ifindex)))
+    }
+
+    fn of_programs(programs: impl IntoIterator<Item = Program>) -> (Self, Option<String>) {
+        let mut reason = None;
+        let runners = programs.into_iter().map(|program| {
+            let native = NativeFilter::new(&program).map_err(|error| reason = Some(error.to_string()));
+            Runner { program, native: native.ok() }
+        });
+        let runners = runners.collect();
+        (Self { runners }, reason)
     }
 
     pub(crate) fn place(&self) -> FilterPlace {
-        if self.native.is_some() { FilterPlace::NativeCode } else { FilterPlace::Interpreter }
+        let native = self.runners.iter().all(|runner| runner.native.is_some());
+        if native { FilterPlace::NativeCode } else { FilterPlace::Interpreter }
     }
 
     /// Whether a packet of `wire_len` bytes, of which these were captured, is wanted.
     #[inline]
     pub(crate) fn wants(&self, packet: &[u8], wire_len: u32) -> bool {
-        match &self.native {
+        self.wants_of_type(0, packet, wire_len)
+    }
+
+    /// The same, for one of a type that a socket tells (`PACKET_…`).
+    #[inline]
+    pub(crate) fn wants_of_type(&self, packet_type: u8, packet: &[u8], wire_len: u32) -> bool {
+        let Runner { program, native } = &self.runners[usize::from(packet_type).min(self.runners.len() - 1)];
+        match native {
             Some(native) => native.matches(packet, wire_len) != 0,
-            None => self.filter.matches(packet, wire_len),
+            None => program.run(packet, wire_len) != 0,
         }
     }
 }
@@ -187,7 +259,7 @@ mod tests {
 
     #[test]
     fn packets_of_raw_ip_are_filtered_as_such() {
-        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass).unwrap();
+        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, Knows::Nothing).unwrap();
         let (user, reason) = UserFilter::new(&filter.filter);
         assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
         assert!(user.wants(&[0x60; 40], 40));
@@ -204,11 +276,45 @@ mod tests {
 
     #[test]
     fn the_interpreter_serves_where_there_is_no_native_code() {
-        let filter = PortFilter::compile("arp", 1, Unmatched::Pass).unwrap().filter;
-        let user = UserFilter { filter, native: None };
+        let filter = PortFilter::compile("arp", 1, Unmatched::Pass, Knows::Each).unwrap().filter;
+        let runner = Runner { program: filter.program().clone(), native: None };
+        let user = UserFilter { runners: vec![runner] };
         let mut frame = [0; 60];
         assert_eq!((user.place(), user.wants(&frame, 60)), (FilterPlace::Interpreter, false));
         frame[12..14].copy_from_slice(&[8, 6]);
         assert!(user.wants(&frame, 60));
+    }
+    #[test]
+    fn a_socket_tells_which_way_a_packet_goes() {
+        const OTHERHOST: u8 = 3;
+        const OUTGOING: u8 = 4;
+        let filter = |expression| PortFilter::compile(expression, 1, Unmatched::Pass, Knows::Each).unwrap();
+        for (expression, for_others, sent) in [
+            ("inbound", true, false),
+            ("outbound and ifindex 5", false, true),
+            ("ifindex 5", true, true),
+            ("ifindex 6", false, false),
+            ("not inbound", false, true),
+        ] {
+            let (user, reason) = UserFilter::of_socket(&filter(expression).filter, 5);
+            assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
+            assert_eq!(user.wants_of_type(OTHERHOST, &[0; 60], 60), for_others, "{expression}");
+            assert_eq!(user.wants_of_type(OUTGOING, &[0; 60], 60), sent, "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
+        let compile = |expression, knows| PortFilter::compile(expression, 1, Unmatched::Drop, knows);
+        for (expression, wanted) in
+            [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
+        {
+            let filter = compile(expression, Knows::Incoming { ifindex: 5 }).unwrap();
+            assert_eq!(filter.filter.matches(&[0; 60], 60), wanted, "{expression}");
+            let placed = PlacedFilter::new(Some(&filter), None, false);
+            assert_eq!(placed.fallbacks.len(), usize::from(expression.contains("bound")), "{placed:?}");
+            let told = compile(expression, Knows::Nothing).unwrap_err().to_string();
+            assert!(told.contains(expression) && told.contains("reading files"), "{told}");
+        }
     }
 }

@@ -111,6 +111,11 @@ pub(crate) trait ReceiveQueue: Send {
         None
     }
 
+    /// Whether what is not received stays where it is: nothing is lost if the queue is left alone. Never of an interface.
+    fn can_wait(&self) -> bool {
+        false
+    }
+
     /// Whether nothing will come any more, and all there was has been received. Never of an interface.
     fn is_at_end(&self) -> bool {
         false
@@ -186,6 +191,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn stamp_clock(&self) -> Option<&StampClock> {
         each_port!(self, queue => queue.stamp_clock(), _counts => None)
+    }
+
+    fn can_wait(&self) -> bool {
+        each_port!(self, queue => queue.can_wait(), _counts => false)
     }
 
     fn is_at_end(&self) -> bool {

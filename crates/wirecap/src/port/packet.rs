@@ -121,7 +121,7 @@ pub(crate) fn open(
     let (sockets, closers) = open_sockets(interface, rings.len(), options)
         .map_err(|source| Error::Passive { name: name(), source })?;
     let outgoing = hears_outgoing(interface);
-    let (filters, not_in_kernel) = queue_filters(filter, rings.len(), outgoing);
+    let (filters, not_in_kernel) = queue_filters(filter, interface.ifindex, rings.len(), outgoing);
     let fallbacks = not_in_kernel
         .into_iter()
         .chain(cut_short(interface, options.geometry))
@@ -165,19 +165,20 @@ fn hears_outgoing(interface: &Interface) -> bool {
 /// The filter of each socket, in the kernel if it takes it; else with the reason, in words.
 fn queue_filters(
     filter: Option<&PortFilter>,
+    ifindex: u32,
     sockets: usize,
     outgoing: bool,
 ) -> (Vec<Option<QueueFilter>>, Option<String>) {
     let Some(PortFilter { filter, .. }) = filter else {
         return ((0..sockets).map(|_| None).collect(), None);
     };
-    let (user, no_native) = UserFilter::new(filter);
+    let (user, no_native) = UserFilter::of_socket(filter, ifindex);
     let user = Arc::new(user);
     let loaded: Result<Vec<_>, _> = (0..sockets).map(|_| SocketFilter::load(filter, outgoing)).collect();
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
-            let reason = filter::not_in_kernel(&wirecap_filter::Error::from(error));
+            let reason = filter::not_in_kernel(&error);
             (Vec::from_iter((0..sockets).map(|_| None)), Some(filter::told(&reason, no_native)))
         }
     };
@@ -238,7 +239,8 @@ impl PacketQueue {
         let in_kernel = filter.in_kernel.is_some();
         self.socket.receive(|packet| {
             let decided = in_kernel && !packet.tag_restored;
-            let wanted = decided || filter.user.wants(packet.data, packet.original_len);
+            let wanted =
+                decided || filter.user.wants_of_type(packet.packet_type, packet.data, packet.original_len);
             filter.refused += u64::from(!wanted);
             wanted
         })

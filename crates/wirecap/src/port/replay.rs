@@ -309,6 +309,11 @@ impl ReceiveQueue for ReplayQueue {
         }
     }
 
+    /// Whoever writes a pipe would have to wait, too, and may be what the others wait for.
+    fn can_wait(&self) -> bool {
+        self.status.is_file()
+    }
+
     fn is_at_end(&self) -> bool {
         self.rest.is_empty() && self.has_ended()
     }

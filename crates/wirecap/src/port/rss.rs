@@ -4,7 +4,12 @@
 //!   how the NIC hashes now ──┬─ symmetric already ─► nothing to do, and nothing to rely on
 //!                            └─ try: the driver's own transforms ─► a key that makes Toeplitz symmetric
 //!                                 └─ read back: kept? ─► at the end, what was before is put back
+//!   while it runs: not symmetric any more ──┬─ what was before is back, or it was not ours ─► set again, now by us
+//!                                           └─ somebody else wants something else ─► left alone, and told
 //! ```
+//!
+//! Of several processes that want it the first sets it, and puts it back when it ends. So whoever is left sets it anew:
+//! each has what it asked for until its own end, and the last puts back what was there before the first.
 //!
 //! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
 //! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
@@ -69,9 +74,10 @@ impl SymmetricRss {
         self.part.leave();
     }
 
-    /// Whether somebody else has changed it, such that it is not symmetric any more.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.part.is_lost()
+    /// Looks whether it is symmetric still, sets it again if somebody else has put it back, and says what has happened
+    /// since the last look.
+    pub(crate) fn look(&mut self) -> Option<Lapse> {
+        self.part.look(&self.interface)
     }
 
     /// What is set and how it ends, in words.
@@ -95,6 +101,15 @@ fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
     Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
 }
 
+/// What became of symmetry that somebody else has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lapse {
+    /// It was set again, about a second later.
+    Mended,
+    /// It stays as it is, for this reason.
+    Left(String),
+}
+
 /// A device that hashes symmetrically, and what it did before.
 #[derive(Debug)]
 struct Change<D: Hashing> {
@@ -102,6 +117,8 @@ struct Change<D: Hashing> {
     before: RssHash,
     set: RssHash,
     end: End,
+    /// In order. After one that is left alone it is not looked at any more.
+    lapses: Vec<Lapse>,
 }
 
 /// What became of the setting at the end.
@@ -121,9 +138,15 @@ impl<D: Hashing> Change<D> {
     /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
     /// command that makes it so.
     fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
+        let (before, set) = Self::set(&mut device, interface)?;
+        Ok(Self { device, before, set, end: End::Open, lapses: Vec::new() })
+    }
+
+    /// What was before, and what is now.
+    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), String> {
         let before = device.get()?;
         if is_symmetric(&before) {
-            return Ok(Self { device, set: before.clone(), before, end: End::Open });
+            return Ok((before.clone(), before));
         }
         let mut refusals = Vec::new();
         for wanted in candidates(&before) {
@@ -133,7 +156,7 @@ impl<D: Hashing> Change<D> {
                 continue;
             }
             let (now, reason) = match device.get() {
-                Ok(set) if is_symmetric(&set) => return Ok(Self { device, before, set, end: End::Open }),
+                Ok(set) if is_symmetric(&set) => return Ok((before, set)),
                 // The driver took it and did something else.
                 Ok(other) => (other, "the driver does not keep it".into()),
                 Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
@@ -163,9 +186,25 @@ impl<D: Hashing> Change<D> {
         };
     }
 
-    /// Whether it is not symmetric any more, as far as the device tells.
-    fn is_lost(&mut self) -> bool {
-        self.end == End::Open && self.device.get().is_ok_and(|now| !is_symmetric(&now))
+    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is none
+    /// to argue with; one that was there before is what a process that has ended puts back.
+    fn look(&mut self, interface: &str) {
+        if self.end != End::Open || matches!(self.lapses.last(), Some(Lapse::Left(_))) {
+            return;
+        }
+        let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
+        let is_ours = self.set != self.before;
+        self.lapses.push(if is_ours && now != self.before {
+            Lapse::Left("what was set is neither what was before nor ours".into())
+        } else {
+            match Self::set(&mut self.device, interface) {
+                Ok((before, set)) => {
+                    (self.before, self.set) = (before, set);
+                    Lapse::Mended
+                }
+                Err(reason) => Lapse::Left(format!("it cannot be set again: {reason}")),
+            }
+        });
     }
 
     fn how(&self) -> String {
@@ -178,7 +217,7 @@ impl<D: Hashing> Change<D> {
             End::LeftAlone => format!("{how}, until somebody else changed it: left as it is"),
             End::Open if self.set == self.before => {
                 format!(
-                    "{how}, as it was already; whoever has set it may change it back, which would be told"
+                    "{how}, as it was already; if whoever has set it puts it back, it is set again, and that is told"
                 )
             }
             _ if self.set == self.before => format!("{how}, as it was before"),

@@ -87,7 +87,8 @@ fn what_was_symmetric_is_left_alone() {
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
     assert_eq!(
         change.in_words("eth1"),
-        "symmetric (symmetric-or-xor), as it was already; whoever has set it may change it back, which would be told"
+        "symmetric (symmetric-or-xor), as it was already; if whoever has set it puts it back, it is set again, and \
+         that is told"
     );
     change.restore();
     assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
@@ -156,24 +157,84 @@ fn the_last_port_of_an_interface_puts_it_back() {
     assert_eq!(*driver.now.borrow(), plain());
 }
 
-/// As when of two processes the one that has set it ends first.
+/// As when of three processes the one that has set it ends first, and then another.
 #[test]
-fn symmetry_that_somebody_else_ends_is_noticed() {
-    let (driver, parts) = (driver(|_| true), Parts::new());
-    let theirs = Change::symmetric(driver.clone(), "eth1").unwrap();
-    let mut ours = parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1")).unwrap();
-    assert!(!ours.is_lost() && ours.in_words("eth1").contains("as it was already"));
-    drop(theirs);
-    assert!(ours.is_lost());
-    ours.leave();
-    assert_eq!(*driver.now.borrow(), plain(), "not ours to put back");
-    assert!(
-        !ours.is_lost() && ours.in_words("eth1").ends_with("until somebody else changed it: left as it is")
+fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
+    let driver = driver(|_| true);
+    // Each process has its own list.
+    let (parts, others) = (Parts::new(), Parts::new());
+    let first = Change::symmetric(driver.clone(), "eth1").unwrap();
+    let take = |parts: &Parts<Driver>| parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1"));
+    let (mut ours, mut ours_too, mut theirs) =
+        (take(&parts).unwrap(), take(&parts).unwrap(), take(&others).unwrap());
+    assert_eq!(ours.look("eth1"), None);
+    assert!(ours.in_words("eth1").contains("as it was already"));
+    drop(first);
+    assert!(!is_symmetric(&driver.now.borrow()));
+    assert_eq!((ours.look("eth1"), theirs.look("eth1")), (Some(Lapse::Mended), None), "one of them sets it");
+    assert!(is_symmetric(&driver.now.borrow()));
+    assert_eq!(
+        (ours.look("eth1"), ours_too.look("eth1")),
+        (None, Some(Lapse::Mended)),
+        "both ports are told, once"
     );
+    assert_eq!(take(&parts).unwrap().look("eth1"), None, "it was before its time");
+    assert!(
+        ours.in_words("eth1")
+            .contains("until the end; after kill -9 put it back by: ethtool -X eth1 xfrm none")
+    );
+    drop((ours, ours_too));
+    assert_eq!(*driver.now.borrow(), plain(), "who has set it puts it back");
+    assert_eq!(theirs.look("eth1"), Some(Lapse::Mended));
+    theirs.leave();
+    assert_eq!((&*driver.now.borrow(), theirs.look("eth1")), (&plain(), None));
+}
 
-    let unreadable = Driver { reads: 2, ..driver };
-    let ours = parts.take(None, || Change::symmetric(unreadable, "eth1")).unwrap();
-    assert!(!ours.is_lost(), "an interface that is gone is told of otherwise");
+/// As when two processes have seen at the same time that it is gone.
+#[test]
+fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
+    let driver = driver(|_| true);
+    let mut first = Change::symmetric(driver.clone(), "eth1").unwrap();
+    driver.now.replace(plain());
+    let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
+    first.restore();
+    second.look("eth1");
+    assert_eq!(second.lapses, [Lapse::Mended]);
+    assert!(is_symmetric(&driver.now.borrow()));
+    drop(second);
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+#[test]
+fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left() {
+    let administrators = RssHash { function: HashFunction(4), ..plain() };
+    let free = driver(|_| true);
+    let mut change = Change::symmetric(free.clone(), "eth1").unwrap();
+    free.now.replace(administrators.clone());
+    change.look("eth1");
+    change.look("eth1");
+    assert!(matches!(&change.lapses[..], [Lapse::Left(_)]), "{:?}", change.lapses);
+    change.restore();
+    assert_eq!(*free.now.borrow(), administrators);
+    assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+
+    let refusing = driver(|_| false);
+    refusing.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
+    let mut change = Change::symmetric(refusing.clone(), "eth1").unwrap();
+    refusing.now.replace(plain());
+    change.look("eth1");
+    change.look("eth1");
+    assert!(
+        matches!(&change.lapses[..], [Lapse::Left(reason)] if reason.starts_with("it cannot be set again: symmetric-xor")),
+        "{:?}",
+        change.lapses
+    );
+    assert_eq!(*refusing.now.borrow(), plain());
+
+    let unreadable = Driver { reads: 2, ..free };
+    let mut change = Change::symmetric(unreadable, "eth1").unwrap();
+    change.look("eth1");
+    assert_eq!(change.lapses, [], "an interface that is gone is told of otherwise");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) struct SocketFilter {
 
 impl SocketFilter {
     /// Loads it. Without `outgoing`, packets that the host sends are not even counted.
-    pub(crate) fn load(filter: &Filter, outgoing: bool) -> Result<Self, bpf::Error> {
+    pub(crate) fn load(filter: &Filter, outgoing: bool) -> Result<Self, wirecap_filter::Error> {
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -58,7 +58,7 @@ impl SocketFilter {
     }
 }
 
-fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>, bpf::Error> {
+fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R6, R9, R10};
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
@@ -76,13 +76,13 @@ fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>
     asm.load(Size::Word, R1, R6, SKB_VLAN_PRESENT);
     asm.jump_if(Cond::Ne, R1, 0, matches);
     // The filter's slots are where the key was.
-    translate_for_socket(&mut asm, filter.program(), &SocketSplice { matches, rejects, stack_end: 0 });
+    translate_for_socket(&mut asm, filter.program(), &SocketSplice { matches, rejects, stack_end: 0 })?;
     asm.bind(matches);
     count(&mut asm, MATCHED);
     // As many bytes as there are.
     asm.mov_imm(R0, -1).exit();
     asm.bind(rejects).mov_imm(R0, 0).exit();
-    asm.finish()
+    Ok(asm.finish()?)
 }
 
 /// Adds one to a counter of this CPU, behind R9. With an atomic operation, since the program may be interrupted by

@@ -16,7 +16,7 @@ use wirecap_sys::{
 use super::{
     Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
     fault::{FaultQueue, Faults},
-    filter::{PortFilter, Unmatched},
+    filter::{Knows, PortFilter, Unmatched},
     link::Watched,
     null::{NullPort, NullQueue},
     packet, preflight,
@@ -134,20 +134,22 @@ impl Source {
 
     /// From now on only packets that the filter wants are captured.
     pub(crate) fn set_filter(&mut self, expression: &str, unmatched: Unmatched) -> Result<(), Error> {
-        let link_type = match &self.kind {
-            Kind::Xdp(_) | Kind::Queues(_) => Some(packet::LINK_TYPE_ETHERNET),
+        let (link_type, knows) = match &self.kind {
+            Kind::Xdp(interface) | Kind::Queues(interface) => {
+                (Some(packet::LINK_TYPE_ETHERNET), Knows::Incoming { ifindex: interface.ifindex })
+            }
             // One that has none is refused when it is opened.
-            Kind::Passive(interface, _) => interface.hardware_type.link_type(),
+            Kind::Passive(interface, _) => (interface.hardware_type.link_type(), Knows::Each),
             Kind::Replay(trace) => {
                 let looked_at = trace.take();
                 let link_type = looked_at.as_ref().map(|trace| trace.link_type);
                 trace.set(looked_at);
-                link_type
+                (link_type, Knows::Nothing)
             }
             Kind::Null(_) => return Err(Error::NoFilter { name: self.name.clone() }),
         };
-        self.filter =
-            link_type.map(|link_type| PortFilter::compile(expression, link_type, unmatched)).transpose()?;
+        let compile = |link_type| PortFilter::compile(expression, link_type, unmatched, knows);
+        self.filter = link_type.map(compile).transpose()?;
         Ok(())
     }
 

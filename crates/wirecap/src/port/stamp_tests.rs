@@ -45,6 +45,7 @@ impl Lab {
             modes,
             timestamp: None,
             transmit_entries: 0,
+            on_wait: None,
         };
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;

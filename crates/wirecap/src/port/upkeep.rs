@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   about once a second:  entries of its queues in a shared table ── gone? ─► written again, and told
-//!                         symmetric RSS ─────────────────────────── gone? ─► told
+//!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
 //! ```
 //!
-//! Why an entry may go: see `shared.rs`. RSS is of the whole NIC, and whoever has made it symmetric changes it back.
+//! Why an entry may go: see `shared.rs`; why RSS may: see `rss.rs`.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     QueueSet,
-    rss::SymmetricRss,
+    rss::{Lapse, SymmetricRss},
     shared::{Attachment, Mended},
     xdp::XdpPort,
 };
@@ -37,14 +37,14 @@ pub(crate) struct Upkeep {
     untold: BTreeSet<u16>,
     /// Why entries are not written again, if they are not.
     failure: Option<String>,
-    /// RSS is not symmetric any more.
-    asymmetric: bool,
-    asymmetry_told: bool,
+    /// The last time that RSS was not symmetric any more.
+    lapse: Option<Lapse>,
+    lapse_told: bool,
 }
 
 impl Upkeep {
     /// Looks, once in a period at most. After the end there is nothing to look at.
-    pub(crate) fn look(&mut self, port: &XdpPort) {
+    pub(crate) fn look(&mut self, port: &mut XdpPort) {
         if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
             return;
         }
@@ -52,7 +52,9 @@ impl Upkeep {
         if let Some(Attachment::Shared(membership)) = &port.link {
             self.note(membership.mend(port.program()));
         }
-        self.asymmetric |= port.rss.as_ref().is_some_and(SymmetricRss::is_lost);
+        if let Some(lapse) = port.rss.as_mut().and_then(SymmetricRss::look) {
+            (self.lapse, self.lapse_told) = (Some(lapse), false);
+        }
     }
 
     fn note(&mut self, Mended { missing, failure }: Mended) {
@@ -68,9 +70,15 @@ impl Upkeep {
         let queues = QueueSet::new(take(&mut self.untold));
         let failure = self.failure.clone();
         let lost = queues.map(|queues| PortEvent::QueuesLost { port: port.into(), queues, failure });
-        let asymmetric = self.asymmetric && !self.asymmetry_told;
-        self.asymmetry_told |= asymmetric;
-        lost.into_iter().chain(asymmetric.then(|| PortEvent::Asymmetric(port.into()))).collect()
+        let lapse = self.lapse.as_ref().filter(|_| !std::mem::replace(&mut self.lapse_told, true));
+        let asymmetric = lapse.map(|lapse| {
+            let failure = match lapse {
+                Lapse::Mended => None,
+                Lapse::Left(reason) => Some(reason.clone()),
+            };
+            PortEvent::Asymmetric { port: port.into(), failure }
+        });
+        lost.into_iter().chain(asymmetric).collect()
     }
 
     /// What was found so far, in words.
@@ -81,17 +89,22 @@ impl Upkeep {
                 Some(reason) => format!("since then, as it cannot be put back: {reason}"),
             };
             format!(
-                "{port}: the program was taken out of the table of those who share the interface; packets of queues \
-                 {queues} went to the host, uncounted, {since}"
+                "{port}: the program was taken out of the table of those who share the interface; packets of \
+                 {} went to the host, uncounted, {since}",
+                queues.in_words()
             )
         });
-        let asymmetric = self.asymmetric.then(|| {
-            format!(
-                "{port}: RSS is not symmetric any more, since somebody else has changed it: both directions of a \
+        let lapse = self.lapse.as_ref().map(|lapse| match lapse {
+            Lapse::Mended => format!(
+                "{port}: somebody else has put RSS back: for about a second, until it was set again, both directions of a \
+                 connection may have come in by different queues"
+            ),
+            Lapse::Left(reason) => format!(
+                "{port}: RSS is not symmetric any more, since somebody else has changed it ({reason}): both directions of a \
                  connection may come in by different queues"
-            )
+            ),
         });
-        lost.into_iter().chain(asymmetric).collect()
+        lost.into_iter().chain(lapse).collect()
     }
 }
 
@@ -134,10 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn asymmetry_is_told_of_once_and_stays_a_warning() {
-        let mut upkeep = Upkeep { asymmetric: true, ..Upkeep::default() };
-        assert_eq!(upkeep.events("in0"), [PortEvent::Asymmetric("in0".into())]);
+    fn each_lapse_is_told_of_once_and_the_last_stays_a_warning() {
+        let mut upkeep = Upkeep { lapse: Some(Lapse::Mended), ..Upkeep::default() };
+        let asymmetric = |failure| [PortEvent::Asymmetric { port: "in0".into(), failure }];
+        assert_eq!(upkeep.events("in0"), asymmetric(None));
         assert_eq!(upkeep.events("in0"), []);
-        assert!(upkeep.warnings("in0")[0].starts_with("in0: RSS is not symmetric any more"));
+        assert!(
+            upkeep.warnings("in0")[0].starts_with("in0: somebody else has put RSS back: for about a second")
+        );
+        (upkeep.lapse, upkeep.lapse_told) = (Some(Lapse::Left("no such device".into())), false);
+        assert_eq!(upkeep.events("in0"), asymmetric(Some("no such device".into())));
+        assert_eq!(upkeep.events("in0"), []);
+        assert!(upkeep.warnings("in0")[0].contains("is not symmetric any more"));
     }
 }

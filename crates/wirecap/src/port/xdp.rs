@@ -3,11 +3,13 @@
 //! | to read about | open |
 //! |---|---|
 //! | which ways are tried, and in which order things happen | `xdp/open.rs` |
+//! | a queue that somebody else has | `xdp/bind.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
 //!
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
 
+mod bind;
 mod open;
 mod queue;
 
@@ -21,7 +23,7 @@ use wirecap_sys::{
 
 #[cfg(test)]
 pub(super) use self::open::open_stamped;
-pub(crate) use self::{open::open, queue::XdpQueue};
+pub(crate) use self::{bind::OnWait, open::open, queue::XdpQueue};
 use super::{
     filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
@@ -41,6 +43,8 @@ pub(crate) struct XdpOptions {
     pub(crate) timestamp: Option<Timestamp>,
     /// Entries of the transmit and completion rings; 0: nothing is sent.
     pub(crate) transmit_entries: u32,
+    /// Who is told of a wait for a queue that somebody else has.
+    pub(crate) on_wait: Option<OnWait>,
 }
 
 /// Which ways of attaching are tried.

@@ -14,7 +14,8 @@
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
-//! | queues of one interface with different owners | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
+//! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
+//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
 //! | times of packets | `timestamps` |
 //! | traces, sent and captured again | `traces` |
 
@@ -24,6 +25,8 @@ mod support;
 mod account;
 mod fault_port;
 mod filters;
+mod filters_loops;
+mod filters_origin;
 mod forward;
 mod hold;
 mod horizon;

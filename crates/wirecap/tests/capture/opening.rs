@@ -38,7 +38,7 @@ fn each_way_of_attaching_captures_and_is_reported() {
         assert!(report.ports[0].queues.iter().all(|queue| queue.mode == mode), "{modes:?}");
         assert_eq!(report.ports[0].fallbacks.len(), fallbacks, "{:?}", report.ports[0].fallbacks);
         assert!(report.ports[0].fallbacks.iter().all(|line| line.starts_with("zero-copy")));
-        assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_str()), ("in0", "veth"));
+        assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_deref()), ("in0", Some("veth")));
     }
     let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
     assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("zero-copy"), "{error}");
@@ -130,8 +130,9 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
     pcap::file_header(&mut header, LINK_TYPE_ETHERNET, 0);
     writer.write_all(&header).unwrap();
     let looked_up = looking.join().unwrap().unwrap();
+    let reserved = wire.inside.enter(|| looked_up.reserve()).unwrap();
     assert!(!wire.is_captured(), "it is looked up, not opened");
-    let capture = wire.inside.enter(|| looked_up.open()).unwrap();
+    let capture = wire.inside.enter(|| reserved.open()).unwrap();
     assert!(wire.is_captured());
     drop(capture);
     assert!(!wire.is_captured());

@@ -1,4 +1,4 @@
-//! Receive queues of one interface, captured by different owners at the same time.
+//! Receive queues of one interface, captured by different holders at the same time.
 
 use std::thread;
 
@@ -53,10 +53,10 @@ fn assert_all(arrivals: &[Arrival], queues: &[u16], each: u64) {
 }
 
 #[test]
-fn two_owners_get_the_packets_of_their_queues_and_leave_in_either_order() {
-    need_root!("queues::two_owners_get_the_packets_of_their_queues_and_leave_in_either_order");
+fn two_holders_get_the_packets_of_their_queues_and_leave_in_either_order() {
+    need_root!("queues::two_holders_get_the_packets_of_their_queues_and_leave_in_either_order");
     for founder_leaves_first in [true, false] {
-        let wire = Wire::with_queues("owners", 4);
+        let wire = Wire::with_queues("holders", 4);
         let mut one = wire.capture_of("in0@0", small());
         let mut rest = wire.capture_of("in0@1-3", small());
         assert_eq!(one.report().ports[0].name, "in0@0");
@@ -87,8 +87,8 @@ fn two_owners_get_the_packets_of_their_queues_and_leave_in_either_order() {
 }
 
 #[test]
-fn an_owner_that_leaves_under_load_costs_the_other_nothing() {
-    need_root!("queues::an_owner_that_leaves_under_load_costs_the_other_nothing");
+fn a_holder_that_leaves_under_load_costs_the_other_nothing() {
+    need_root!("queues::a_holder_that_leaves_under_load_costs_the_other_nothing");
     let wire = Wire::with_queues("underload", 2);
     let mut stays = wire.capture_of("in0@1", small());
     let crew = Crew::eager(stays.take_workers());
@@ -131,8 +131,8 @@ fn each_of_many_queues_is_found() {
 
 /// Founders race, and members join while the last one leaves: whoever has opened a queue gets its packets.
 #[test]
-fn owners_that_come_and_go_at_once_all_get_their_queues() {
-    need_root!("queues::owners_that_come_and_go_at_once_all_get_their_queues");
+fn holders_that_come_and_go_at_once_all_get_their_queues() {
+    need_root!("queues::holders_that_come_and_go_at_once_all_get_their_queues");
     let wire = Wire::with_queues("comeandgo", 4);
     thread::scope(|scope| {
         for queue in 0..4 {
@@ -199,6 +199,8 @@ fn queues_are_shared_in_generic_mode_too() {
         fallback.contains("native XDP is not available") && fallback.contains("generic mode"),
         "{fallback}"
     );
+    let again = others.report().ports[0].fallbacks[1..].contains(&fallback);
+    assert!(!again, "it is the same for zero-copy and copy, and told once");
     let crews = (Crew::eager(some.take_workers()), Crew::eager(others.take_workers()));
     senders(&wire, 0..4).iter_mut().for_each(|sender| sender.send(20));
     wait_until("every frame is captured", || crews.0.arrived() + crews.1.arrived() == 80);
@@ -212,8 +214,8 @@ fn queues_are_shared_in_generic_mode_too() {
 }
 
 #[test]
-fn each_owner_has_its_own_filter_and_timestamps() {
-    need_root!("queues::each_owner_has_its_own_filter_and_timestamps");
+fn each_holder_has_its_own_filter_and_timestamps() {
+    need_root!("queues::each_holder_has_its_own_filter_and_timestamps");
     let wire = Wire::with_queues("ownfilter", 3);
     // All frames are of UDP.
     let wants = small().filter("udp").timestamp(Timestamp::Kernel);

@@ -1,7 +1,14 @@
 //! What cannot be captured at the same time, and what is no queue: refused in words that help.
 
-use wirecap::{Access, Capture, Error, PortSpec, QueueDevice, queue_devices};
+use std::{
+    sync::{Barrier, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap::{Access, Builder, Capture, Error, PortSpec, QueueDevice, queue_devices};
 use wirecap_lab::VethOptions;
+use wirecap_traffic::CopySender;
 
 use crate::support::{need_root, wait_until, wire::Wire};
 
@@ -61,6 +68,56 @@ fn a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back() {
     assert!(!wire.is_captured());
 }
 
+/// What was told of waiting.
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A builder that tells [`TOLD`].
+fn telling() -> Builder {
+    Capture::builder().chunks_per_pool(4).on_wait(|reason| TOLD.lock().unwrap().push(reason.into()))
+}
+
+#[test]
+fn of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queue() {
+    need_root!(
+        "queues_conflicts::of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queue"
+    );
+    let wire = Wire::with_queues("atonce", 1);
+    for port in ["in0@0", "in0"].repeat(4) {
+        let (start, end) = (Barrier::new(2), Barrier::new(2));
+        let attempt = || {
+            start.wait();
+            let begun = Instant::now();
+            let opened = wire.inside.enter(|| Capture::builder().chunks_per_pool(4).port(port).open());
+            let took = begun.elapsed();
+            end.wait();
+            (opened.map(drop), took)
+        };
+        let attempts =
+            thread::scope(|scope| [0, 1].map(|_| scope.spawn(attempt)).map(|one| one.join().unwrap()));
+        let losers: Vec<_> =
+            attempts.iter().filter_map(|(opened, took)| Some((opened.as_ref().err()?, took))).collect();
+        let [(error, took)] = losers[..] else { panic!("{port}: {attempts:?}") };
+        assert!(error.to_string().contains(&own_pid()), "{port}: {error}");
+        assert!(*took < Duration::from_secs(2), "{port}: {took:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_given_back_is_waited_for_and_that_is_told() {
+    need_root!("queues_conflicts::a_queue_that_is_given_back_is_waited_for_and_that_is_told");
+    let wire = Wire::with_queues("givenback", 2);
+    let socket = wire.inside.enter(|| CopySender::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
+    let ending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(700));
+        drop(socket);
+    });
+    drop(wire.capture_of("in0@1", telling()));
+    ending.join().unwrap();
+    let told = TOLD.lock().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("receive queue 1 of in0 has an AF_XDP socket of somebody else"), "{told:?}");
+}
+
 #[test]
 fn a_program_of_somebody_else_is_named() {
     need_root!("queues_conflicts::a_program_of_somebody_else_is_named");
@@ -92,8 +149,8 @@ fn queues_that_are_none() {
 }
 
 #[test]
-fn queues_are_listed_as_devices_with_their_owners() {
-    need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_owners");
+fn queues_are_listed_as_devices_with_their_holders() {
+    need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_holders");
     let wire = Wire::with_queues("devices", 3);
     let list = || -> Vec<QueueDevice> { wire.inside.enter(|| queue_devices("in0")).unwrap() };
     let taken = || list().iter().map(|device| device.taken.unwrap()).collect::<Vec<_>>();

@@ -31,7 +31,7 @@ impl Victim {
             command.stdout(Stdio::null()).spawn().unwrap()
         };
         let victim = Self(wire.inside.enter(start));
-        wait_until("the victim captures", || owners(wire).contains(&victim.0.id()));
+        wait_until("the victim captures", || holders(wire).contains(&victim.0.id()));
         victim
     }
 
@@ -50,7 +50,7 @@ impl Drop for Victim {
 }
 
 /// The processes that have queues.
-fn owners(wire: &Wire) -> Vec<u32> {
+fn holders(wire: &Wire) -> Vec<u32> {
     let devices = wire.inside.enter(|| queue_devices("in0")).unwrap();
     devices.into_iter().flat_map(|device| device.pids).collect()
 }

@@ -172,10 +172,10 @@ fn packets_of_several_cells(filter: &str) {
     assert_eq!(report.ports[0].timestamp.unstamped, 0);
 }
 
-/// Each owner of queues has the times it asked for.
+/// Each holder of queues has the times it asked for.
 #[test]
-fn owners_of_queues_have_the_times_that_each_has_asked_for() {
-    need_root!("timestamps::owners_of_queues_have_the_times_that_each_has_asked_for");
+fn holders_of_queues_have_the_times_that_each_has_asked_for() {
+    need_root!("timestamps::holders_of_queues_have_the_times_that_each_has_asked_for");
     const FRAMES: u64 = 40;
     let wire = Wire::with_queues("stampown", 2);
     for (queue, source) in [(1, Timestamp::Batch), (0, Timestamp::Kernel), (1, Timestamp::Kernel)] {

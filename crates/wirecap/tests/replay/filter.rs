@@ -6,6 +6,7 @@ use wirecap_filter::{DEFAULT_SNAPLEN, Filter};
 use wirecap_traffic::{FrameSpec, Template};
 
 use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
+use crate::support::chains;
 
 /// A pcap file of frames of several flows and sizes, some of them cut to 60 bytes.
 fn frames(link_type: u16, skipped: usize) -> Vec<u8> {
@@ -27,14 +28,18 @@ fn frames(link_type: u16, skipped: usize) -> Vec<u8> {
 
 /// Replays with a filter, and compares with what the interpreter says of each packet.
 fn only_what_is_wanted(link_type: u16, data_link_type: u16, skipped: usize, expression: &str) {
-    let bytes = frames(link_type, skipped);
-    let packets = wirecap_file::Capture::read(bytes.as_slice()).unwrap().packets;
+    only_what_is_wanted_of(&frames(link_type, skipped), data_link_type, expression);
+}
+
+/// The same of a file of 2,000 packets.
+fn only_what_is_wanted_of(bytes: &[u8], data_link_type: u16, expression: &str) {
+    let packets = wirecap_file::Capture::read(bytes).unwrap().packets;
     let filter = Filter::compile(expression, data_link_type, DEFAULT_SNAPLEN).unwrap();
     let wanted: Vec<_> =
         packets.iter().filter(|packet| filter.matches(&packet.data, packet.original_len)).cloned().collect();
     assert!(!wanted.is_empty() && wanted.len() < packets.len(), "{expression}: {}", wanted.len());
     let directory = tempfile::tempdir().unwrap();
-    let path = file(&directory, "filtered.pcap", &bytes);
+    let path = file(&directory, "filtered.pcap", bytes);
     for (setup, builder) in setups(64, 2) {
         let (got, report) = to_the_end(builder.filter(expression).port(port(&path)).open().unwrap());
         assert_same(&format!("{expression}, {setup}"), &got, &expected(&wanted));
@@ -55,6 +60,22 @@ fn only_packets_that_are_wanted_come_out_and_the_rest_is_in_the_account() {
     only_what_is_wanted(101, 12, 14, "ip host 198.18.0.7");
 }
 
+/// `protochain`, which loops; on some packets `bpf_filter` would for ever.
+#[test]
+fn chains_of_headers_are_followed() {
+    let mut bytes = Vec::new();
+    pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
+    let frames = chains::frames(2_000);
+    for (number, frame) in frames.iter().enumerate() {
+        let original_len = frame.len() as u32;
+        let header = PacketHeader { timestamp_ns: number as u64, original_len, ..PacketHeader::default() };
+        pcap::packet(&mut bytes, &header, 0, [frame.as_slice()]);
+    }
+    for expression in ["ip6 protochain 17", "not ip6 protochain 6", "protochain 44 or link[-5] = 7"] {
+        only_what_is_wanted_of(&bytes, 1, expression);
+    }
+}
+
 #[test]
 fn a_filter_that_wants_nothing_reads_to_the_end() {
     let directory = tempfile::tempdir().unwrap();
@@ -65,6 +86,11 @@ fn a_filter_that_wants_nothing_reads_to_the_end() {
     }
     let refused = Capture::builder().filter("tcp prot 80").port(port(&path)).open();
     assert!(matches!(refused, Err(Error::Filter(_))));
+    for expression in ["inbound", "udp and not outbound", "ifindex 2"] {
+        let refused = Capture::builder().filter(expression).port(port(&path)).open().unwrap_err().to_string();
+        let told = refused.contains(expression) && refused.contains("not supported when reading files");
+        assert!(told, "{refused}");
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn intact<'a>(arrivals: impl IntoIterator<Item = &'a Arrival>, spec: FrameSp
     let mut template = Template::new(spec).unwrap();
     let sequence = |arrival: &Arrival| {
         let marks = Marks::read(&arrival.bytes).expect("a frame of the generator");
-        assert_eq!(arrival.bytes, template.stamp(marks.flow, marks.sequence), "{marks:?}");
+        assert_eq!(arrival.bytes, template.stamp_at(marks.flow, marks.sequence, marks.sent_ns), "{marks:?}");
         marks.sequence
     };
     arrivals.into_iter().map(sequence).collect()

@@ -12,6 +12,7 @@
 //! ([`wait_until`]), and fails only after a patience that no busy machine exceeds.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod chains;
 pub mod check;
 pub mod crew;
 pub mod gate;

@@ -117,7 +117,9 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
     }
     let cable = Cable::new("refused", VethOptions::default());
     cable.middle.ip(&["link", "property", "add", "dev", "m0", "altname", "outside"]).unwrap();
+    cable.middle.ip(&["link", "add", "p0", "type", "veth", "peer", "name", "p1"]).unwrap();
     for (arguments, code, words) in [
+        (&["p0", "p1"][..], 2, "p0 and p1 are the two ends of a pair"),
         (&["m0"][..], 2, "forward is between two interfaces, and one is given"),
         (&["m0", "m1", "m2"], 2, "forward is between two interfaces, and 3 are given"),
         (&["m0", "m0"], 2, "m0"),

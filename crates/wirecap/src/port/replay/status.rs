@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use wirecap_core::words::{counted, is, was};
+
 /// Shared by the queue and the port.
 #[derive(Debug)]
 pub(super) struct Status {
@@ -25,6 +27,11 @@ impl Status {
     pub(super) fn new(len: Option<u64>, longest: usize) -> Self {
         let (offset, closed) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { len, longest, offset, closed, ended: OnceLock::new() }
+    }
+
+    /// Whether it has an end that is there already.
+    pub(super) fn is_file(&self) -> bool {
+        self.len.is_some()
     }
 
     pub(super) fn read_to(&self, offset: u64) {
@@ -79,7 +86,8 @@ impl ReplayPort {
     pub(crate) fn warning(&self, name: &str, too_long: u64) -> Option<String> {
         let longest = self.status.longest;
         (too_long > 0).then(|| {
-            format!("{too_long} packets of {name} are longer than {longest} bytes and were lost; raise -M (and -R to 2 or more)")
+            let (packets, are, were) = (counted(too_long, "packet"), is(too_long), was(too_long));
+            format!("{packets} of {name} {are} longer than {longest} bytes and {were} lost; raise -M (and -R to 2 or more)")
         })
     }
 

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{Change, End, Hashing};
+use super::{Change, End, Hashing, Lapse};
 
 /// An interface of this machine: its network namespace, as (device, inode), and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +35,10 @@ pub(super) struct Parts<D: Hashing> {
 }
 
 /// Where a change was made. It is gone once nobody has a part in it.
-type Made<D> = (Place, Weak<Mutex<Shared<D>>>);
+type Made<D> = (Place, Weak<Mutex<Common<D>>>);
 
 #[derive(Debug)]
-struct Shared<D: Hashing> {
+struct Common<D: Hashing> {
     change: Change<D>,
     /// Parts that have not left. INVARIANT: once it is 0, it stays so.
     present: usize,
@@ -47,8 +47,10 @@ struct Shared<D: Hashing> {
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
 pub(super) struct Part<D: Hashing> {
-    shared: Arc<Mutex<Shared<D>>>,
+    shared: Arc<Mutex<Common<D>>>,
     present: bool,
+    /// Lapses of the change that this port knows of.
+    known: usize,
 }
 
 impl<D: Hashing> Parts<D> {
@@ -70,20 +72,20 @@ impl<D: Hashing> Parts<D> {
         if let Some(part) = joined {
             return Ok(part);
         }
-        let shared = Arc::new(Mutex::new(Shared { change: make()?, present: 1 }));
+        let shared = Arc::new(Mutex::new(Common { change: make()?, present: 1 }));
         made.extend(place.map(|place| (place, Arc::downgrade(&shared))));
-        Ok(Part { shared, present: true })
+        Ok(Part { shared, present: true, known: 0 })
     }
 }
 
 impl<D: Hashing> Part<D> {
     /// `None` if the last one has left.
-    fn join(shared: Arc<Mutex<Shared<D>>>) -> Option<Self> {
+    fn join(shared: Arc<Mutex<Common<D>>>) -> Option<Self> {
         let mut locked = lock(&shared);
-        let present = locked.present > 0;
+        let (present, known) = (locked.present > 0, locked.change.lapses.len());
         locked.present += usize::from(present);
         drop(locked);
-        present.then_some(Self { shared, present })
+        present.then_some(Self { shared, present, known })
     }
 
     /// Leaves. The last one undoes the change. A second call does nothing.
@@ -98,9 +100,15 @@ impl<D: Hashing> Part<D> {
         }
     }
 
-    /// Whether somebody else has undone the change.
-    pub(super) fn is_lost(&self) -> bool {
-        self.present && lock(&self.shared).change.is_lost()
+    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know of.
+    pub(super) fn look(&mut self, interface: &str) -> Option<Lapse> {
+        if !self.present {
+            return None;
+        }
+        let change = &mut lock(&self.shared).change;
+        change.look(interface);
+        let known = std::mem::replace(&mut self.known, change.lapses.len());
+        change.lapses[known..].last().cloned()
     }
 
     pub(super) fn in_words(&self, interface: &str) -> String {
@@ -118,6 +126,6 @@ impl<D: Hashing> Drop for Part<D> {
     }
 }
 
-fn lock<D: Hashing>(shared: &Mutex<Shared<D>>) -> MutexGuard<'_, Shared<D>> {
+fn lock<D: Hashing>(shared: &Mutex<Common<D>>) -> MutexGuard<'_, Common<D>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

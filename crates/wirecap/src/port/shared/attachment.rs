@@ -10,7 +10,7 @@ use wirecap_sys::{
 use super::{
     super::{preflight, program::Share},
     dispatcher::{self, Dispatcher, Founder},
-    owners,
+    holders,
 };
 use crate::Error;
 
@@ -43,9 +43,9 @@ impl Way {
         queues: impl IntoIterator<Item = u16>,
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
-        match owners::owner(&dispatcher.programs, queues) {
+        match holders::holder_of(&dispatcher.programs, queues) {
             Some((queue, holder)) => {
-                let holder = owners::in_words(&[holder]);
+                let holder = holders::in_words(&[holder]);
                 Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
             }
             None => Ok(Self::Join(Arc::new(dispatcher))),
@@ -110,11 +110,11 @@ impl Hook<'_> {
     ///
     /// # Errors
     /// What the kernel said.
-    pub(crate) fn claim(&self, queue: u32, program: &Program) -> Result<Option<Claim>, bpf::Error> {
+    pub(crate) fn entry(&self, queue: u32, program: &Program) -> Result<Option<Entry>, bpf::Error> {
         match self {
             Hook::Whole => Ok(None),
-            Hook::Founder(founder) => Claim::new(&founder.programs, queue, program).map(Some),
-            Hook::Member(dispatcher) => Claim::new(&dispatcher.programs, queue, program).map(Some),
+            Hook::Founder(founder) => Entry::new(&founder.programs, queue, program).map(Some),
+            Hook::Member(dispatcher) => Entry::new(&dispatcher.programs, queue, program).map(Some),
         }
     }
 
@@ -127,32 +127,32 @@ impl Hook<'_> {
         program: &Program,
         ifindex: u32,
         mode: XdpMode,
-        claims: impl IntoIterator<Item = &'a Claim>,
+        entries: impl IntoIterator<Item = &'a Entry>,
     ) -> Result<Attachment, bpf::Error> {
         let dispatcher = match self {
             Hook::Whole => return Link::attach_xdp(program, ifindex, mode).map(Attachment::Whole),
             Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
             Hook::Member(dispatcher) => Arc::clone(dispatcher),
         };
-        let entries = claims.into_iter().map(|claim| (claim.queue, claim.program_id)).collect();
+        let entries = entries.into_iter().map(|entry| (entry.queue, entry.program_id)).collect();
         Ok(Attachment::Shared(Membership { dispatcher, entries }))
     }
 }
 
 /// The entry of one queue. Dropping it takes our program out of the table.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct Entry {
     programs: Arc<Map>,
     queue: u32,
     program_id: u32,
 }
 
-impl Claim {
+impl Entry {
     /// Has `program` get the packets of `queue`, whose socket is ours.
     pub(crate) fn new(programs: &Arc<Map>, queue: u32, program: &Program) -> Result<Self, bpf::Error> {
-        let claim = Self { programs: Arc::clone(programs), queue, program_id: program.id()? };
+        let entry = Self { programs: Arc::clone(programs), queue, program_id: program.id()? };
         programs.set_program(queue, program)?;
-        Ok(claim)
+        Ok(entry)
     }
 
     /// Takes the entry back, if it is ours still. Nobody else can write it between the look and the deletion: the
@@ -165,7 +165,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for Entry {
     fn drop(&mut self) {
         self.release();
     }
@@ -232,7 +232,7 @@ impl Membership {
     /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.
     fn leave(self) {
         for (queue, program_id) in self.entries {
-            drop(Claim { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
+            drop(Entry { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
         }
     }
 }

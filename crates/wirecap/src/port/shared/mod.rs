@@ -11,6 +11,9 @@
 //! the program that is on the interface, and hold them as well. So the dispatcher is there as long as any of them
 //! lives, and is gone with the last, however it went; nothing is pinned.
 //!
+//! Who has a queue is its *holder*, a process; its right to the queue's packets is its *entry* in the table. (The *owner* of a
+//! queue is a thread, see `engine/queue.rs`; a *claim* is one on packet memory.)
+//!
 //! Rules:
 //! - **A socket comes before the entry and goes after it.** The kernel gives a queue to one AF_XDP socket at a time,
 //!   so whoever has the socket is the only one to write the queue's entry: what a process finds there is its own, or of
@@ -24,12 +27,12 @@
 
 mod attachment;
 mod dispatcher;
-mod owners;
+mod holders;
 
 use std::{thread, time::Duration};
 
-pub(crate) use self::attachment::{Attachment, Claim, Mended, Way};
-pub(crate) use self::owners::{in_words, members, owners};
+pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
+pub(crate) use self::holders::{holders_of_queues, in_words, members};
 
 /// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
 /// another name.

@@ -6,7 +6,7 @@
 //!       sockets of all queues, fill rings filled ─► bind ─► program loaded, sockets registered ─► link attached
 //! ```
 
-use std::{mem::take, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{mem::take, os::fd::AsFd, sync::Arc};
 
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
@@ -27,13 +27,12 @@ use super::{
         stamp::{StampReader, Stamping},
     },
     XdpOptions, XdpPort, XdpQueue,
+    bind::Wanted,
 };
 use crate::{Error, report::QueueMode};
 
 /// Ethernet header and two VLAN tags, which the MTU does not count.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
-/// How long a queue may stay busy after its last user has gone.
-const BUSY_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
@@ -116,13 +115,16 @@ fn open_by(
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
             if let Some(refused) = way.refuses(xdp_mode) {
-                failures.push(refused);
+                // The same for zero-copy and copy.
+                if !failures.contains(&refused) {
+                    failures.push(refused);
+                }
                 continue;
             }
             let attempt = Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer };
             match attempt.run(pools, sharable) {
                 Ok(Opened { link, queues, filter }) => {
-                    failures.extend(filter.fallback);
+                    failures.extend(filter.fallbacks);
                     failures.extend(way.restriction(multi_buffer));
                     let port = XdpPort {
                         link: Some(link),
@@ -219,20 +221,20 @@ impl Attempt<'_> {
                 Some(first) => Umem::Share(&first.socket),
                 None => Umem::Register(self.memory),
             };
-            let socket = self.open_socket(pool, umem).map_err(|source| self.socket_error(source))?;
+            let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let (sieve, stamps) =
                 (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.wishes.stamping));
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { claim: None, socket, program, queue, multi_buffer, sieve, stamps, last });
+            opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
         for queue in &mut opened {
-            queue.claim = hook.claim(queue.queue, &program.program).map_err(program_error)?;
+            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
         }
-        let claims = opened.iter().filter_map(|queue| queue.claim.as_ref());
-        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, claims);
+        let entries = opened.iter().filter_map(|queue| queue.entry.as_ref());
+        let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, entries);
         Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter })
     }
 
@@ -249,30 +251,39 @@ impl Attempt<'_> {
         Ok((program, not_in_kernel))
     }
 
-    fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, XskError> {
+    fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, Error> {
+        let socket_error = |source| socket_error(&self.interface.name, source);
         let config = SocketConfig {
             ifindex: self.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
             rings: match self.wishes.options {
-                XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries)?,
+                XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries),
                 XdpOptions { ring_entries, transmit_entries, .. } => {
-                    RingSizes::both(ring_entries, transmit_entries)?
+                    RingSizes::both(ring_entries, transmit_entries)
                 }
-            },
+            }
+            .map_err(socket_error)?,
             multi_buffer: self.multi_buffer,
         };
-        let mut socket = Socket::create(config, umem)?;
+        let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
-        socket.bind(self.bind_mode, BUSY_PATIENCE)?;
+        let (queue, on_wait) = (pool.id().ring_id, self.wishes.options.on_wait);
+        let wanted = Wanted { interface: self.interface, queue, way: self.way, on_wait };
+        wanted.bind(&mut socket, self.bind_mode)?;
         Ok(socket)
     }
 
     /// Whether another mode would fail in the same way.
     fn is_final(&self, error: &Error) -> bool {
         match error {
-            Error::NotPermitted { .. } => true,
+            Error::NotPermitted { .. }
+            | Error::Held { .. }
+            | Error::Shared { .. }
+            | Error::QueueTaken { .. }
+            | Error::TakenWhole { .. }
+            | Error::JoinNotPermitted { .. } => true,
             Error::Socket { source, .. } => matches!(
                 source,
                 XskError::Busy { .. }
@@ -309,12 +320,13 @@ impl Attempt<'_> {
             source => Error::Program { name: self.interface.name.clone(), source },
         }
     }
+}
 
-    fn socket_error(&self, source: XskError) -> Error {
-        match source {
-            XskError::NotPermitted => Error::not_permitted(source),
-            source => Error::Socket { name: self.interface.name.clone(), source },
-        }
+/// What the failure to set up a socket means to the user.
+pub(super) fn socket_error(interface: &str, source: XskError) -> Error {
+    match source {
+        XskError::NotPermitted => Error::not_permitted(source),
+        source => Error::Socket { name: interface.into(), source },
     }
 }
 

@@ -12,7 +12,7 @@ use wirecap_sys::{
 };
 
 use super::super::{
-    Intake, Outlook, QueueCounts, ReceiveQueue, program::CaptureProgram, shared::Claim, sieve::Sieve,
+    Intake, Outlook, QueueCounts, ReceiveQueue, program::CaptureProgram, shared::Entry, sieve::Sieve,
     stamp::StampReader,
 };
 
@@ -20,7 +20,7 @@ use super::super::{
 #[derive(Debug)]
 pub(crate) struct XdpQueue {
     /// Given up before the socket is closed, see `shared/`.
-    pub(super) claim: Option<Claim>,
+    pub(super) entry: Option<Entry>,
     pub(super) socket: Socket,
     pub(super) program: Arc<CaptureProgram>,
     pub(super) queue: u32,

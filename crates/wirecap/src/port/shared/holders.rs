@@ -16,13 +16,13 @@ pub(crate) fn members(attached: AttachedProgram) -> Option<Vec<LinkHolder>> {
 
 /// Who captures each queue of an interface that is shared: for each entry of the table, the queue and the processes
 /// that hold its program. An entry of a dead process has none. `None` if the interface is not shared, or it cannot be known.
-pub(crate) fn owners(attached: AttachedProgram) -> Option<Vec<(u32, Vec<LinkHolder>)>> {
+pub(crate) fn holders_of_queues(attached: AttachedProgram) -> Option<Vec<(u32, Vec<LinkHolder>)>> {
     let SharedMap { map, max_entries } = bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(of_entries(&map, 0..max_entries - 1))
 }
 
 /// The first of these queues that a process has, by this table, and the process.
-pub(crate) fn owner(programs: &Map, queues: impl IntoIterator<Item = u16>) -> Option<(u16, LinkHolder)> {
+pub(crate) fn holder_of(programs: &Map, queues: impl IntoIterator<Item = u16>) -> Option<(u16, LinkHolder)> {
     let entries = of_entries(programs, queues.into_iter().map(u32::from));
     entries.into_iter().find_map(|(queue, holders)| Some((queue as u16, holders.into_iter().next()?)))
 }

@@ -1,0 +1,194 @@
+//! What is said at the end: what was made, what of it left, and what the interface took.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
+
+use super::{
+    announce,
+    plan::{EngineOptions, Plan},
+};
+use crate::{
+    capture::progress::rate,
+    exit::{Exit, tell},
+    table::Table,
+};
+
+/// Less than this share of the rate that was asked for is worth a warning.
+const REACHED: f64 = 0.99;
+
+/// What came of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    interface: String,
+    engine: &'static str,
+    /// The number that each frame bears.
+    run: u16,
+    /// Frames that were made.
+    frames: u64,
+    /// Their bytes, without FCS.
+    bytes: u64,
+    seconds: f64,
+    packets_per_second: f64,
+    /// With FCS.
+    bits_per_second: f64,
+    asked_packets_per_second: Option<f64>,
+    /// By so much the interface's own counters grew; `None` if it is gone.
+    taken: Option<u64>,
+    dropped: Option<u64>,
+    /// Frames that were still with the kernel at the end.
+    unsent: u64,
+    queues: Vec<QueueReport>,
+    /// Why it ended: `done`, `signal` or `failed`.
+    end: &'static str,
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct QueueReport {
+    queue: u16,
+    mode: &'static str,
+    fallback: Option<String>,
+    made: u64,
+    /// Frames that the kernel has given back.
+    sent: u64,
+    /// Frames that the kernel refused to look at.
+    invalid: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        plan: &Plan,
+        outcome: Outcome,
+        made: Made,
+        queues: Vec<QueueMade>,
+        unsent: u64,
+        watch: &LinkWatch,
+    ) -> Self {
+        let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
+        let (end, error) = match outcome.end {
+            End::Done => ("done", None),
+            End::Stopped => ("signal", None),
+            End::Failed(error) => ("failed", Some(error.to_string())),
+        };
+        let taken: Option<Taken> = watch.settled(made.frames - unsent).ok();
+        let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
+        Self {
+            interface: plan.interface.name.clone(),
+            engine: match plan.engine {
+                EngineOptions::Xdp(_) => "xdp",
+                EngineOptions::Live(_) => "live",
+            },
+            run: plan.frame.run,
+            frames: made.frames,
+            bytes: made.bytes,
+            seconds,
+            packets_per_second: made.frames as f64 / seconds,
+            bits_per_second: bits_with_fcs(made) as f64 / seconds,
+            asked_packets_per_second: asked.map(|rate| rate.frames_per_second(plan.sizes.mean())),
+            taken: taken.map(|taken| taken.frames),
+            dropped: taken.map(|taken| taken.dropped),
+            unsent,
+            queues: queues.into_iter().map(QueueReport::new).collect(),
+            end,
+            error,
+        }
+    }
+
+    /// Prints it, and warns of what is wrong. Says how the command ended.
+    pub(super) fn print(&self, as_json: bool) -> Exit {
+        let text = if as_json {
+            serde_json::to_string(self).expect("a report has only numbers and strings") + "\n"
+        } else {
+            self.in_words()
+        };
+        let printed = io::stdout().write_all(text.as_bytes());
+        if let Err(cause) = &printed {
+            tell(format_args!("wirecap: cannot print the report: {cause}"));
+        }
+        self.warn();
+        let nothing = self.frames > 0 && self.taken == Some(0);
+        if printed.is_err() || self.error.is_some() || self.unsent > 0 || nothing {
+            Exit::Failed
+        } else {
+            Exit::Fine
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let mut text = String::new();
+        if !self.queues.is_empty() {
+            let mut table = Table::new(&["queue", "mode", "made", "sent"]);
+            for queue in &self.queues {
+                let figures = [queue.made, queue.sent].map(|frames| frames.to_string());
+                let [made, sent] = figures;
+                table.row(vec![queue.queue.to_string(), queue.mode.into(), made, sent]);
+            }
+            text += &format!("{table}\n");
+        }
+        text += &format!(
+            "{} frames of run {} in {:.3} s, {}, {:.1} Mbit/s with FCS\n",
+            self.frames,
+            self.run,
+            self.seconds,
+            rate(self.packets_per_second),
+            self.bits_per_second / 1e6
+        );
+        text += &match (self.taken, self.dropped) {
+            (Some(taken), Some(dropped)) => {
+                format!("{} took {taken} and dropped {dropped}, by its own counters\n", self.interface)
+            }
+            _ => format!("what {} took cannot be known: its counters are gone\n", self.interface),
+        };
+        text
+    }
+
+    fn warn(&self) {
+        let interface = &self.interface;
+        if self.unsent > 0 {
+            tell(format_args!(
+                "wirecap: {} frames were still with the kernel at the end, and may be lost",
+                self.unsent
+            ));
+        }
+        if self.frames > 0 && self.taken == Some(0) {
+            let error =
+                wirecap_traffic::Error::NothingTaken { interface: interface.clone(), frames: self.frames };
+            tell(format_args!("wirecap: {error}"));
+        } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
+            tell(format_args!(
+                "wirecap: WARNING: {interface} dropped {dropped} frames meanwhile; send more slowly, or in smaller bursts"
+            ));
+        }
+        let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
+        if invalid > 0 {
+            tell(format_args!(
+                "wirecap: WARNING: the kernel refused {invalid} frames. This is a defect of wirecap"
+            ));
+        }
+        if let Some(asked) =
+            self.asked_packets_per_second.filter(|asked| self.packets_per_second < asked * REACHED)
+        {
+            // Less than one frame at a time says nothing about a rate.
+            if asked * self.seconds >= 100.0 {
+                tell(format_args!(
+                    "wirecap: WARNING: {} were asked for, and {} reached",
+                    rate(asked),
+                    rate(self.packets_per_second)
+                ));
+            }
+        }
+    }
+}
+
+impl QueueReport {
+    fn new(queue: QueueMade) -> Self {
+        let QueueMade { queue, mode, fallback, made, completed, invalid } = queue;
+        Self { queue, mode: announce::mode(mode), fallback, made, sent: completed, invalid }
+    }
+}
+
+pub(super) fn bits_with_fcs(made: Made) -> u64 {
+    8 * (made.bytes + FCS_LEN as u64 * made.frames)
+}

@@ -1,0 +1,166 @@
+//! All packets of real traces, the damaged ones too, through every change.
+//!
+//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository.
+
+use std::path::{Path, PathBuf};
+
+use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
+use wirecap_headers::{
+    Frame, IpVersion, Layout, Refused, Rewrite, Routes, Toward, VecFrame,
+    checksum::{self, Filled, Verdict},
+};
+
+/// Room for one tag.
+const ROOM: usize = 4;
+
+fn directory() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
+}
+
+/// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, said loudly, if there is no such
+/// directory.
+fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
+    let Ok(entries) = std::fs::read_dir(directory()) else {
+        wirecap_lab::skip(test, "there are no traces; name their directory in WIRECAP_TRACES");
+        return None;
+    };
+    let is_trace = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("pcap" | "pcapng" | "cap"))
+    };
+    let paths = entries.map(|entry| entry.unwrap().path()).filter(is_trace);
+    let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
+    let packets: Vec<_> = captures
+        .flat_map(|capture| {
+            let types: Vec<u16> = capture.interfaces.iter().map(|interface| interface.link_type).collect();
+            capture.packets.into_iter().map(move |packet| (types[packet.interface as usize], packet.data))
+        })
+        .collect();
+    assert!(packets.len() > 1_000, "{} packets in {}", packets.len(), directory().display());
+    Some(packets)
+}
+
+fn rewrite(vlans: &str, ttl: &str) -> Rewrite {
+    let vlans = if vlans.is_empty() { Default::default() } else { vlans.parse().unwrap() };
+    Rewrite { vlans, ttl: ttl.parse().unwrap(), ..Rewrite::default() }
+}
+
+/// What a rewrite makes of a packet.
+fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>, Refused> {
+    let mut frame = VecFrame::new(packet, ROOM);
+    rewrite.apply(toward, &mut frame)?;
+    Ok(frame.data().to_vec())
+}
+
+#[test]
+fn no_packet_is_changed_by_what_is_not_for_it() {
+    let Some(packets) = packets("no_packet_is_changed_by_what_is_not_for_it") else { return };
+    let nothing = rewrite("", "keep");
+    let absent = rewrite("4094=4093,4092=none", "keep");
+    for (_, packet) in &packets {
+        assert_eq!(rewritten(&nothing, Toward::B, packet).as_ref(), Ok(packet));
+        let vlan = Layout::of(packet).and_then(|layout| layout.vlan(packet, 0)).map(|tag| tag.id());
+        if !matches!(vlan, Some(4092 | 4094)) {
+            assert_eq!(rewritten(&absent, Toward::B, packet).as_ref(), Ok(packet));
+        }
+    }
+}
+
+#[test]
+fn every_packet_gets_a_tag_and_loses_it_again() {
+    let Some(packets) = packets("every_packet_gets_a_tag_and_loses_it_again") else { return };
+    let map = rewrite("none=20", "keep");
+    let (mut tagged, mut in_vlans) = (0, 0);
+    for (_, packet) in &packets {
+        let before = Layout::of(packet);
+        let there = rewritten(&map, Toward::B, packet).unwrap();
+        let after = Layout::of(&there);
+        if before.is_some_and(|before| before.vlan(packet, 0).is_some_and(|tag| tag.id() != 0)) {
+            assert_eq!(&there, packet);
+            in_vlans += 1;
+        } else if there != *packet {
+            let after = after.unwrap();
+            assert_eq!(after.vlan(&there, 0).unwrap().id(), 20);
+            assert_eq!(after.ether_type(), before.unwrap().ether_type());
+            assert_eq!(rewritten(&map, Toward::A, &there).as_ref(), Ok(packet));
+            tagged += 1;
+        }
+    }
+    assert!(tagged > 1_000 && in_vlans > 10, "{tagged} tagged, {in_vlans} in VLANs before");
+}
+
+#[test]
+fn the_ttl_is_changed_and_checksums_stay_as_right_as_they_were() {
+    let Some(packets) = packets("the_ttl_is_changed_and_checksums_stay_as_right_as_they_were") else {
+        return;
+    };
+    let decrement = rewrite("", "decrement");
+    let (mut right, mut wrong, mut v6, mut expired) = (0, 0, 0, 0);
+    for (_, packet) in &packets {
+        let layout = Layout::of(packet);
+        let ip = layout.as_ref().and_then(|layout| layout.ip());
+        let changed = rewritten(&decrement, Toward::B, packet);
+        let Some(ip) = ip else {
+            assert_eq!(changed.as_ref(), Ok(packet));
+            continue;
+        };
+        let ttl = ip.ttl(packet).unwrap();
+        let Ok(changed) = changed else {
+            assert!(ttl <= 1);
+            expired += 1;
+            continue;
+        };
+        assert_eq!(ip.ttl(&changed), Some(ttl - 1));
+        let (before, after) = (&packet[ip.start()..], &changed[ip.start()..]);
+        assert_eq!(checksum::verify(before), checksum::verify(after), "{before:x?}");
+        match (ip.version(), checksum::verify(after)) {
+            (IpVersion::V6, _) => v6 += 1,
+            (_, Verdict::Right) => right += 1,
+            (_, Verdict::Wrong) => wrong += 1,
+            _ => {}
+        }
+    }
+    assert!(
+        right > 1_000 && wrong > 10 && v6 > 100 && expired > 1,
+        "{right} right, {wrong} wrong, {v6} of IPv6, {expired} expired"
+    );
+}
+
+#[test]
+fn what_is_right_is_filled_with_what_it_has() {
+    let Some(packets) = packets("what_is_right_is_filled_with_what_it_has") else { return };
+    let mut right = 0;
+    for (link_type, packet) in &packets {
+        let start = Layout::of(packet).map_or(0, |layout| layout.network());
+        let mut filled = packet[start..].to_vec();
+        let verdict = checksum::verify(&filled);
+        let done = checksum::fill(&mut filled);
+        assert_eq!(done == Filled::Nothing, verdict == Verdict::NotIp);
+        if done == Filled::All {
+            assert_eq!(checksum::verify(&filled), Verdict::Right);
+        }
+        if verdict == Verdict::Right && *link_type == LINK_TYPE_ETHERNET {
+            assert_eq!(filled, packet[start..]);
+            right += 1;
+        }
+    }
+    assert!(right > 1_000, "{right} packets with right checksums");
+}
+
+#[test]
+fn packets_of_ip_have_a_route() {
+    let Some(packets) = packets("packets_of_ip_have_a_route") else { return };
+    let routes: Routes = "default dev v4\n::/0 dev v6".parse().unwrap();
+    let (mut routed, mut not) = (0, 0);
+    for (_, packet) in &packets {
+        let Some(layout) = Layout::of(packet) else { continue };
+        let route = routes.look_up(&layout, packet);
+        match layout.ip() {
+            None => assert_eq!(route, None),
+            Some(_) if route.is_some() => routed += 1,
+            Some(_) => not += 1,
+        }
+    }
+    assert!(routed > 1_000 && not > 100, "{routed} routed, {not} multicast and link-local");
+}

@@ -1,0 +1,185 @@
+//! A run of a generator: what is due is sent, until the end.
+//!
+//! ```text
+//!   time ─► Pace ──► Step: so much is due ──► Engine: AF_XDP queues, or the kernel's live frames
+//!              ▲                                │
+//!              └──────── what was sent ─────────┘
+//! ```
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::Error,
+    pace::{Pace, Step, Timing, Unit},
+};
+
+/// What a sleep may last longer than asked for, usually.
+const OVERSLEEP: Duration = Duration::from_micros(100);
+
+/// What an engine has made since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+}
+
+impl Made {
+    pub(crate) fn add(&mut self, frames: u64, bytes: u64) {
+        self.frames += frames;
+        self.bytes += bytes;
+    }
+}
+
+/// A way to send frames.
+pub trait Engine {
+    /// The shortest sleep that is worth it while a rate is kept.
+    const TICK: Duration;
+
+    /// Sends frames until one of the limits is reached; the last may go beyond `units`. May send fewer, or none while there is
+    /// no room. Returns how many units were sent.
+    ///
+    /// # Errors
+    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::made`].
+    fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error>;
+
+    /// What was made so far.
+    fn made(&self) -> Made;
+}
+
+/// Why a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// All of it was sent.
+    Done,
+    /// It was told to.
+    Stopped,
+    /// It could not go on.
+    Failed(Error),
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// Sends as `timing` says. `go_on` is asked between batches, with the time since the start and what was made, and ends the run
+/// when it says no; it is asked at least every 50 ms.
+pub fn drive<E: Engine>(
+    engine: &mut E,
+    timing: Timing,
+    mut go_on: impl FnMut(Duration, Made) -> bool,
+) -> Outcome {
+    let mut pace = Pace::new(timing);
+    let unit = pace.unit();
+    let start = Instant::now();
+    loop {
+        let elapsed = start.elapsed();
+        if !go_on(elapsed, engine.made()) {
+            return Outcome { elapsed, end: End::Stopped };
+        }
+        match pace.next(elapsed) {
+            Step::Done => return Outcome { elapsed, end: End::Done },
+            Step::Wait(time) => thread::sleep(time.clamp(E::TICK, LONGEST_SLEEP)),
+            Step::Rest(time) => rest(time.min(LONGEST_SLEEP)),
+            Step::Send { frames, units } => {
+                let before = engine.made().frames;
+                match engine.send(frames, units, unit) {
+                    Ok(units) => {
+                        // Only the gap between bursts begins with the end of sending.
+                        let now = if timing.bursts.is_some() { start.elapsed() } else { elapsed };
+                        pace.sent(now, engine.made().frames - before, units);
+                    }
+                    Err(error) => return Outcome { elapsed: start.elapsed(), end: End::Failed(error) },
+                }
+            }
+        }
+    }
+}
+
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// Waits exactly so long: sleeps as far as sleeping can be relied on.
+fn rest(time: Duration) {
+    let start = Instant::now();
+    if let Some(sleep) = time.checked_sub(OVERSLEEP) {
+        thread::sleep(sleep);
+    }
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::{Bursts, Rate};
+
+    /// Takes a few frames at a time, and now and then none.
+    #[derive(Default)]
+    struct Slow {
+        made: Made,
+        calls: u64,
+        fail_at: Option<u64>,
+    }
+
+    impl Engine for Slow {
+        const TICK: Duration = Duration::from_micros(50);
+
+        fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
+            self.calls += 1;
+            if self.fail_at == Some(self.calls) {
+                return Err(Error::Removed { interface: "x0".into() });
+            }
+            let taken = if self.calls % 3 == 0 { 0 } else { frames.min(units).min(7) };
+            self.made.add(taken, 60 * taken);
+            Ok(taken * unit.of_frame(60))
+        }
+
+        fn made(&self) -> Made {
+            self.made
+        }
+    }
+
+    #[test]
+    fn exactly_as_many_frames_as_asked_for_are_sent() {
+        let bursts = Some(Bursts { frames: 10, gap: Duration::from_micros(300) });
+        let rate = Some(Rate { per_second: 512_000_000, unit: Unit::Bits });
+        for timing in
+            [Timing::default(), Timing { bursts, ..Timing::default() }, Timing { rate, ..Timing::default() }]
+        {
+            let mut engine = Slow::default();
+            let outcome = drive(&mut engine, Timing { frames: Some(95), ..timing }, |_, _| true);
+            assert!(matches!(outcome.end, End::Done));
+            assert_eq!(engine.made, Made { frames: 95, bytes: 95 * 60 });
+            let gaps = if timing.bursts.is_some() { 9 } else { 0 };
+            assert!(outcome.elapsed >= gaps * Duration::from_micros(300));
+        }
+    }
+
+    #[test]
+    fn a_run_is_stopped_and_fails_with_what_was_made() {
+        let mut engine = Slow::default();
+        let outcome = drive(&mut engine, Timing::default(), |_, made| made.frames < 100);
+        assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));
+        let mut engine = Slow { fail_at: Some(5), ..Slow::default() };
+        let outcome = drive(&mut engine, Timing::default(), |_, _| true);
+        assert!(matches!(outcome.end, End::Failed(Error::Removed { .. })));
+        assert_eq!(engine.made.frames, 3 * 7);
+        let timing = Timing {
+            rate: Some(Rate::frames(1)),
+            time: Some(Duration::from_millis(20)),
+            ..Timing::default()
+        };
+        let outcome = drive(&mut Slow::default(), timing, |_, _| true);
+        assert!(matches!(outcome.end, End::Done) && outcome.elapsed < Duration::from_secs(1), "{outcome:?}");
+    }
+}

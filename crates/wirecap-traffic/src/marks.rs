@@ -1,0 +1,64 @@
+//! What tells a generated frame from all others: read from what was received.
+//!
+//! ```text
+//!   payload:  +0 magic u16   +2 run u16   +4 sequence u48   +10 time of sending u64          (big-endian, 18 bytes)
+//! ```
+//!
+//! The flow is not among them: it is in the source address and port.
+
+use crate::frame::{HOST_BITS, Layout, PORT_FIRST};
+
+/// Length of the marks in bytes.
+pub(crate) const MARKS_LEN: usize = 18;
+/// "wc", the first two bytes of each payload.
+pub(crate) const MAGIC: u16 = u16::from_be_bytes(*b"wc");
+/// Sequence numbers count modulo this.
+pub const SEQUENCE_END: u64 = 1 << 48;
+/// Bytes of a frame from its start that are enough to read its marks: tagged, IPv6, TCP.
+pub const MARKS_REACH: usize = 14 + 4 + 40 + 20 + MARKS_LEN;
+
+/// What is known of a generated frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Marks {
+    /// Which run of a generator made it.
+    pub run: u16,
+    /// Number of its flow, which is in its source address and port.
+    pub flow: u32,
+    /// Its number in the run, over all flows: below [`SEQUENCE_END`].
+    pub sequence: u64,
+    /// When it was sent: nanoseconds of the sender's system clock since 1970, UTC; 0 if it does not say.
+    pub sent_ns: u64,
+}
+
+impl Marks {
+    /// Reads the marks of a frame made by this crate, of which the first [`MARKS_REACH`] bytes are enough; `None` if it is
+    /// another kind of frame: other protocols, other addresses, no magic.
+    #[inline]
+    pub fn read(frame: &[u8]) -> Option<Self> {
+        let layout = Layout::of(frame)?;
+        let marks = frame.get(layout.payload..layout.payload + MARKS_LEN)?;
+        let word = |at: usize| u64::from_be_bytes(marks[at..at + 8].try_into().expect("eight bytes"));
+        if marks[..2] != MAGIC.to_be_bytes() {
+            return None;
+        }
+        let numbers = word(2);
+        Some(Self {
+            run: (numbers >> 48) as u16,
+            flow: flow_of(frame[layout.host], layout.source_port(frame)?)?,
+            sequence: numbers % SEQUENCE_END,
+            sent_ns: word(10),
+        })
+    }
+
+    /// Run and sequence number as they stand in the frame.
+    #[inline]
+    pub(crate) fn numbers(run: u16, sequence: u64) -> u64 {
+        (u64::from(run) << 48) | (sequence % SEQUENCE_END)
+    }
+}
+
+/// The flow of a last byte of the source address and a source port.
+fn flow_of(host: u8, port: u16) -> Option<u32> {
+    let high = port.checked_sub(PORT_FIRST)?;
+    Some((u32::from(high) << HOST_BITS) | u32::from(host))
+}

@@ -1,0 +1,136 @@
+//! Which flow comes next.
+
+use crate::random::Random;
+
+/// How often frames are of which flow.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Popularity {
+    /// The flows take turns.
+    #[default]
+    Turns,
+    /// Each as likely as any other, frame by frame.
+    Uniform,
+    /// Flow k (from 1) is as likely as 1/k to the power of this: a few large flows, and many small ones.
+    Zipf(f64),
+}
+
+/// Draws flows.
+#[derive(Debug, Clone)]
+pub(crate) struct FlowChooser {
+    flows: u32,
+    next: u32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Turns,
+    Uniform,
+    Table(AliasTable),
+}
+
+impl FlowChooser {
+    /// For flows 0 to `flows` - 1; there is one at least. Zipf takes 8 bytes of memory for each.
+    pub(crate) fn new(flows: u32, popularity: Popularity) -> Self {
+        let kind = match popularity {
+            Popularity::Turns => Kind::Turns,
+            Popularity::Uniform => Kind::Uniform,
+            Popularity::Zipf(exponent) => Kind::Table(AliasTable::new(
+                (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect(),
+            )),
+        };
+        Self { flows, next: 0, kind }
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
+        match &self.kind {
+            Kind::Turns => {
+                let flow = self.next;
+                self.next = if flow + 1 == self.flows { 0 } else { flow + 1 };
+                flow
+            }
+            Kind::Uniform => random.below(self.flows),
+            Kind::Table(table) => table.draw(random),
+        }
+    }
+}
+
+/// Draws from any distribution in constant time (Walker 1977, Vose 1991).
+#[derive(Debug, Clone)]
+struct AliasTable {
+    /// For each number: below which part of 2^32 it is drawn itself, and what is drawn above.
+    slots: Vec<(u32, u32)>,
+}
+
+impl AliasTable {
+    fn new(mut weights: Vec<f64>) -> Self {
+        let count = weights.len();
+        let scale = count as f64 / weights.iter().sum::<f64>();
+        weights.iter_mut().for_each(|weight| *weight *= scale);
+        // What rounding leaves over is full: it is drawn itself.
+        let mut slots: Vec<(u32, u32)> = (0..count as u32).map(|own| (u32::MAX, own)).collect();
+        let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+            (0..count as u32).partition(|&index| weights[index as usize] < 1.0);
+        while let (Some(&donor), Some(poor)) = (large.last(), small.pop()) {
+            let share = weights[poor as usize];
+            slots[poor as usize] = ((share * 2f64.powi(32)) as u32, donor);
+            weights[donor as usize] -= 1.0 - share;
+            if weights[donor as usize] < 1.0 {
+                large.pop();
+                small.push(donor);
+            }
+        }
+        Self { slots }
+    }
+
+    #[inline]
+    fn draw(&self, random: &mut Random) -> u32 {
+        let slot = random.below(self.slots.len() as u32);
+        let (own_below, other) = self.slots[slot as usize];
+        if (random.next() as u32) < own_below { slot } else { other }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: u32 = 400_000;
+
+    fn counts(flows: u32, popularity: Popularity) -> Vec<u32> {
+        let (mut chooser, mut random) = (FlowChooser::new(flows, popularity), Random::new(5));
+        let mut counts = vec![0; flows as usize];
+        for _ in 0..DRAWS {
+            counts[chooser.next(&mut random) as usize] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn flows_take_turns() {
+        let (mut chooser, mut random) = (FlowChooser::new(3, Popularity::Turns), Random::new(1));
+        let flows: Vec<u32> = (0..7).map(|_| chooser.next(&mut random)).collect();
+        assert_eq!(flows, [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn uniform_is_even() {
+        let counts = counts(40, Popularity::Uniform);
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn zipf_is_as_its_formula_says() {
+        for (flows, exponent) in [(1, 1.0), (10, 1.0), (1_000, 1.2), (100, 0.0)] {
+            let counts = counts(flows, Popularity::Zipf(exponent));
+            let total: f64 = (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).sum();
+            for rank in 1..=flows.min(10) {
+                let expected = f64::from(DRAWS) * f64::from(rank).powf(-exponent) / total;
+                let found = f64::from(counts[rank as usize - 1]);
+                // Five times the standard deviation.
+                assert!((found - expected).abs() <= 5.0 * expected.sqrt(), "{flows}, {exponent}: {counts:?}");
+            }
+        }
+    }
+}

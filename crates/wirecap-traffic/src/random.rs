@@ -1,0 +1,46 @@
+//! Random numbers that are the same in every run: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+
+/// A generator of random numbers, from a seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`; its bias is below `end` in 2^32.
+    #[inline]
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
+        ((u64::from(self.next() as u32) * u64::from(end)) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_reference() {
+        // The first of seed 1234567, as in the reference implementation's examples.
+        let mut random = Random::new(1_234_567);
+        assert_eq!([random.next(), random.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+    }
+
+    #[test]
+    fn each_number_below_the_end_comes_about_as_often() {
+        let (mut random, mut counts) = (Random::new(1), [0; 7]);
+        for _ in 0..70_000 {
+            counts[random.below(7) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (9_600..10_400).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! How long frames are: all the same, or a mix.
+
+use crate::{
+    error::Error,
+    frame::{FCS_LEN, FRAME_LEN_MAX, FrameSpec},
+    random::Random,
+};
+
+/// Most sizes of a mix.
+pub const SIZES_MAX: usize = 16;
+/// Largest weight of a size.
+pub const WEIGHT_MAX: u32 = 1000;
+
+/// A length of frames, and how often there are such among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes without FCS.
+    pub len: usize,
+    /// A share, relative to that of the others.
+    pub weight: u32,
+}
+
+/// The lengths of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sizes {
+    /// INVARIANT: 1 to [`SIZES_MAX`], each weight from 1 to [`WEIGHT_MAX`].
+    sizes: Vec<Size>,
+}
+
+impl Sizes {
+    /// All frames of `len` bytes, without FCS.
+    pub fn fixed(len: usize) -> Self {
+        Self { sizes: vec![Size { len, weight: 1 }] }
+    }
+
+    /// The "simple IMIX": 7 of 64 bytes, 4 of 594 and 1 of 1518, with FCS; 40, 576 and 1500 bytes of IP, as it is mostly
+    /// given, the shortest raised to what Ethernet has.
+    pub fn imix() -> Self {
+        let size = |len, weight| Size { len: len - FCS_LEN, weight };
+        Self { sizes: vec![size(64, 7), size(594, 4), size(1518, 1)] }
+    }
+
+    /// A mix of one's own.
+    ///
+    /// # Errors
+    /// [`Error::SizeMix`] for none or more than [`SIZES_MAX`] sizes, or weights other than 1 to [`WEIGHT_MAX`].
+    pub fn mix(sizes: Vec<Size>) -> Result<Self, Error> {
+        let weights = sizes.iter().all(|size| (1..=WEIGHT_MAX).contains(&size.weight));
+        if !weights || !(1..=SIZES_MAX).contains(&sizes.len()) {
+            return Err(Error::SizeMix);
+        }
+        Ok(Self { sizes })
+    }
+
+    /// The sizes.
+    pub fn list(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    /// With every length that does not hold the headers of `spec` and the marks raised to one that does.
+    ///
+    /// # Errors
+    /// [`Error::FrameLen`] for one that is too long, and for a single one that is too short: it was meant so.
+    pub fn for_frames(&self, spec: &FrameSpec) -> Result<Self, Error> {
+        let (min, max) = (spec.len_min(), FRAME_LEN_MAX);
+        let may_raise = self.sizes.len() > 1;
+        let fitted = self.sizes.iter().map(|&Size { len, weight }| match len {
+            len if len > max || (len < min && !may_raise) => Err(Error::FrameLen { len, min, max }),
+            len => Ok(Size { len: len.max(min), weight }),
+        });
+        Ok(Self { sizes: fitted.collect::<Result<_, _>>()? })
+    }
+
+    /// The longest, in bytes without FCS.
+    pub fn longest(&self) -> usize {
+        self.sizes.iter().map(|size| size.len).max().expect("one at least")
+    }
+
+    /// The mean length over many frames, in bytes without FCS.
+    pub fn mean(&self) -> f64 {
+        let weights: u64 = self.sizes.iter().map(|size| u64::from(size.weight)).sum();
+        let bytes: u64 = self.sizes.iter().map(|size| size.len as u64 * u64::from(size.weight)).sum();
+        bytes as f64 / weights as f64
+    }
+}
+
+/// Draws sizes, by their place in the list.
+#[derive(Debug, Clone)]
+pub(crate) struct SizeChooser {
+    /// Each size as often as its weight says.
+    slots: Vec<u8>,
+}
+
+impl SizeChooser {
+    pub(crate) fn new(sizes: &Sizes) -> Self {
+        let slots = sizes.sizes.iter().zip(0u8..);
+        let slots = slots.flat_map(|(size, index)| std::iter::repeat_n(index, size.weight as usize));
+        Self { slots: if sizes.sizes.len() == 1 { vec![0] } else { slots.collect() } }
+    }
+
+    #[inline]
+    pub(crate) fn next(&self, random: &mut Random) -> usize {
+        match self.slots[..] {
+            [only] => only.into(),
+            _ => self.slots[random.below(self.slots.len() as u32) as usize].into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{IpVersion, Transport};
+
+    #[test]
+    fn sizes_come_as_often_as_their_weights_say() {
+        let imix = Sizes::imix();
+        let (chooser, mut random, mut counts) = (SizeChooser::new(&imix), Random::new(3), [0u32; 3]);
+        for _ in 0..120_000 {
+            counts[chooser.next(&mut random)] += 1;
+        }
+        for (count, expected) in counts.into_iter().zip([70_000, 40_000, 10_000]) {
+            assert!(count.abs_diff(expected) < 800, "{counts:?}");
+        }
+        assert_eq!(imix.mean(), (7.0 * 60.0 + 4.0 * 590.0 + 1514.0) / 12.0);
+        assert_eq!((imix.longest(), Sizes::fixed(100).mean()), (1514, 100.0));
+    }
+
+    #[test]
+    fn a_mix_is_raised_to_what_its_headers_need_and_a_single_size_is_refused() {
+        let spec = FrameSpec { ip: IpVersion::V6, transport: Transport::Tcp, ..FrameSpec::default() };
+        let raised = Sizes::imix().for_frames(&spec).unwrap();
+        assert_eq!(raised.list()[0], Size { len: 92, weight: 7 });
+        assert_eq!(raised.list()[1..], Sizes::imix().list()[1..]);
+        let short = Sizes::fixed(60).for_frames(&spec);
+        assert!(matches!(short, Err(Error::FrameLen { len: 60, min: 92, .. })));
+        let size = |len, weight| Size { len, weight };
+        let long = Sizes::mix(vec![size(60, 1), size(FRAME_LEN_MAX + 1, 1)]).unwrap();
+        assert!(matches!(long.for_frames(&spec), Err(Error::FrameLen { .. })));
+        for bad in [vec![], vec![size(60, 0)], vec![size(60, WEIGHT_MAX + 1)], vec![size(60, 1); 17]] {
+            assert!(matches!(Sizes::mix(bad), Err(Error::SizeMix)));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What came of a run, from the frames that arrived.
+//!
+//! ```text
+//!   frame ─► Marks ─► run ─┬─► window: the last numbers, a bit each ──► duplicated, lost
+//!                          ├─► newest number of its flow ────────────► reordered
+//!                          └─► arrival − time of sending ────────────► latency
+//! ```
+//!
+//! **The rule that holds here:** memory is bounded, whatever arrives: so many runs, and for each a window of 1 MiB, 8 bytes for
+//! each flow (8 MiB at most) and a histogram.
+
+use hdrhistogram::Histogram;
+
+use crate::marks::Marks;
+
+/// Runs that are told apart; frames of further ones are counted as such.
+const MOST_RUNS: usize = 8;
+/// Flows of a run whose order is looked at.
+const MOST_FLOWS: u32 = 1 << 20;
+/// Numbers, back from the highest one, of which it is known whether they came.
+const WINDOW: u64 = 1 << 23;
+/// Longest time that is told apart: 100 s, longer ones count as that.
+const LONGEST_NS: u64 = 100_000_000_000;
+/// So far may two readings of the clocks of one machine be apart: less is no time at all.
+const CLOCKS_NS: u64 = 1_000_000;
+/// Figures of which each time is exact: within 1 %.
+const FIGURES: u8 = 2;
+
+/// Looks at frames as they come.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    runs: Vec<Run>,
+    unmarked: u64,
+    of_further_runs: u64,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Each run, in the order in which they began.
+    pub runs: Vec<RunVerdict>,
+    /// Frames that no generator of this crate made.
+    pub unmarked: u64,
+    /// Frames of more runs than are told apart.
+    pub of_further_runs: u64,
+}
+
+/// What was found of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunVerdict {
+    /// Its number.
+    pub run: u16,
+    /// Frames that came, all of them.
+    pub received: u64,
+    /// Lowest sequence number that came.
+    pub first: u64,
+    /// Highest sequence number that came.
+    pub last: u64,
+    /// Numbers between these two that did not come.
+    pub lost: u64,
+    /// Frames that came again.
+    pub duplicated: u64,
+    /// Frames behind a later one of their flow that came in by the same queue (RFC 4737, section 3); not those that came again.
+    pub reordered: u64,
+    /// Frames that came more than 8,388,608 numbers too late to know whether they came before; they are among the lost.
+    pub too_late: u64,
+    /// Flows, of those whose order is looked at: the first 1,048,576.
+    pub flows: u32,
+    /// From sending to arrival.
+    pub latency: Option<LatencyVerdict>,
+    /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not in `latency`.
+    pub before_sent: u64,
+}
+
+/// Times from sending to arrival, in nanoseconds, exact to 1 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyVerdict {
+    /// The shortest.
+    pub min_ns: u64,
+    /// Half of the frames took no longer.
+    pub p50_ns: u64,
+    /// 99 % took no longer.
+    pub p99_ns: u64,
+    /// 99.9 % took no longer.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Verifier {
+    /// A verifier that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time: nanoseconds since 1970,
+    /// UTC. Frames of one queue are to be noted in the order in which they came.
+    #[inline]
+    pub fn note(&mut self, queue: u16, marks: Option<Marks>, arrived_ns: u64) {
+        let Some(marks) = marks else {
+            self.unmarked += 1;
+            return;
+        };
+        // One run after the other: the last one is nearly always the one.
+        let found = self.runs.iter().rposition(|run| run.id == marks.run);
+        let index = match found {
+            Some(index) => index,
+            None if self.runs.len() < MOST_RUNS => {
+                self.runs.push(Run::new(marks));
+                self.runs.len() - 1
+            }
+            None => {
+                self.of_further_runs += 1;
+                return;
+            }
+        };
+        self.runs[index].note(queue, marks, arrived_ns);
+    }
+
+    /// What was found so far.
+    pub fn verdict(&self) -> Verdict {
+        let runs = self.runs.iter().map(Run::verdict).collect();
+        Verdict { runs, unmarked: self.unmarked, of_further_runs: self.of_further_runs }
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    id: u16,
+    received: u64,
+    first: u64,
+    window: Window,
+    /// For each flow, the queue of its last frame and the newest number that came in by it, plus one: 16 and 48 bits.
+    newest: Vec<u64>,
+    reordered: u64,
+    latency: Histogram<u64>,
+    before_sent: u64,
+}
+
+impl Run {
+    fn new(first: Marks) -> Self {
+        let latency = Histogram::new_with_bounds(1, LONGEST_NS, FIGURES);
+        Self {
+            id: first.run,
+            received: 0,
+            first: first.sequence,
+            window: Window::new(first.sequence),
+            newest: Vec::new(),
+            reordered: 0,
+            latency: latency.expect("bounds and figures that can be had"),
+            before_sent: 0,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, queue: u16, marks: Marks, arrived_ns: u64) {
+        self.received += 1;
+        match marks.sent_ns {
+            0 => {}
+            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.before_sent += 1,
+            sent_ns => self.latency.saturating_record(arrived_ns.saturating_sub(sent_ns).max(1)),
+        }
+        if self.window.note(marks.sequence) {
+            self.first = self.first.min(marks.sequence);
+            self.look_at_order(queue, marks);
+        }
+    }
+
+    #[inline]
+    fn look_at_order(&mut self, queue: u16, marks: Marks) {
+        if marks.flow >= MOST_FLOWS {
+            return;
+        }
+        let flow = marks.flow as usize;
+        if flow >= self.newest.len() {
+            self.newest.resize(flow + 1, 0);
+        }
+        let newest = &mut self.newest[flow];
+        let now = (u64::from(queue) << 48) | (marks.sequence + 1);
+        if *newest >> 48 == now >> 48 && *newest > now {
+            self.reordered += 1;
+        } else {
+            *newest = now;
+        }
+    }
+
+    fn verdict(&self) -> RunVerdict {
+        let Window { highest, duplicated, too_late, .. } = self.window;
+        let distinct = self.received - duplicated - too_late;
+        let at = |quantile| self.latency.value_at_quantile(quantile);
+        let latency = (!self.latency.is_empty()).then(|| LatencyVerdict {
+            min_ns: self.latency.min(),
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: self.latency.max(),
+        });
+        RunVerdict {
+            run: self.id,
+            received: self.received,
+            first: self.first,
+            last: highest,
+            lost: highest - self.first + 1 - distinct,
+            duplicated,
+            reordered: self.reordered,
+            too_late,
+            flows: self.newest.iter().filter(|&&newest| newest > 0).count() as u32,
+            latency,
+            before_sent: self.before_sent,
+        }
+    }
+}
+
+/// Which of the last numbers came.
+#[derive(Debug)]
+struct Window {
+    /// A bit for each number, at the number modulo [`WINDOW`].
+    /// INVARIANT: set if it came, for the numbers above `highest` - WINDOW up to `highest`.
+    bits: Box<[u64]>,
+    highest: u64,
+    duplicated: u64,
+    too_late: u64,
+}
+
+impl Window {
+    /// Before number `first` comes.
+    fn new(first: u64) -> Self {
+        Self { bits: vec![0; (WINDOW / 64) as usize].into(), highest: first, duplicated: 0, too_late: 0 }
+    }
+
+    /// Returns whether the number comes for the first time, as far as is known.
+    #[inline]
+    fn note(&mut self, number: u64) -> bool {
+        if number > self.highest {
+            self.advance(number);
+        } else if self.highest - number >= WINDOW {
+            self.too_late += 1;
+            return false;
+        }
+        let (word, bit) = Self::place(number);
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        self.duplicated += u64::from(!is_new);
+        is_new
+    }
+
+    /// Makes room for the numbers up to this one, whose places are those of numbers that are too old.
+    #[inline]
+    fn advance(&mut self, number: u64) {
+        let passed = self.highest + 1..number + 1;
+        self.highest = number;
+        if passed.end - passed.start == 1 {
+            let (word, bit) = Self::place(number);
+            self.bits[word] &= !bit;
+        } else if passed.end - passed.start >= WINDOW {
+            self.bits.fill(0);
+        } else {
+            for passed in passed {
+                let (word, bit) = Self::place(passed);
+                self.bits[word] &= !bit;
+            }
+        }
+    }
+
+    #[inline]
+    fn place(number: u64) -> (usize, u64) {
+        ((number % WINDOW / 64) as usize, 1 << (number % 64))
+    }
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

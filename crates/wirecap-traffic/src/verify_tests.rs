@@ -1,0 +1,134 @@
+//! Verdicts over streams of which it is known what became of them.
+
+use std::collections::HashSet;
+
+use super::*;
+use crate::random::Random;
+
+fn marks(run: u16, flow: u32, sequence: u64) -> Option<Marks> {
+    Some(Marks { run, flow, sequence, sent_ns: 0 })
+}
+
+fn only(verifier: &Verifier) -> RunVerdict {
+    let verdict = verifier.verdict();
+    assert_eq!((verdict.runs.len(), verdict.unmarked, verdict.of_further_runs), (1, 0, 0));
+    verdict.runs[0]
+}
+
+#[test]
+fn a_stream_without_trouble() {
+    let mut verifier = Verifier::new();
+    (100..300).for_each(|sequence| verifier.note(0, marks(5, sequence as u32 % 7, sequence), 1));
+    let found = only(&verifier);
+    assert_eq!((found.run, found.received, found.first, found.last, found.flows), (5, 200, 100, 299, 7));
+    assert_eq!((found.lost, found.duplicated, found.reordered, found.too_late), (0, 0, 0, 0));
+    assert_eq!(found.latency, None, "no frame says when it was sent");
+}
+
+#[test]
+fn each_kind_of_trouble_is_counted_as_what_it_is() {
+    let mut verifier = Verifier::new();
+    // 3 and 8 are lost, 5 comes again, 6 after 7; 2 of another flow comes after 9, which is no reordering of its flow.
+    for (flow, sequence) in [(0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (0, 6), (0, 5), (0, 9), (1, 2)] {
+        verifier.note(0, marks(1, flow, sequence), 1);
+    }
+    let found = only(&verifier);
+    assert_eq!((found.received, found.lost, found.duplicated, found.reordered), (9, 2, 1, 1));
+    assert_eq!((found.first, found.last, found.flows), (0, 9, 2));
+}
+
+#[test]
+fn the_order_of_frames_is_that_within_a_queue() {
+    let mut verifier = Verifier::new();
+    // The flow moves to another queue, which is looked at first.
+    for (queue, sequence) in [(0, 0), (1, 3), (1, 4), (0, 1), (0, 2), (1, 6), (1, 5)] {
+        verifier.note(queue, marks(1, 0, sequence), 1);
+    }
+    assert_eq!((only(&verifier).lost, only(&verifier).reordered), (0, 1));
+}
+
+#[test]
+fn what_came_first_may_be_lower_than_what_was_seen_first() {
+    let mut verifier = Verifier::new();
+    for sequence in [50, 51, 10, 12] {
+        verifier.note(sequence as u16, marks(1, 0, sequence), 1);
+    }
+    let found = only(&verifier);
+    assert_eq!((found.first, found.last, found.lost, found.too_late), (10, 51, 38, 0));
+}
+
+#[test]
+fn numbers_far_ahead_and_far_behind() {
+    let mut verifier = Verifier::new();
+    for sequence in [5, 6, WINDOW + 6, WINDOW + 6, 7, 6, 5 * WINDOW, 4 * WINDOW + 1, 4 * WINDOW] {
+        verifier.note(0, marks(1, 0, sequence), 1);
+    }
+    let found = only(&verifier);
+    // 6 and 4 × WINDOW are too old to know; 7 is just not.
+    assert_eq!((found.received, found.duplicated, found.too_late), (9, 1, 2));
+    assert_eq!(found.lost, 5 * WINDOW - 5 + 1 - 6);
+}
+
+#[test]
+fn runs_are_told_apart_and_there_is_an_end_to_them() {
+    let mut verifier = Verifier::new();
+    for run in 0..MOST_RUNS as u16 + 2 {
+        (0..10).for_each(|sequence| verifier.note(0, marks(run, 0, sequence), 1));
+    }
+    verifier.note(0, None, 1);
+    let verdict = verifier.verdict();
+    assert_eq!((verdict.runs.len(), verdict.of_further_runs, verdict.unmarked), (MOST_RUNS, 20, 1));
+    assert!(verdict.runs.iter().all(|run| (run.received, run.lost) == (10, 0)));
+    let mut far = Verifier::new();
+    far.note(0, marks(1, MOST_FLOWS, 0), 1);
+    assert_eq!((only(&far).flows, far.runs[0].newest.len()), (0, 0), "no memory for it");
+}
+
+#[test]
+fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
+    let mut verifier = Verifier::new();
+    let early = 1_000 + CLOCKS_NS;
+    for (sequence, sent_ns, arrived_ns) in
+        [(0, 1_000, 3_000), (1, 1_000, 1_001_000), (2, early + 1, 1_000), (3, 0, 5), (4, early, 1_000)]
+    {
+        verifier.note(0, Some(Marks { run: 1, flow: 0, sequence, sent_ns }), arrived_ns);
+    }
+    let found = only(&verifier);
+    let latency = found.latency.unwrap();
+    let near = |value: u64, expected: u64| value.abs_diff(expected) <= expected / 100;
+    assert!(latency.min_ns == 1 && near(latency.p50_ns, 2_000), "{latency:?}");
+    assert!(near(latency.p99_ns, 1_000_000) && near(latency.max_ns, 1_000_000), "{latency:?}");
+    assert_eq!(found.before_sent, 1);
+}
+
+/// Streams with random loss, duplication and displacement, against sets.
+#[test]
+fn random_streams_against_a_model() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut stream: Vec<u64> = (1_000..6_000).collect();
+        stream.retain(|_| random.below(10) > 0);
+        for _ in 0..200 {
+            let (from, to) = (random.below(stream.len() as u32), random.below(stream.len() as u32));
+            let moved = stream[from as usize];
+            stream.insert(to as usize, moved);
+        }
+        let mut verifier = Verifier::new();
+        let (mut seen, mut newest, mut duplicated, mut reordered) = (HashSet::new(), 0, 0, 0);
+        for &sequence in &stream {
+            verifier.note(3, marks(9, 2, sequence), 1);
+            if !seen.insert(sequence) {
+                duplicated += 1;
+            } else if sequence < newest {
+                reordered += 1;
+            } else {
+                newest = sequence;
+            }
+        }
+        let found = only(&verifier);
+        let (first, last) = (*seen.iter().min().unwrap(), *seen.iter().max().unwrap());
+        assert_eq!((found.first, found.last), (first, last));
+        assert_eq!((found.duplicated, found.reordered), (duplicated, reordered), "seed {seed}");
+        assert_eq!(found.lost, last - first + 1 - seen.len() as u64);
+    }
+}

@@ -1,0 +1,51 @@
+//! `protochain`, which loops: it runs in user space on every port, and no packet makes it run for ever.
+
+use wirecap::report::FilterPlace;
+use wirecap::{Dispatch, Unmatched};
+
+use crate::filters::{run, runs, small_pool, wanted};
+use crate::support::{chains, need_root, wire::Wire};
+
+const REASON: &str = "the filter is not in the kernel: the filter loops (protochain)";
+
+#[test]
+fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
+    need_root!("filters_loops::chains_of_headers_are_followed_in_user_space_and_that_is_said");
+    let frames = chains::frames(700);
+    for (port, dispatch, unmatched, expression) in [
+        ("xdp:in0", Dispatch::Pull, Unmatched::Pass, "ip6 protochain 17"),
+        ("xdp:in0", Dispatch::Push, Unmatched::Drop, "protochain 6"),
+        ("xdp:in0", Dispatch::Pull, Unmatched::Pass, "vlan and ip6 protochain 43"),
+        ("packet:in0", Dispatch::Pull, Unmatched::Pass, "ip6 protochain 17"),
+        ("packet:in0", Dispatch::Pull, Unmatched::Pass, "vlan 5 and protochain 44"),
+        ("packet:in0", Dispatch::Push, Unmatched::Pass, "inbound and not ip6 protochain 6"),
+    ] {
+        let wire = Wire::with_queues("loops", 1);
+        let builder = small_pool().chunks_per_pool(64).dispatch(dispatch).unmatched(unmatched);
+        let (got, report) = run(&wire, builder.filter(expression), port, &frames);
+        runs(&report, FilterPlace::NativeCode, expression);
+        let told = report.ports[0].fallbacks.join("; ");
+        assert!(told.contains(REASON), "{told}");
+        let dropped = port.starts_with("xdp") && unmatched == Unmatched::Pass;
+        assert_eq!(told.contains("dropped, not left to the host"), dropped, "{told}");
+        let by_bytes = expression.strip_prefix("inbound and ").unwrap_or(expression);
+        assert!(got == wanted(&frames, by_bytes), "{port}, {expression}: {}", got.len());
+    }
+}
+
+/// Nothing but frames whose chain has no end: each is refused and counted, and the capture goes on.
+#[test]
+fn chains_without_an_end_hold_nobody_up() {
+    need_root!("filters_loops::chains_without_an_end_hold_nobody_up");
+    let endless = chains::frames(1).remove(0);
+    let mut frames = vec![endless; 2_000];
+    frames.push(chains::frames(3).remove(2));
+    for port in ["xdp:in0", "packet:in0"] {
+        let wire = Wire::with_queues("endless", 1);
+        let builder =
+            small_pool().chunks_per_pool(64).filter("ip6 protochain 17 or (vlan and ip6 protochain 17)");
+        let (got, report) = run(&wire, builder, port, &frames);
+        assert!(got == frames[2_000..], "{port}: {}", got.len());
+        assert_eq!(report.total().filtered, 2_000, "{port}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Any bytes as a frame: a layout that lies within it, changes that keep to what they are for, and the same again after there
+//! and back.
+//!
+//! ```text
+//!   input: which changes, room in front, the first EtherType, the rest is the frame
+//! ```
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wirecap_headers::checksum::{self, Filled, Verdict};
+use wirecap_headers::{
+    Frame, Layout, MacAddress, Refused, Rewrite, Routes, SourceMac, Toward, Ttl, VecFrame,
+};
+
+fuzz_target!(|input: &[u8]| {
+    let Some(([changes, room, kind], rest)) = input.split_first_chunk() else { return };
+    let bytes = with_type(*kind, rest);
+    look(&bytes);
+    let rewrite = rewrite(*changes);
+    let mut frame = VecFrame::new(&bytes, usize::from(room % 8));
+    match rewrite.apply(Toward::B, &mut frame) {
+        Ok(()) => check(&rewrite, &bytes, frame.data()),
+        Err(refused) => {
+            assert_eq!(frame.data(), bytes);
+            assert!(refused == Refused::Expired || room % 8 < 4);
+        }
+    }
+    let _ = rewrite.apply(Toward::A, &mut frame);
+    look(frame.data());
+    fill(&bytes);
+});
+
+/// Most inputs shall be frames of IP, some with tags.
+fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let (v4, v6, tag) = ([0x08, 0x00], [0x86, 0xdd], [0x81, 0x00, 0x00, 10]);
+    let types: Vec<u8> = match kind % 6 {
+        0 => v4.to_vec(),
+        1 => v6.to_vec(),
+        2 => [&tag[..], &v4].concat(),
+        3 => [&tag[..], &v6].concat(),
+        4 => [&tag[..], &[0x88, 0xa8, 0xe0, 20], &v4].concat(),
+        _ => return rest.to_vec(),
+    };
+    let (macs, behind) = rest.split_at(rest.len().min(12));
+    [macs, &types, behind].concat()
+}
+
+fn rewrite(changes: u8) -> Rewrite {
+    let bit = |bit: u8| changes >> bit & 1 != 0;
+    let address = MacAddress([2, 0, 0, 0, 0, 1]);
+    let vlans = ["none=30", "10=20,20=10", "10=none,none=40"].get(usize::from(changes & 3));
+    Rewrite {
+        vlans: vlans.map_or_else(Default::default, |map| map.parse().unwrap()),
+        ttl: if bit(2) { Ttl::Decrement } else { (if bit(3) { "9" } else { "keep" }).parse().unwrap() },
+        source: bit(4).then(|| SourceMac::try_from(address).unwrap()),
+        destination: bit(5).then_some(address),
+    }
+}
+
+/// All that is said of a frame is within it.
+fn look(bytes: &[u8]) {
+    let Some(layout) = Layout::of(bytes) else { return assert!(bytes.len() < 14) };
+    assert!(layout.network() <= bytes.len());
+    assert!(layout.vlan_tags() == 0 || layout.vlan(bytes, layout.vlan_tags() - 1).is_some());
+    let routes: Routes = "default drop\n::/0 drop".parse().unwrap();
+    let _ = routes.look_up(&layout, bytes);
+    let Some(ip) = layout.ip() else { return };
+    assert!(ip.ttl(bytes).is_some() && ip.source(bytes).is_some() && ip.destination(bytes).is_some());
+    assert!(ip.start() + ip.header_len() <= bytes.len());
+    assert!(ip.transport().is_none_or(|offset| offset < bytes.len()));
+}
+
+/// What was changed is no more than what the rewrite is for.
+fn check(rewrite: &Rewrite, before: &[u8], after: &[u8]) {
+    look(after);
+    let (Some(old), Some(new)) = (Layout::of(before), Layout::of(after)) else {
+        return assert_eq!(before, after);
+    };
+    if rewrite.vlans.is_empty() {
+        assert_eq!(old, new);
+    }
+    // A tag more may be one too many to look behind, and a tag less one that is not.
+    if let (Some(old), Some(new)) = (old.ip(), new.ip()) {
+        assert_eq!(old.destination(before), new.destination(after));
+        assert_eq!(checksum::verify(&before[old.start()..]), checksum::verify(&after[new.start()..]));
+        assert_eq!(before[old.start() + old.header_len()..], after[new.start() + new.header_len()..]);
+    }
+}
+
+fn fill(bytes: &[u8]) {
+    let mut packet = bytes.get(14..).unwrap_or_default().to_vec();
+    let verdict = checksum::verify(&packet);
+    let filled = checksum::fill(&mut packet);
+    assert_eq!(filled == Filled::Nothing, verdict == Verdict::NotIp);
+    let expected = match filled {
+        Filled::All => Verdict::Right,
+        Filled::HeaderOnly => Verdict::Untold,
+        Filled::Nothing => Verdict::NotIp,
+    };
+    assert_eq!(checksum::verify(&packet), expected);
+}
