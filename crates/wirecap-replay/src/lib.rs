@@ -20,6 +20,20 @@
 //! | the thread that sends | `player`, `catch_up`, `lane`, `link` |
 //! | how evenly it was sent | `pacing` |
 //!
+//! # Example
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use wirecap_replay::{Control, Plan, Replay};
+//!
+//! let control = Arc::new(Control::default());
+//! let replay = Replay::open(Plan::new(["a.pcap", "b.pcapng"], "eth1"), &control)?;
+//! let report = replay.run();
+//! assert!(report.failures.is_empty());
+//! # Ok::<(), wirecap_replay::Error>(())
+//! ```
+//!
 //! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the file, is counted.
 #![forbid(unsafe_code)]
 
