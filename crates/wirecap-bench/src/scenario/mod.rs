@@ -11,6 +11,7 @@
 //! | [`memory`] | what does it need beside the cells? | a constant; no growth |
 //! | [`timestamp`] | what does a time for each packet cost? | no loss |
 //! | [`generate`] | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
+//! | `replay` | how evenly and how fast is a trace sent again? | better than tcpreplay in both |
 //! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
@@ -19,6 +20,7 @@ mod engine;
 mod forward;
 mod generate;
 mod memory;
+mod replay;
 mod skew;
 mod soak;
 mod timestamp;
@@ -127,6 +129,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Memory => memory::run(&mut context),
             Scenario::Timestamp => timestamp::run(&mut context),
             Scenario::Generate => generate::run(&mut context),
+            Scenario::Replay => replay::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;

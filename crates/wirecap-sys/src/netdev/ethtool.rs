@@ -177,6 +177,13 @@ impl Ethtool {
         Some(flags.data & FLAG_RX_VLAN != 0)
     }
 
+    /// Transmit queues in use: those with a receive queue of their own ("combined") and those without.
+    pub fn transmit_queues(&self, interface: &str) -> Option<u32> {
+        let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
+        self.ask(interface, &mut info)?;
+        Some(info.tx_count.saturating_add(info.combined_count)).filter(|queues| *queues > 0)
+    }
+
     /// Link speed in Mb/s.
     pub fn speed_mbps(&self, interface: &str) -> Option<u32> {
         let mut settings = LinkSettings::new(ETHTOOL_GLINKSETTINGS);

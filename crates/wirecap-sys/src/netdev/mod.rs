@@ -199,6 +199,15 @@ fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
     }
 }
 
+/// How many transmit queues of an interface are in use, in the network namespace of the calling thread; `None` if its driver
+/// does not say. Their numbers are 0 to one less.
+///
+/// # Errors
+/// [`Error::System`] if there is no socket to ask through.
+pub fn transmit_queues(interface: &str) -> Result<Option<u32>> {
+    Ok(Ethtool::open()?.transmit_queues(interface))
+}
+
 /// How many receive queues an interface has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
