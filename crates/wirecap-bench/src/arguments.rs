@@ -35,7 +35,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Count,
         Self::Write,
         Self::Forward,

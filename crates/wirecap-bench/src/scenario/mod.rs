@@ -26,9 +26,9 @@ mod soak;
 mod timestamp;
 mod write;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::arguments::{Arguments, Scenario};
@@ -107,6 +107,17 @@ fn figures<T>(results: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
 fn ratios<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
     let pairs = ours.iter().zip(theirs).filter_map(|(ours, theirs)| ours.as_ref().zip(theirs.as_ref()));
     pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// The command that is measured.
+fn wirecap_path(context: &Context) -> Result<PathBuf> {
+    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
+    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
+    if !path.exists() {
+        bail!("{} is not there; build it or say --wirecap PATH", path.display());
+    }
+    // Relative paths would still be right in the namespace, but names without a slash would not.
+    Ok(path.canonicalize()?)
 }
 
 /// Runs what was asked for.

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
 use wirecap_traffic::Sent;
 
-use super::{Context, SHORT_FRAME, figures, ratios};
+use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Ended, Process, Ready};
