@@ -3,6 +3,8 @@
 //! Target: at least 0.95 of a bare AF_XDP loop that waits in the same way, gives the kernel as many frames and has rings as
 //! long. The kernel's own ways, and DPDK's testpmd, are measured in the same rounds.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -27,6 +29,8 @@ const BARE_BUSY: usize = 4;
 /// Who is held to which bare loop.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_POLL), (1, BARE_BUSY), (2, BARE_BUSY)];
 const RATIO: f64 = 0.95;
+/// Of the highest lossless rate, what is held for long without loss.
+const SOAK_SHARE: f64 = 0.9;
 
 /// Those who compete, and why others do not.
 fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
@@ -109,9 +113,27 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
     Ok(Round { full_speed, lossless_pps })
 }
 
+/// Forwards for long, at [`SOAK_SHARE`] of the highest rate at which nothing was lost in short runs. Gives that rate, too.
+pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, Passed)> {
+    let wirecap = Forwarder::wirecap("wirecap forward", wirecap_path(context)?, "");
+    let rate_pps = SOAK_SHARE * measure(context, &wirecap, 0)?.lossless_pps;
+    let passed = pass_for(context, &wirecap, 1, (Some(rate_pps), duration))?;
+    Ok((rate_pps, passed))
+}
+
 /// One run on interfaces of its own.
 fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<Passed> {
-    let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(context.run_time()) };
+    let duration = context.run_time();
+    pass_for(context, who, round, (rate_pps, duration))
+}
+
+fn pass_for(
+    context: &mut Context,
+    who: &Forwarder,
+    round: usize,
+    (rate_pps, duration): (Option<f64>, Duration),
+) -> Result<Passed> {
+    let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(duration) };
     let (passed, said) = {
         let wire = context.bed.wire()?;
         let running = who.start(&wire)?;

@@ -1,4 +1,5 @@
-//! Skewed traffic for long, to workers that keep up only together: pull for one half of the time, push for the other.
+//! Skewed traffic for long, to workers that keep up only together: pull for one half of the time, push for the other; then
+//! forwarding, for as long as a half.
 //!
 //! Targets: no loss, nothing unexplained, memory that does not grow.
 
@@ -8,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_traffic::FrameSpec;
 
-use super::{Context, skew};
+use super::{Context, forward, skew};
 use crate::arguments::Scenario;
 use crate::bed::FLOWS;
 use crate::competitor::Outcome;
@@ -85,8 +86,28 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         good &= result.is_good();
     }
     context.record.table(&table)?;
+    good &= forwards(context, half)?;
     ensure!(good, "the soak found a fault, see the table");
     Ok(())
+}
+
+/// Forwards for as long as a half, and says whether nothing was lost.
+fn forwards(context: &mut Context, duration: Duration) -> Result<bool> {
+    let (rate_pps, passed) = forward::soak(context, duration)?;
+    let good = passed.lost() == 0 && passed.sent.frames > 0;
+    let mut table = Table::new(
+        format!("Soak: wirecap forward at 0.9 of its highest lossless rate, {:.0} s", duration.as_secs_f64()),
+        &["rate Mpps", "sent", "arrived", "lost", "good"],
+    );
+    table.row([
+        format!("{:.3}", rate_pps / 1e6),
+        grouped(passed.sent.frames),
+        grouped(passed.arrived),
+        grouped(passed.lost()),
+        verdict(good),
+    ]);
+    context.record.table(&table)?;
+    Ok(good)
 }
 
 fn soak(context: &mut Context, dispatch: &str, duration: Duration) -> Result<Half> {
