@@ -11,7 +11,7 @@ lint_steps() {
 check_shell() {
     # With what it sources, as one program.
     shellcheck --external-sources --check-sourced dev &&
-        shellcheck .ci/run scripts/tidy scripts/clean-namespaces demo/*.sh
+        shellcheck .ci/run scripts/tidy scripts/clean-namespaces demo/*.sh vm/with-taps
 }
 
 check_clippy() {

@@ -27,13 +27,15 @@ pub enum Scenario {
     Timestamp,
     /// Generating: AF_XDP transmit against a bare loop, trafgen and tcpreplay.
     Generate,
+    /// Sending a trace again, against tcpreplay: how evenly, how fast.
+    Replay,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
 }
 
 impl Scenario {
     /// What `all` stands for.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Count,
         Self::Write,
         Self::Forward,
@@ -43,6 +45,7 @@ impl Scenario {
         Self::Memory,
         Self::Timestamp,
         Self::Generate,
+        Self::Replay,
     ];
 
     /// Its name on the command line and in the record.
@@ -58,14 +61,15 @@ impl Scenario {
             Self::Memory => "memory",
             Self::Timestamp => "timestamp",
             Self::Generate => "generate",
+            Self::Replay => "replay",
             Self::Soak => "soak",
         }
     }
 }
 
 /// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen and tcpreplay for `generate`, where
-/// they are. Makes network namespaces of its own and removes them.
+/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen and tcpreplay for `generate` and
+/// `replay`, where they are. Makes network namespaces of its own and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

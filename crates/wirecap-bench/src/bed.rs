@@ -118,7 +118,7 @@ impl Link<'_> {
         command
     }
 
-    /// A command on the sending side, pinned to the sender's core.
+    /// A command on the sending side, pinned to the sender's core. The interface there is [`SENDER`].
     pub fn sender(&self, program: &str) -> Command {
         let mut command = self.bed.sender.command("taskset");
         command.args(["-c", &SENDER_CORE.to_string(), program]);

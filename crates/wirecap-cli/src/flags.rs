@@ -85,6 +85,12 @@ pub(crate) enum Command {
     /// it uses the interface.
     #[command(after_help = GENERATE_EXAMPLES)]
     Generate(Box<GenerateFlags>),
+    /// Send trace files from an interface: at the speed at which they were recorded, or any other.
+    ///
+    /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on the interface, and
+    /// the host keeps it.
+    #[command(after_help = crate::replay::flags::EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
+    Replay(Box<crate::replay::flags::ReplayFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
 }

@@ -4,6 +4,7 @@
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               ├─► generate     frames that can be told apart ─► transmit queues
+//!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! | a capture from start to end | `capture` |
 //! | forwarding from port to port | `forward` |
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
+//! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | exit codes and how errors are printed | `exit` |
 #![forbid(unsafe_code)]
@@ -25,6 +27,7 @@ mod forward;
 mod generate;
 mod interfaces;
 mod plan;
+mod replay;
 mod table;
 mod values;
 mod verify;
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         }
         Command::Forward(flags) => forward::run(*flags),
         Command::Generate(flags) => generate::run(*flags),
+        Command::Replay(flags) => replay::run(&flags),
         Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
     };
     let exit = outcome.unwrap_or_else(|error| {

@@ -13,6 +13,8 @@ use std::{
 pub(crate) unsafe trait Integers: Default {}
 // SAFETY: an integer.
 unsafe impl Integers for u32 {}
+// SAFETY: an integer.
+unsafe impl Integers for u64 {}
 // SAFETY: an array of integers.
 unsafe impl Integers for [u32; 3] {}
 

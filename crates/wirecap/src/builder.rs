@@ -27,6 +27,7 @@ use crate::{
         source::{OpenOptions, PortPools, Source},
         xdp::{Modes, OnWait, XdpOptions},
     },
+    transmit::{StockParts, carve_stocks},
 };
 
 /// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
@@ -72,7 +73,7 @@ pub struct LookedUp {
     ring_entries: u32,
     sources: Vec<Source>,
     /// Memory for their packets, once it is there, and for each of `sources` its pools.
-    reserved: Option<(Arc<PacketMemory>, Vec<PortPools>)>,
+    reserved: Option<Reserved>,
 }
 
 impl fmt::Debug for LookedUp {
@@ -108,6 +109,7 @@ pub struct Builder {
     filter: Option<String>,
     unmatched: Unmatched,
     transmit_entries: u32,
+    stocks: u16,
     pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
     on_wait: Option<OnWait>,
@@ -136,6 +138,7 @@ impl Default for Builder {
             filter: None,
             unmatched: Unmatched::Pass,
             transmit_entries: 0,
+            stocks: 0,
             homes: Homes::InTurn,
             timestamp: None,
             on_wait: None,
@@ -266,6 +269,13 @@ impl Builder {
         self
     }
 
+    /// Makes so many [`Stock`](crate::Stock)s, each with a pool of R chunks for packets of one's own: see
+    /// [`Capture::take_stocks`]. Default: none.
+    pub fn stocks(mut self, stocks: u16) -> Self {
+        self.stocks = stocks;
+        self
+    }
+
     /// Whether the NIC shall accept packets for other stations. Default: yes.
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
@@ -342,7 +352,8 @@ impl Builder {
         if self.ports.is_empty() {
             return Err(Error::NoPort);
         }
-        limit("ports", self.ports.len(), usize::from(MAX_NICS))?;
+        limit("ports", self.ports.len(), usize::from(MAX_NICS - 1))?;
+        limit("stocks", usize::from(self.stocks), usize::from(MAX_RINGS))?;
         let mut sources: Vec<Source> = Vec::new();
         for spec in &self.ports {
             let mut source = Source::resolve(spec, self.workers)?;
@@ -375,7 +386,7 @@ impl LookedUp {
     /// [`Error::Memory`] when there is not enough.
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
-            self.reserved = Some(reserve(self.geometry, &self.sources)?);
+            self.reserved = Some(reserve(self.geometry, &self.sources, self.builder.stocks)?);
         }
         Ok(self)
     }
@@ -386,7 +397,7 @@ impl LookedUp {
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
         let Self { builder, geometry, ring_entries, sources, reserved } = self.reserve()?;
-        let (memory, pools) = reserved.expect("just reserved");
+        let Reserved { memory, pools, stocks } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
@@ -406,24 +417,33 @@ impl LookedUp {
         let queues = opened;
         Capture::start(
             builder,
-            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues },
+            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues, stocks },
         )
     }
 }
 
+/// What is made before anything on the machine is changed.
+struct Reserved {
+    memory: Arc<PacketMemory>,
+    pools: Vec<PortPools>,
+    stocks: Vec<StockParts>,
+}
+
 /// Memory for the packets of all ports, all of it there, and the pools in it.
-fn reserve(geometry: Geometry, sources: &[Source]) -> Result<(Arc<PacketMemory>, Vec<PortPools>), Error> {
+fn reserve(geometry: Geometry, sources: &[Source], stocks: u16) -> Result<Reserved, Error> {
     let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
     let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
     limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
     // Rings of sockets are memory of the kernel's, which no process is ended for.
-    memory::check_available(geometry.pool_bytes() * queues as u64)?;
+    let stock_bytes = geometry.pool_bytes() * u64::from(stocks);
+    memory::check_available(geometry.pool_bytes() * queues as u64 + stock_bytes)?;
 
-    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64)?);
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64 + stock_bytes)?);
     let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
     let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
+    let stocks = carve_stocks(&memory, geometry, stocks)?;
     memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
-    Ok((memory, pools))
+    Ok(Reserved { memory, pools, stocks })
 }
 
 fn limit(what: &'static str, given: usize, most: usize) -> Result<(), Error> {

@@ -32,7 +32,7 @@ use crate::{
     open_port::{OpenPort, Taken},
     port::{replay::ReplayPort, rss::SymmetricRss, source::OpenQueue, upkeep},
     report::Report,
-    transmit::Transmitter,
+    transmit::{Stock, StockParts, Transmitter},
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their
@@ -50,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) ports: Vec<OpenPort>,
     /// The queues of each port.
     pub(crate) queues: Vec<Vec<OpenQueue>>,
+    pub(crate) stocks: Vec<StockParts>,
 }
 
 /// A running capture. Dropping it ends it and gives the interfaces back.
@@ -61,6 +62,7 @@ pub struct Capture {
     ring_entries: u32,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
+    stocks: Vec<Stock>,
     worker_cores: Vec<Option<usize>>,
     threads: Vec<JoinHandle<()>>,
     changes: Option<LinkChanges>,
@@ -163,6 +165,7 @@ impl Capture {
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
             .collect();
+        let (stocks, stock_pools): (Vec<_>, Vec<_>) = parts.stocks.into_iter().unzip();
         let shared = Arc::new(Shared {
             geometry: parts.geometry,
             wait: builder.wait,
@@ -179,6 +182,7 @@ impl Capture {
             has_orphans: AtomicBool::new(false),
             stopping: Stopping::new(queue_count),
             capture_threads: AtomicUsize::new(threads),
+            stocks,
         });
 
         let core = |cores: &[usize], index: usize| cores.get(index % cores.len().max(1)).copied();
@@ -191,6 +195,7 @@ impl Capture {
         let transmitters = transmitters(&shared, &mut parts.ports);
         let mut capture = Self {
             transmitters,
+            stocks: Stock::all(&shared, stock_pools),
             ports: Arc::new(Mutex::new(parts.ports)),
             memory: parts.memory,
             ring_entries: parts.ring_entries,
@@ -222,6 +227,11 @@ impl Capture {
     /// [`Builder::transmit`](crate::Builder::transmit). The second call returns none.
     pub fn take_transmitters(&mut self) -> Vec<Transmitter> {
         std::mem::take(&mut self.transmitters)
+    }
+
+    /// What makes packets, as many as [`Builder::stocks`](crate::Builder::stocks) says. The second call returns none.
+    pub fn take_stocks(&mut self) -> Vec<Stock> {
+        std::mem::take(&mut self.stocks)
     }
 
     /// A handle that ends the capture.

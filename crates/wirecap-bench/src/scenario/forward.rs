@@ -6,7 +6,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{Context, SHORT_FRAME, figures, ratios, write::wirecap_path};
+use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic, sent_json};
 use crate::forwarder::Forwarder;

@@ -16,8 +16,7 @@ use serde_json::json;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_traffic::{FrameSpec, Template};
 
-use super::write::wirecap_path;
-use super::{Context, SHORT_FRAME, figures, ratios};
+use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{FLOWS, Link, SENDER};
 use crate::run::{Process, Ready};

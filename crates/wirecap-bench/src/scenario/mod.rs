@@ -11,6 +11,7 @@
 //! | [`memory`] | what does it need beside the cells? | a constant; no growth |
 //! | [`timestamp`] | what does a time for each packet cost? | no loss |
 //! | [`generate`] | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
+//! | `replay` | how evenly and how fast is a trace sent again? | better than tcpreplay in both |
 //! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
@@ -19,14 +20,15 @@ mod engine;
 mod forward;
 mod generate;
 mod memory;
+mod replay;
 mod skew;
 mod soak;
 mod timestamp;
 mod write;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::arguments::{Arguments, Scenario};
@@ -107,6 +109,17 @@ fn ratios<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f6
     pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).filter(|ratio| ratio.is_finite()).collect()
 }
 
+/// The command that is measured.
+fn wirecap_path(context: &Context) -> Result<PathBuf> {
+    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
+    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
+    if !path.exists() {
+        bail!("{} is not there; build it or say --wirecap PATH", path.display());
+    }
+    // Relative paths would still be right in the namespace, but names without a slash would not.
+    Ok(path.canonicalize()?)
+}
+
 /// Runs what was asked for.
 ///
 /// # Errors
@@ -127,6 +140,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Memory => memory::run(&mut context),
             Scenario::Timestamp => timestamp::run(&mut context),
             Scenario::Generate => generate::run(&mut context),
+            Scenario::Replay => replay::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
 use wirecap_traffic::Sent;
 
-use super::{Context, SHORT_FRAME, figures, ratios};
+use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Ended, Process, Ready};
@@ -192,7 +192,7 @@ fn measure(
 }
 
 /// A file that is removed when it is no longer needed.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -235,17 +235,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     Ok(Run { sent, written, file_bytes, said })
 }
 
-pub(super) fn wirecap_path(context: &Context) -> Result<PathBuf> {
-    let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
-    let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
-    if !path.exists() {
-        bail!("{} is not there; build it or say --wirecap PATH", path.display());
-    }
-    // Relative paths would still be right in the namespace, but names without a slash would not.
-    Ok(path.canonicalize()?)
-}
-
-fn wait_until_quiet(file: &Path) {
+pub(super) fn wait_until_quiet(file: &Path) {
     let length = || fs::metadata(file).map_or(0, |metadata| metadata.len());
     let (mut last, mut since, start) = (length(), Instant::now(), Instant::now());
     while since.elapsed() < QUIET && start.elapsed() < PATIENCE {

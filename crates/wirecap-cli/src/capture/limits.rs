@@ -31,7 +31,7 @@ const OTHER_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// [`Usage`] with those that can.
-pub(super) fn check_cores(cores: &[usize]) -> Result<()> {
+pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
     let wanted = cores.to_vec();
     // By a thread of its own, so that this one stays where it is. Trying is the only way to know: a
     // process may leave its affinity mask, but not its cpuset.

@@ -77,6 +77,7 @@ use self::{
     worker::{Count, Encode},
     writer::Writer,
 };
+pub(crate) use self::{limits::check_cores, progress::rate};
 use crate::{exit::Exit, plan::Plan};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep

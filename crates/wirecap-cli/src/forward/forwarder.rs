@@ -15,7 +15,7 @@ use std::{
 };
 
 use wirecap::{Batch, Drain, OwnedPacket, Refusal, Transmitter};
-use wirecap_headers::{Layout, Rewrite, Toward, checksum::Pending};
+use wirecap_headers::{Rewrite, Toward, checksum::Pending};
 
 use super::{
     neighbours::Hops,
@@ -285,16 +285,14 @@ impl Onward for Forwarder {
 
 /// As [`complete_checksum`], for a packet that lies in one piece.
 fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
-    let pending = Layout::of(packet).and_then(|layout| Pending::of(packet, layout.ip()?));
-    let Some(pending) = pending else { return false };
+    let Some(pending) = Pending::of_frame(packet) else { return false };
     let checksum = pending.complete([&*packet].into_iter());
     checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
 /// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
 fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
-    let pending = Layout::of(packet.data()).and_then(|layout| Pending::of(packet.data(), layout.ip()?));
-    let Some(pending) = pending else { return false };
+    let Some(pending) = Pending::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());
     checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
 }

@@ -23,6 +23,7 @@ mod passive;
 mod queues;
 mod replay;
 mod replay_order;
+mod send_traces;
 mod terminal;
 mod timestamps;
 mod tools;

@@ -15,7 +15,7 @@
 use super::{add, never_zero, packet::field_of, pseudo_header, sum};
 use crate::{
     bytes::{set_word, word},
-    layout::{IpLayout, protocol},
+    layout::{ETHERNET_LEN, IpLayout, Layout, protocol},
 };
 
 /// A checksum that has yet to be completed.
@@ -23,15 +23,14 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::{Layout, checksum::{self, Pending, Verdict}};
+/// use wirecap_headers::checksum::{self, Pending, Verdict};
 ///
 /// // UDP from 192.0.2.1 to 192.0.2.2: the checksum is the sum of the pseudo header, 0x8420.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0xf6, 0xca, 192, 0, 2, 1, 192, 0, 2, 2]);
 /// frame.extend([0xc0, 0x00, 0x00, 0x35, 0x00, 0x0b, 0x84, 0x20, b'h', b'e', b'y']);
 ///
-/// let layout = Layout::of(&frame).unwrap();
-/// let pending = Pending::of(&frame, layout.ip().unwrap()).unwrap();
+/// let pending = Pending::of_frame(&frame).unwrap();
 /// let checksum = pending.complete([frame.as_slice()].into_iter()).unwrap();
 /// assert!(pending.write(&mut frame, checksum));
 /// assert_eq!(checksum::verify(&frame[14..]), Verdict::Right);
@@ -62,6 +61,16 @@ impl Pending {
         (word(data, field)? == pseudo && field + 2 <= end).then_some(Self { start, end, field, protocol })
     }
 
+    /// That of an Ethernet frame whose first part is `data`. Most frames are told to have none by a look at a few bytes, in
+    /// some nanoseconds.
+    #[inline]
+    pub fn of_frame(data: &[u8]) -> Option<Self> {
+        if is_plain_and_done(data) {
+            return None;
+        }
+        Self::of(data, Layout::of(data)?.ip()?)
+    }
+
     /// The checksum, from all parts of the packet in order; `None` if they end before the packet does.
     pub fn complete<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> Option<u16> {
         let (mut at, mut total) = (0, 0);
@@ -84,6 +93,58 @@ impl Pending {
     pub fn write(&self, data: &mut [u8], checksum: u16) -> bool {
         set_word(data, self.field, checksum).is_some()
     }
+}
+
+/// Whether a frame is TCP or UDP right behind a plain IP header, without VLAN tag, options or fragments, and has a checksum that
+/// nobody has to complete. `false` says nothing.
+#[inline]
+fn is_plain_and_done(data: &[u8]) -> bool {
+    plain_v4(data).or_else(|| plain_v6(data)).is_some_and(|(pseudo, found)| pseudo != found)
+}
+
+/// The sum of the pseudo header, and what stands in the checksum field; `None` unless it is plain IPv4.
+#[inline]
+fn plain_v4(data: &[u8]) -> Option<(u16, u16)> {
+    const IP: usize = ETHERNET_LEN;
+    // As much as the checksum field of TCP, the one further behind, needs.
+    let head: &[u8; IP + 20 + 18] = data.first_chunk()?;
+    let field = match head[IP + 9] {
+        protocol::TCP => IP + 20 + 16,
+        protocol::UDP => IP + 20 + 6,
+        _ => return None,
+    };
+    let is_whole = head[IP + 6] & 0x3f == 0 && head[IP + 7] == 0;
+    if head[12..15] != [0x08, 0x00, 0x45] || !is_whole {
+        return None;
+    }
+    let number = |at: usize| u32::from(u16::from_be_bytes([head[at], head[at + 1]]));
+    let addresses = number(IP + 12) + number(IP + 14) + number(IP + 16) + number(IP + 18);
+    let len = number(IP + 2).checked_sub(20)?;
+    Some((fold(addresses + len + u32::from(head[IP + 9])), number(field) as u16))
+}
+
+/// The same of IPv6.
+#[inline]
+fn plain_v6(data: &[u8]) -> Option<(u16, u16)> {
+    const IP: usize = ETHERNET_LEN;
+    let head: &[u8; IP + 40 + 8] = data.first_chunk()?;
+    let field = match head[IP + 6] {
+        protocol::TCP => IP + 40 + 16,
+        protocol::UDP => IP + 40 + 6,
+        _ => return None,
+    };
+    if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
+        return None;
+    }
+    let len = u32::from(u16::from_be_bytes([head[IP + 4], head[IP + 5]]));
+    let addresses = u32::from(sum(&head[IP + 8..IP + 40]));
+    Some((fold(addresses + len + u32::from(head[IP + 6])), word(data, field)?))
+}
+
+/// The sum of 16-bit words, its carries added back.
+#[inline]
+fn fold(sum: u32) -> u16 {
+    add((sum >> 16) as u16, sum as u16)
 }
 
 #[cfg(test)]
@@ -138,6 +199,7 @@ mod tests {
             frame.extend([0xee; 5]);
             let ip = *Layout::of(&frame).unwrap().ip().unwrap();
             let pending = Pending::of(&frame, &ip).expect("one to be completed");
+            prop_assert_eq!(Pending::of_frame(&frame), Some(pending));
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(frame.len())).collect();
             cuts.sort();
             let bounds: Vec<_> = [0].into_iter().chain(cuts).chain([frame.len()]).collect();
@@ -148,14 +210,34 @@ mod tests {
             // It is right, so completing it once more would not change it, if it were done at all.
             let again = Pending::of(&frame, &ip).and_then(|pending| pending.complete([frame.as_slice()].into_iter()));
             prop_assert!(again.is_none_or(|again| again == checksum));
+            prop_assert_eq!(Pending::of_frame(&frame), Pending::of(&frame, &ip));
         }
 
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            let Some(layout) = Layout::of(&bytes) else { return Ok(()) };
-            if let Some(pending) = layout.ip().and_then(|ip| Pending::of(&bytes, ip)) {
+            let slowly = Layout::of(&bytes).and_then(|layout| Pending::of(&bytes, layout.ip()?));
+            prop_assert_eq!(Pending::of_frame(&bytes), slowly);
+            if let Some(pending) = slowly {
                 let _ = pending.complete([bytes.as_slice()].into_iter());
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_look_at_a_few_bytes_finds_what_the_whole_layout_finds(
+            v6: bool, tcp: bool, payload in prop::collection::vec(any::<u8>(), 0..40),
+            changes in prop::collection::vec((0..80usize, any::<u8>()), 0..3), cut in 0..120usize,
+        ) {
+            let mut frame = partial(v6, if tcp { protocol::TCP } else { protocol::UDP }, &payload);
+            for (at, value) in changes {
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            frame.truncate(cut.max(14));
+            let slowly = Layout::of(&frame).and_then(|layout| Pending::of(&frame, layout.ip()?));
+            prop_assert_eq!(Pending::of_frame(&frame), slowly);
         }
     }
 

@@ -90,6 +90,11 @@ impl CellWriter {
         });
     }
 
+    /// Bytes that one cell holds, behind its head room.
+    pub fn payload_bytes(&self) -> usize {
+        (self.claim.place().cell_bytes - u64::from(HEAD_ROOM_BYTES)) as usize
+    }
+
     /// Cells that can be written.
     pub fn attached(&self) -> u32 {
         (self.tail - self.head) as u32

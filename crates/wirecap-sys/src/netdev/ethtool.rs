@@ -20,8 +20,11 @@ use super::name::MAX_NAME_BYTES;
 // linux/ethtool.h and linux/sockios.h; not in libc.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+/// `ETH_FLAG_RXVLAN`
+const FLAG_RX_VLAN: u32 = 1 << 8;
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
 /// Most 32-bit words a bit map of link modes can have: the count is a signed byte.
@@ -84,6 +87,14 @@ struct LinkSettings {
 const _: () = assert!(mem::offset_of!(LinkSettings, link_mode_words) == 15);
 const _: () = assert!(mem::offset_of!(LinkSettings, link_modes) == 48);
 
+/// `struct ethtool_value`
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+const _: () = assert!(size_of::<Value>() == 8);
+
 /// The structures that SIOCETHTOOL fills in.
 ///
 /// # Safety
@@ -105,6 +116,8 @@ pub(super) unsafe trait Request: Sized {
 unsafe impl Request for DriverInfo {}
 // SAFETY: as the trait demands; the kernel copies sizeof(struct ethtool_channels) = 36 bytes.
 unsafe impl Request for ChannelInfo {}
+// SAFETY: as the trait demands; the kernel copies sizeof(struct ethtool_value) = 8 bytes.
+unsafe impl Request for Value {}
 // SAFETY: as the trait demands; the kernel copies 48 bytes and three bit maps of `link_mode_words` words
 // each, a number that is the kernel's own when it does so, and at most 127.
 unsafe impl Request for LinkSettings {}
@@ -155,6 +168,20 @@ impl Ethtool {
         // The two maxima are alternatives in the drivers that have both, so they must not be added.
         let max = info.max_rx.max(info.max_combined).max(current);
         (current > 0).then_some(Channels { current, max })
+    }
+
+    /// Whether VLAN tags are taken off packets that come in ("rx-vlan-offload").
+    pub fn takes_vlan_tags(&self, interface: &str) -> Option<bool> {
+        let mut flags = Value::new(ETHTOOL_GFLAGS);
+        self.ask(interface, &mut flags)?;
+        Some(flags.data & FLAG_RX_VLAN != 0)
+    }
+
+    /// Transmit queues in use: those with a receive queue of their own ("combined") and those without.
+    pub fn transmit_queues(&self, interface: &str) -> Option<u32> {
+        let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
+        self.ask(interface, &mut info)?;
+        Some(info.tx_count.saturating_add(info.combined_count)).filter(|queues| *queues > 0)
     }
 
     /// Link speed in Mb/s.

@@ -91,6 +91,9 @@ pub struct Interface {
     pub queues: Queues,
     /// Link speed in Mb/s; `None` while it is not known, as without a carrier.
     pub speed_mbps: Option<u32>,
+    /// Whether the NIC takes VLAN tags off packets that come in (`ethtool -k`: rx-vlan-offload); false if the driver does
+    /// not say.
+    pub takes_vlan_tags: bool,
     /// Memory node that the NIC is attached to; `None` if there is none, or it cannot be known in this
     /// namespace.
     pub numa_node: Option<u32>,
@@ -136,6 +139,7 @@ impl Interface {
             driver: ethtool.driver(&link.name),
             queues: queues(&link, ethtool),
             speed_mbps: ethtool.speed_mbps(&link.name),
+            takes_vlan_tags: ethtool.takes_vlan_tags(&link.name).unwrap_or(false),
             numa_node: numa::numa_node(&link.name, ifindex, link.mac),
             xdp_programs: link.xdp_programs,
             xdp_features: features,
@@ -193,6 +197,15 @@ fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
             Queues { current: allocated, max: allocated, source: QueueSource::Allocated }
         }
     }
+}
+
+/// How many transmit queues of an interface are in use, in the network namespace of the calling thread; `None` if its driver
+/// does not say. Their numbers are 0 to one less.
+///
+/// # Errors
+/// [`Error::System`] if there is no socket to ask through.
+pub fn transmit_queues(interface: &str) -> Result<Option<u32>> {
+    Ok(Ethtool::open()?.transmit_queues(interface))
 }
 
 /// How many receive queues an interface has.

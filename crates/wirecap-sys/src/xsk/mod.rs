@@ -18,6 +18,7 @@
 mod abi;
 mod cursor;
 mod error;
+mod in_process;
 mod outlet;
 mod received;
 mod ring;
@@ -26,6 +27,7 @@ mod socket;
 mod transmit_queue;
 
 pub use error::XskError;
+pub use in_process::modes_of_process;
 pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;

@@ -76,6 +76,11 @@ impl Outlet {
         Ok(())
     }
 
+    /// Asks the kernel once, whatever is in the ring: whether it would send.
+    pub(super) fn try_kick(&self) -> io::Result<()> {
+        self.kick().map(drop)
+    }
+
     /// Asks the kernel to go on. Returns whether to ask again: in copy mode it takes a few packets each time.
     fn kick(&self) -> io::Result<bool> {
         // SAFETY: a send without a buffer reads none of our memory.

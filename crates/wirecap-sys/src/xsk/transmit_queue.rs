@@ -108,12 +108,21 @@ impl TransmitQueue {
         let config = SocketConfig { ifindex, queue_id, cell_bytes, headroom: 0, rings, multi_buffer };
         let bound = |mode| {
             let mut socket = Socket::create(config, Umem::Register(&memory))?;
-            socket.bind(mode, BUSY_PATIENCE).map(|()| (socket, mode))
+            socket.bind(mode, BUSY_PATIENCE)?;
+            let outlet =
+                socket.take_outlet().map_err(|source| XskError::SetUp { step: "its descriptor", source })?;
+            Ok((socket, outlet.expect("it was made to send"), mode))
         };
         let mut zero_copy_refused = None;
-        let (mut socket, mode) = match bind {
+        let (socket, outlet, mode) = match bind {
             BindChoice::Only(mode) => bound(mode)?,
-            BindChoice::Best => match bound(BindMode::ZeroCopy) {
+            // Some drivers bind without an XDP program on the interface, and then refuse to send (EINVAL, ENXIO). An
+            // empty ring is enough to find out.
+            BindChoice::Best => match bound(BindMode::ZeroCopy).and_then(|(socket, outlet, mode)| {
+                let sends = outlet.try_kick();
+                sends.map_err(|source| XskError::Bind { ifindex, queue_id, source })?;
+                Ok((socket, outlet, mode))
+            }) {
                 Ok(bound) => bound,
                 Err(refused @ XskError::Bind { .. }) => {
                     zero_copy_refused = Some(refused);
@@ -122,10 +131,8 @@ impl TransmitQueue {
                 Err(error) => return Err(error),
             },
         };
-        let outlet =
-            socket.take_outlet().map_err(|source| XskError::SetUp { step: "its descriptor", source })?;
         Ok(Self {
-            outlet: outlet.expect("it was made to send"),
+            outlet,
             socket,
             memory,
             taken: vec![false; cells as usize].into(),

@@ -34,9 +34,10 @@ use std::{
     time::Duration,
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, CaptureConsumer, Geometry, Handover, Load, PoolId};
+use wirecap_core::{BacklogGauge, BuddyGroup, CaptureConsumer, ChunkRange, Geometry, Handover, Load, PoolId};
 
 use self::{queue::Queue, stopping::Stopping, wait::Wait};
+use crate::transmit::{STOCK_NIC, StockHome};
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -117,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) has_orphans: AtomicBool,
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
+    /// Where cells go that were made into packets here.
+    pub(crate) stocks: Vec<StockHome>,
 }
 
 /// A capture queue without its worker.
@@ -141,6 +144,18 @@ impl Shared {
         }
         let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         orphans.iter_mut().filter(|orphan| orphan.group == group).find_map(|orphan| orphan.queue.pop())
+    }
+
+    /// Sends cells home, whoever they belong to.
+    #[inline]
+    pub(crate) fn send_home(&self, range: ChunkRange) {
+        let pool = range.chunk().pool;
+        if pool.nic_id == STOCK_NIC {
+            let refused = self.stocks[usize::from(pool.ring_id)].recycle.push(range);
+            debug_assert!(refused.is_ok(), "{refused:?}");
+        } else {
+            self.queues[self.queue_index(pool)].send_home_range(range);
+        }
     }
 
     /// Where the queue of a pool is in `queues`.

@@ -5,13 +5,17 @@
 //! | which ways are tried, and in which order things happen | `xdp/open.rs` |
 //! | a queue that somebody else has | `xdp/bind.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
+//! | how long a frame may be | `xdp/frame_room.rs` |
+//! | VLAN tags that are lost | `xdp/vlan_tags.rs` |
 //!
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
 
 mod bind;
+mod frame_room;
 mod open;
 mod queue;
+mod vlan_tags;
 
 use std::sync::Arc;
 

@@ -13,6 +13,7 @@
 mod headers;
 mod outlet;
 mod owned;
+mod stock;
 
 use std::{
     fmt, io,
@@ -25,7 +26,11 @@ use wirecap_core::ChunkRange;
 use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 pub(crate) use self::outlet::{Outlet, Sent};
-pub use self::owned::{Drain, Forwarded, OwnedPacket};
+pub(crate) use self::stock::{STOCK_NIC, StockHome, StockParts, carve as carve_stocks};
+pub use self::{
+    owned::{Drain, Forwarded, OwnedPacket},
+    stock::Stock,
+};
 use crate::engine::Shared;
 
 /// How long a thread sleeps that waits for the kernel to send.
@@ -77,7 +82,7 @@ pub struct NotSent<'b> {
     pub reason: Refusal,
 }
 
-impl<'b> NotSent<'b> {
+impl NotSent<'_> {
     /// Drops the packet, and counts it as dropped by this transmitter, for this reason.
     pub fn give_up(self, transmitter: &Transmitter) {
         transmitter.sent.count_dropped(self.reason);
@@ -148,6 +153,11 @@ impl Transmitter {
     /// Cells that are with the kernel.
     pub fn in_flight(&self) -> usize {
         self.sender.in_flight() as usize
+    }
+
+    /// Cells that the kernel said to have sent and that this has not sent; 0 unless a driver is broken.
+    pub fn unknown_completions(&self) -> u64 {
+        self.sender.foreign()
     }
 
     /// Cells that could be sent now: a packet takes one for each of its parts. What was sent meanwhile comes home.
@@ -246,10 +256,7 @@ impl Transmitter {
 
     fn complete(&mut self) {
         let shared = &self.shared;
-        self.sender.complete(|cells| {
-            let queue = shared.queue_index(cells.chunk().pool);
-            shared.queues[queue].send_home_range(cells);
-        });
+        self.sender.complete(|cells| shared.send_home(cells));
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
     }
 }

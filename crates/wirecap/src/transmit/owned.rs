@@ -145,6 +145,28 @@ enum Owner<'b> {
     Batch { queue: &'b Queue, shared: &'b Arc<Shared>, index: usize },
     /// On its own.
     Engine { shared: Arc<Shared>, index: usize },
+    /// Made by a [`Stock`](super::Stock).
+    Stock { shared: Arc<Shared>, index: usize },
+}
+
+impl Owner<'_> {
+    #[inline]
+    fn reader(&self) -> &CellReader {
+        let queue = match self {
+            Owner::Batch { queue, .. } => queue,
+            Owner::Engine { shared, index } => &shared.queues[*index],
+            Owner::Stock { shared, index } => return &shared.stocks[*index].reader,
+        };
+        queue.reader.cells().expect("only packets in cells are owned")
+    }
+
+    #[inline]
+    fn send_home(&self, range: ChunkRange) {
+        match self {
+            Owner::Batch { queue, .. } => queue.send_home_range(range),
+            Owner::Engine { shared, .. } | Owner::Stock { shared, .. } => shared.send_home(range),
+        }
+    }
 }
 
 /// A packet with its cells. Dropping it recycles them.
@@ -175,16 +197,8 @@ pub struct OwnedPacket<'b> {
 
 impl<'b> OwnedPacket<'b> {
     #[inline]
-    fn queue(&self) -> &Queue {
-        match &self.owner {
-            Owner::Batch { queue, .. } => queue,
-            Owner::Engine { shared, index } => &shared.queues[*index],
-        }
-    }
-
-    #[inline]
     fn reader(&self) -> &CellReader {
-        self.queue().reader.cells().expect("only packets in cells are owned")
+        self.owner.reader()
     }
 
     /// Length in bytes, all parts together.
@@ -228,12 +242,7 @@ impl<'b> OwnedPacket<'b> {
     #[inline]
     fn first_mut<'a, T>(&'a mut self, change: impl FnOnce(&'a CellReader, &'a mut ChunkRange) -> T) -> T {
         let Self { owner, ranges, .. } = self;
-        let queue = match owner {
-            Owner::Batch { queue, .. } => queue,
-            Owner::Engine { shared, index } => &shared.queues[*index],
-        };
-        let reader = queue.reader.cells().expect("only packets in cells are owned");
-        change(reader, ranges.iter_mut().flatten().next().expect("a packet has a cell"))
+        change(owner.reader(), ranges.iter_mut().flatten().next().expect("a packet has a cell"))
     }
 
     /// Makes the packet longer at its beginning, for a header; returns the new bytes, which may hold anything, or `None`
@@ -245,6 +254,50 @@ impl<'b> OwnedPacket<'b> {
     /// Makes the packet shorter at its beginning. Returns whether its first part has more bytes than that.
     pub fn trim_front(&mut self, bytes: usize) -> bool {
         bytes < self.data().len() && self.move_start(bytes as i64)
+    }
+
+    /// Makes the packet longer at its end, for a trailer; returns the new bytes, which may hold anything, or `None` when its last
+    /// cell has no room for them.
+    pub fn append(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        self.move_end(i64::try_from(bytes).ok()?).then(|| {
+            let last = self.last_mut(|reader, range, offset| reader.bytes_mut(range, offset));
+            let start = last.len() - bytes;
+            &mut last[start..]
+        })
+    }
+
+    /// Makes the packet shorter at its end. Returns whether its last part has more bytes than that.
+    pub fn trim_end(&mut self, bytes: usize) -> bool {
+        let last = self.parts().last().map_or(0, <[u8]>::len);
+        bytes < last && self.move_end(-(bytes as i64))
+    }
+
+    /// Moves the end of the last part, its beginning staying where it is.
+    fn move_end(&mut self, by: i64) -> bool {
+        let moved = self.last_mut(|reader, range, offset| {
+            let (part, _) = reader.cells(range).nth(offset as usize)?;
+            let len = u32::try_from(i64::from(part.len) + by).ok()?;
+            reader.move_bytes(range, offset, part.address, len).then_some(())
+        });
+        if moved.is_some() {
+            self.len = (self.len as i64 + by) as usize;
+        }
+        moved.is_some()
+    }
+
+    /// Does something with the last cell: its range, and its place in that.
+    fn last_mut<'a, T>(&'a mut self, change: impl FnOnce(&'a CellReader, &'a mut ChunkRange, u32) -> T) -> T {
+        let Self { owner, ranges, .. } = self;
+        let last = ranges.iter_mut().flatten().next_back().expect("a packet has a cell");
+        let offset = last.count() - 1;
+        change(owner.reader(), last, offset)
+    }
+
+    /// Where its parts lie, in bytes from the start of the packet memory: the same from when it was captured until it is sent,
+    /// but for what was done to its ends.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        let reader = self.reader();
+        self.ranges.iter().flatten().flat_map(move |range| reader.cells(range)).map(|(part, _)| part.address)
     }
 
     /// Moves the beginning of the first part, its end staying where it is.
@@ -279,6 +332,7 @@ impl<'b> OwnedPacket<'b> {
         let owner = match &self.owner {
             Owner::Batch { shared, index, .. } => Owner::Engine { shared: Arc::clone(shared), index: *index },
             Owner::Engine { shared, index } => Owner::Engine { shared: Arc::clone(shared), index: *index },
+            Owner::Stock { shared, index } => Owner::Stock { shared: Arc::clone(shared), index: *index },
         };
         let ranges = std::mem::take(&mut self.ranges);
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
@@ -312,8 +366,21 @@ impl Drop for OwnedPacket<'_> {
     #[inline]
     fn drop(&mut self) {
         for range in std::mem::take(&mut self.ranges).into_iter().flatten() {
-            self.queue().send_home_range(range);
+            self.owner.send_home(range);
         }
+    }
+}
+
+impl OwnedPacket<'static> {
+    /// A packet that a stock has made: its length, number and timestamp.
+    pub(super) fn of_stock(
+        shared: &Arc<Shared>,
+        index: usize,
+        ranges: [Option<ChunkRange>; 2],
+        (len, number, timestamp_ns): (usize, u64, u64),
+    ) -> Self {
+        let owner = Owner::Stock { shared: Arc::clone(shared), index };
+        Self { owner, ranges, len, number, timestamp_ns }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 
 use wirecap::{Capture, Next, Refusal, Transmitter, Worker};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
+use wirecap_traffic::{PacketSender, SendPath};
 
 use crate::support::{PATIENCE, check, need_root, wait_until};
 
@@ -36,6 +37,18 @@ impl Bridge {
             [&left, &right].iter().all(|host| host.ip(&["addr", "show", "tentative"]).unwrap().is_empty())
         });
         Self { left, middle, right, first, second }
+    }
+
+    /// A capture beside the right host.
+    fn listen(&self) -> Capture {
+        let open = || Capture::builder().port("packet:r0").workers(1).chunks_per_pool(4).open();
+        self.right.enter(open).unwrap()
+    }
+
+    /// What sends from the left host.
+    fn talker(&self) -> PacketSender {
+        let ifindex = self.first.a().ifindex().unwrap();
+        self.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap()
     }
 
     fn capture(&self, chunks: u32) -> Capture {
@@ -274,4 +287,136 @@ fn untagged(number: u8) -> Vec<u8> {
     let mut frame = vec![number; 100];
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame
+}
+
+#[test]
+fn packets_are_made_sent_and_come_home_to_their_stock() {
+    need_root!("forward::packets_are_made_sent_and_come_home_to_their_stock");
+    let bridge = Bridge::new("stock", 9_000);
+    let builder = Capture::builder().port("xdp:m1").workers(1).transmit(64).stocks(1);
+    let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(2).cells_per_chunk(64).open()).unwrap();
+    let mut out = capture.take_transmitters().remove(0);
+    let mut stock = capture.take_stocks().remove(0);
+    assert!(capture.take_stocks().is_empty());
+    let mut far = bridge.listen();
+    let mut listener = far.take_workers().remove(0);
+
+    assert!(stock.packet(&[]).is_none() && stock.packet(&vec![0; 64 * 1792 + 1]).is_none());
+    // All 128 cells, three times over, in packets of one cell and of five; some of them lie across the end of a chunk.
+    let mut sent = Vec::new();
+    for number in 0..90_u8 {
+        let mut frame = untagged(number);
+        if number % 2 == 1 {
+            frame.resize(8_500, number);
+        }
+        let mut packet = stock.packet(&frame).unwrap_or_else(|| panic!("packet {number}: {stock:?}"));
+        assert_eq!((packet.len(), packet.number()), (frame.len(), number.into()));
+        packet.append(3).unwrap().copy_from_slice(b"end");
+        frame.extend(b"end");
+        assert!(packet.trim_end(1) && !packet.trim_end(2000) && packet.append(2000).is_none());
+        frame.pop();
+        let whole: Vec<u8> = packet.parts().flatten().copied().collect();
+        assert_eq!(whole, frame);
+        packet.forward(&mut out).unwrap_or_else(|refused| panic!("packet {number}: {refused:?}"));
+        assert!(out.finish(PATIENCE).unwrap(), "{out:?}");
+        sent.push(frame);
+    }
+    assert_eq!(stock.copied_bytes(), (45 * 100 + 45 * 8_500) as u64);
+    let mut arrived = Vec::new();
+    wait_until("all packets", || {
+        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+            let wholes = batch.packets().map(|packet| packet.parts().flatten().copied().collect::<Vec<u8>>());
+            arrived.extend(wholes.filter(|frame| frame[12..14] == [0x88, 0xb5]));
+        }
+        arrived.len() == sent.len()
+    });
+    assert!(arrived == sent);
+    // A stock that is used up says so, and has its cells back when they are dropped.
+    let kept: Vec<_> = std::iter::from_fn(|| stock.packet(&[0; 60])).collect();
+    // All but those of the chunk in use that were sent before: they come back with their chunk.
+    assert!((65..=128).contains(&kept.len()), "{stock:?}");
+    drop(kept);
+    assert!(stock.packet(&[0; 60]).is_some());
+}
+
+#[test]
+fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
+    need_root!("forward::what_was_captured_beside_the_host_is_sent_on_by_one_copy");
+    let bridge = Bridge::new("copy", 1_500);
+    let builder = Capture::builder().port("packet:m0").port("xdp:m1").workers(1).transmit(64).stocks(1);
+    let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).cells_per_chunk(64).open()).unwrap();
+    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let mut worker = capture.take_workers().remove(0);
+    let mut far = bridge.listen();
+    let mut listener = far.take_workers().remove(0);
+    let mut talker = bridge.talker();
+    for number in 0..20 {
+        talker.send(&untagged(number)).unwrap();
+    }
+    let (mut taken, mut bytes) = (0, 0);
+    wait_until("twenty packets beside the host", || {
+        if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+            if batch.port() == 0 {
+                assert!(batch.drain().is_none(), "they are not in cells");
+                for packet in batch.packets().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]) {
+                    let copy = stock.copy_of(&packet).unwrap();
+                    assert_eq!((copy.timestamp_ns(), copy.data()), (packet.timestamp_ns(), packet.data()));
+                    copy.forward(&mut out).unwrap();
+                    taken += 1;
+                    bytes += packet.len();
+                }
+                out.flush().unwrap();
+            }
+        }
+        taken == 20
+    });
+    assert_eq!(stock.copied_bytes(), bytes as u64);
+    let mut arrived = Vec::new();
+    wait_until("twenty packets", || {
+        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+            let ours = batch.packets().map(|packet| packet.data().to_vec());
+            arrived.extend(ours.filter(|frame| frame[12..14] == [0x88, 0xb5]));
+        }
+        arrived.len() == 20
+    });
+    assert_eq!(arrived, (0..20).map(untagged).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_sent_lies_where_it_was_captured() {
+    need_root!("forward::what_is_sent_lies_where_it_was_captured");
+    let bridge = Bridge::new("where", 1_500);
+    let mut capture = bridge.capture(4);
+    let mut out = capture.take_transmitters().remove(1);
+    let mut worker = capture.take_workers().remove(0);
+    let mut talker = bridge.talker();
+    for number in 0..50 {
+        talker.send(&untagged(number)).unwrap();
+    }
+    let mut sent = 0;
+    wait_until("fifty packets", || {
+        if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+            // Where each lies while it can only be read, then while it is owned, changed, kept, and in the ring.
+            let read: Vec<_> = batch.packets().map(|packet| packet.data().as_ptr()).collect();
+            for (mut packet, at) in batch.drain().unwrap().zip(read) {
+                let first = packet.addresses().next().unwrap();
+                packet.data_mut()[0] ^= 2;
+                assert_eq!(packet.data().as_ptr(), at);
+                let packet = packet.keep();
+                assert_eq!((packet.data().as_ptr(), packet.addresses().next()), (at, Some(first)));
+                let ours = packet.data()[12..14] == [0x88, 0xb5];
+                packet.forward(&mut out).unwrap();
+                sent += usize::from(ours);
+            }
+            out.flush().unwrap();
+        }
+        sent == 50
+    });
+    // The kernel names each cell by its address when it has sent it: all that it named were in flight, and all came home.
+    assert!(out.finish(PATIENCE).unwrap());
+    assert_eq!((out.in_flight(), out.unknown_completions()), (0, 0));
+    wait_until("all cells are home", || {
+        let _ = worker.next_batch_within(Duration::ZERO);
+        capture.report().pool_used_percent() == 0.0
+    });
 }

@@ -11,7 +11,7 @@ use std::{mem::take, os::fd::AsFd, sync::Arc};
 use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    memory::{HEAD_ROOM_BYTES, PacketMemory},
+    memory::PacketMemory,
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
@@ -28,11 +28,10 @@ use super::{
     },
     XdpOptions, XdpPort, XdpQueue,
     bind::Wanted,
+    frame_room::{self, cell_payload, longest_frame},
+    vlan_tags,
 };
 use crate::{Error, report::QueueMode};
-
-/// Ethernet header and two VLAN tags, which the MTU does not count.
-const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
@@ -105,7 +104,7 @@ fn open_by(
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
-    let large_frames = interface.mtu + FRAME_OVERHEAD_BYTES > cell_payload(geometry);
+    let large_frames = longest_frame(interface) > cell_payload(geometry);
     let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
     let mut failures = Vec::new();
     // Losing nothing comes before speed: all modes are tried with split packets first.
@@ -114,7 +113,8 @@ fn open_by(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
-            if let Some(refused) = way.refuses(xdp_mode) {
+            let cut = || frame_room::refuses(interface, geometry, bind_mode);
+            if let Some(refused) = way.refuses(xdp_mode).or_else(cut) {
                 // The same for zero-copy and copy.
                 if !failures.contains(&refused) {
                     failures.push(refused);
@@ -126,6 +126,7 @@ fn open_by(
                 Ok(Opened { link, queues, filter }) => {
                     failures.extend(filter.fallbacks);
                     failures.extend(way.restriction(multi_buffer));
+                    failures.extend(vlan_tags::lost(interface));
                     let port = XdpPort {
                         link: Some(link),
                         program: Arc::clone(&queues[0].program),
@@ -171,11 +172,6 @@ fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
         netdev::Error::NotPermitted { .. } => Error::not_permitted(error),
         error => Error::Interface(error),
     })
-}
-
-/// Longest frame that fits a cell, in bytes.
-fn cell_payload(geometry: Geometry) -> u32 {
-    geometry.cell_bytes() - HEAD_ROOM_BYTES
 }
 
 struct Attempt<'a> {

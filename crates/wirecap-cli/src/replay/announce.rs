@@ -1,0 +1,112 @@
+//! What is said before the first packet.
+
+use wirecap_replay::{Held, Replay, Tally};
+
+use super::report::{length, size};
+use crate::exit::tell;
+
+/// Says what will be sent, from where, and what will not be as in the files.
+pub(super) fn start(replay: &Replay, quiet: bool) {
+    if !quiet {
+        tell(format_args!("wirecap: {}", place(replay)));
+        tell(format_args!("wirecap: {}", held(replay)));
+    }
+    let Some((_, tally, failures)) = replay.pass() else { return };
+    for warning in warnings(&tally, &replay.interface().name) {
+        tell(format_args!("wirecap: WARNING: {warning}"));
+    }
+    for failure in failures {
+        tell(format_args!("wirecap: WARNING: {failure}"));
+    }
+}
+
+fn place(replay: &Replay) -> String {
+    let interface = replay.interface();
+    let driver = interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str());
+    let queues = replay.queues();
+    let (numbers, modes): (Vec<u16>, Vec<&str>) = queues.into_iter().unzip();
+    let several = if numbers.len() == 1 { "queue" } else { "queues" };
+    let numbers = wirecap::QueueSet::new(numbers).map_or_else(String::new, |set| set.to_string());
+    let how = match (replay.fallbacks(), modes.first()) {
+        ([], Some(mode)) => (*mode).to_owned(),
+        ([], None) => String::new(),
+        (fallbacks, _) => fallbacks.join("; "),
+    };
+    format!("{} ({driver}), transmit {several} {numbers}: AF_XDP, {how}", interface.name)
+}
+
+fn held(replay: &Replay) -> String {
+    match (replay.held(), replay.pass()) {
+        (Held::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
+            let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
+            let takes = replay
+                .planned()
+                .map_or_else(String::new, |planned| format!("; it will take {}", length(planned)));
+            format!(
+                "{frames} packets a pass, all of them in cells ({}{copies}): nothing is read or copied while they are sent{takes}",
+                size(cells_bytes)
+            )
+        }
+        (held, _) => {
+            let cells = match held {
+                Held::Preloaded { cells_bytes, .. } | Held::Streamed { cells_bytes, .. } => cells_bytes,
+            };
+            format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))
+        }
+    }
+}
+
+/// What is not sent as it is in the files, and what the times are like.
+pub(super) fn warnings(tally: &Tally, interface: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |packets: u64, words: String| {
+        if packets > 0 {
+            let unit = if packets == 1 { "packet" } else { "packets" };
+            warnings.push(format!("{packets} {unit} {words}"));
+        }
+    };
+    warn(
+        tally.too_long,
+        format!(
+            "left out, longer than {interface} takes; ip link set {interface} mtu {} would do",
+            tally.mtu_needed
+        ),
+    );
+    warn(tally.too_short, "left out, shorter than an Ethernet header".into());
+    warn(tally.cut, "of which the files have only the beginning (snapshot length); see --truncated".into());
+    warn(tally.times.untimed, "without a time: sent with the one before".into());
+    warn(
+        tally.times.backwards,
+        format!(
+            "behind a later one: sent at once ({} where the clock was set back)",
+            tally.times.clock_steps
+        ),
+    );
+    warn(tally.shortened, "sent sooner, behind gaps that were cut to --max-gap".into());
+    if tally.packets == 0 {
+        warnings.push("there are no packets in the files".into());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_in_the_file_is_said_with_what_to_do() {
+        let fine = Tally { packets: 5, ..Tally::default() };
+        assert!(warnings(&fine, "eth1").is_empty());
+        let tally = Tally { too_long: 3, mtu_needed: 9_000, too_short: 1, cut: 2, shortened: 4, ..fine };
+        let said = warnings(&tally, "eth1").join("\n");
+        for words in [
+            "3 packets",
+            "ip link set eth1 mtu 9000",
+            "shorter than an Ethernet header",
+            "--truncated",
+            "--max-gap",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}

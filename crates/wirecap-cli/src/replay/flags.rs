@@ -1,0 +1,106 @@
+//! The flags of `wirecap replay`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::values::{Where, factor, gap, rate, size, where_to};
+use crate::values::{Number, count, duration, number};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  wirecap replay trace.pcap -i eth1                          at the speed at which it was recorded
+  wirecap replay a.pcap b.pcapng -i eth1 --speed 10          two files by time, ten times as fast
+  wirecap replay trace.pcap -i eth1 --bps 1G --loops 100     a gigabit a second, a hundred times
+  wirecap replay trace.pcap -i eth1 --top-speed --loops 0    as fast as it goes, until Ctrl-C
+  wirecap replay trace.pcap -i eth1 --queues flow            over all transmit queues, by flow
+  tcpdump -i eth0 -U -w - | wirecap replay - -i eth1         as it comes";
+
+/// What to send, where to, and how fast.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("pace").args(["speed", "pps", "bps", "top_speed"]))]
+pub(crate) struct ReplayFlags {
+    /// Trace files, pcap or pcapng, merged by time; - is standard input.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The interface to send from, by name or alternative name.
+    #[arg(short, long, value_name = "IFACE")]
+    pub(crate) interface: String,
+
+    /// So many times as fast as recorded: 10, 0.5 [default: 1].
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    pub(crate) speed: Option<u64>,
+    /// So many packets a second, evenly: 1000, 10k, 1.5M.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) pps: Option<u64>,
+    /// So many bits a second, of packets as they are in the file, without preamble and checksum: 100M, 2.5G.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) bps: Option<u64>,
+    /// As fast as it goes.
+    #[arg(long)]
+    pub(crate) top_speed: bool,
+
+    /// How often the files are sent; 0 goes on until it is stopped.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(Number::of("--loops 10")))]
+    pub(crate) loops: u64,
+    /// Between two passes, in recorded time: 0, 20us, 1ms, 2s [default: the mean gap of the trace].
+    #[arg(long, value_name = "TIME", value_parser = gap)]
+    pub(crate) loop_gap: Option<Duration>,
+    /// Cut longer gaps to this, in recorded time.
+    #[arg(long, value_name = "TIME", value_parser = gap)]
+    pub(crate) max_gap: Option<Duration>,
+    /// All files begin together, whenever they were recorded.
+    #[arg(long)]
+    pub(crate) align: bool,
+    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions).
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    pub(crate) count: Option<u64>,
+    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// From which transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over all
+    /// of them or flow:0-3; file:SIDE is a text file with one queue number for each packet.
+    #[arg(long, value_name = "WHERE", default_value = "0", value_parser = where_to)]
+    pub(crate) queues: Where,
+    /// What is done with packets of which the file has only the beginning.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) truncated: TruncatedFlag,
+    /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of what is free].
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
+    /// How packets get to the driver [default: best; copy where the host uses the interface].
+    #[arg(long, value_enum)]
+    pub(crate) tx_mode: Option<SendModeFlag>,
+    /// Core of the thread that sends [default: not bound].
+    #[arg(long, value_name = "N", value_parser = number::<usize>(Number::of("--core 1")))]
+    pub(crate) core: Option<usize>,
+
+    /// Print the report as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no start lines and no progress; warnings, errors and the report remain.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TruncatedFlag {
+    /// What is there is sent.
+    #[default]
+    Send,
+    /// Zeros are put behind it, up to the length on the wire.
+    Pad,
+    /// They are left out.
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SendModeFlag {
+    /// Zero-copy where the driver has it.
+    Best,
+    /// The driver sends from the cells themselves.
+    ZeroCopy,
+    /// The kernel copies each packet.
+    Copy,
+}

@@ -1,0 +1,93 @@
+//! The bar on the terminal that says how far it is, and when it will be over.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+use wirecap_replay::{Control, Progress};
+
+use super::{flags::ReplayFlags, report::length};
+use crate::capture::rate;
+
+/// How often it is written.
+const PERIOD: Duration = Duration::from_millis(500);
+/// Back to the start of the line, and clear it.
+const CLEAR: &str = "\r\x1b[K";
+/// Characters of the bar.
+const WIDTH: usize = 20;
+
+/// The progress bar. Silent unless standard error is a terminal.
+#[derive(Debug)]
+pub(super) struct Bar {
+    enabled: bool,
+    shown: bool,
+    last: Instant,
+    /// Seconds and packets when it was written last.
+    before: (f64, u64),
+}
+
+impl Bar {
+    pub(super) fn new(flags: &ReplayFlags) -> Self {
+        let enabled = io::stderr().is_terminal() && !flags.quiet && !flags.json;
+        Self { enabled, shown: false, last: Instant::now(), before: (0.0, 0) }
+    }
+
+    /// Writes it, if it is time.
+    pub(super) fn show(&mut self, control: &Control) {
+        if !self.enabled || self.last.elapsed() < PERIOD {
+            return;
+        }
+        let Some(progress) = control.progress() else { return };
+        self.last = Instant::now();
+        let _ = write!(io::stderr(), "{CLEAR}{}", line(&progress, self.before));
+        self.shown = true;
+        self.before = (progress.elapsed.as_secs_f64(), progress.packets);
+    }
+
+    /// Takes it away.
+    pub(super) fn clear(&mut self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "{CLEAR}");
+        }
+    }
+}
+
+fn line(progress: &Progress, before: (f64, u64)) -> String {
+    let seconds = progress.elapsed.as_secs_f64();
+    let pps = progress.packets.saturating_sub(before.1) as f64 / (seconds - before.0).max(1e-3);
+    let mut line = String::new();
+    if let Some(share) = progress.share {
+        let full = (share * WIDTH as f64) as usize;
+        line += &format!("[{}{}] {:.0} %  ", "=".repeat(full), " ".repeat(WIDTH - full), share * 100.0);
+    }
+    line += &format!("{seconds:.1} s  {} packets  {}", progress.packets, rate(pps));
+    match progress.left {
+        Some(left) => line + &format!("  {} left", length(left)),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_has_the_share_and_the_time_that_is_left() {
+        let progress = Progress {
+            elapsed: Duration::from_secs(10),
+            packets: 30_000,
+            bytes: 0,
+            share: Some(0.25),
+            left: Some(Duration::from_secs(90)),
+        };
+        let expected = "[=====               ] 25 %  10.0 s  30000 packets  20.00 kpps  1 min 30 s left";
+        assert_eq!(line(&progress, (9.0, 10_000)), expected);
+        let endless = Progress { share: None, left: None, ..progress };
+        assert_eq!(line(&endless, (9.0, 10_000)), "10.0 s  30000 packets  20.00 kpps");
+        assert!(
+            line(&Progress { share: Some(1.0), ..progress }, (0.0, 0))
+                .starts_with("[====================] 100 %")
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! What is said at the end, as a table or as JSON.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use wirecap_replay::{Held, Quantiles, Report};
+
+use super::announce::warnings;
+use crate::{
+    capture::rate,
+    exit::{Exit, tell},
+    table::Table,
+};
+
+/// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay.
+pub(super) fn print(report: &Report, json: bool) -> Exit {
+    let text = if json { as_json(report) } else { in_words(report) };
+    let printed = io::stdout().write_all(text.as_bytes());
+    if let Err(cause) = &printed {
+        tell(format_args!("wirecap: cannot print the report: {cause}"));
+    }
+    for failure in &report.failures {
+        tell(format_args!("wirecap: {failure}"));
+    }
+    if report.failures.is_empty() && printed.is_ok() { Exit::Fine } else { Exit::Failed }
+}
+
+fn as_json(report: &Report) -> String {
+    serde_json::to_string(report).expect("a report has only numbers and strings") + "\n"
+}
+
+fn in_words(report: &Report) -> String {
+    let mut table = Table::new(&["queue", "mode", "packets", "bytes", "refused", "unfinished"]);
+    for queue in &report.queues {
+        table.row(vec![
+            queue.queue.to_string(),
+            queue.mode.into(),
+            queue.packets.to_string(),
+            queue.bytes.to_string(),
+            queue.refused.to_string(),
+            queue.unfinished.to_string(),
+        ]);
+    }
+    let mut text = format!("{table}\n");
+    text += &format!(
+        "{} packets, {} bytes in {:.3} s: {}, {}{}\n",
+        report.packets,
+        report.bytes,
+        report.seconds,
+        rate(report.pps),
+        bit_rate(report.bps),
+        if report.passes > 1 { format!(", {} passes", report.passes) } else { String::new() }
+    );
+    if let Some(pacing) = &report.pacing {
+        text += &format!(
+            "gaps between departures differ from the plan by {}; departures were late by {}\n",
+            quantiles(pacing.gap_error_ns),
+            quantiles(pacing.late_ns)
+        );
+    }
+    if let Some(counted) = &report.counters {
+        text += &format!(
+            "{} counted {} packets and {} bytes sent, {} dropped, {} errors\n",
+            report.interface, counted.packets, counted.bytes, counted.dropped, counted.errors
+        );
+    }
+    if let Held::Streamed { starved, .. } = report.held {
+        text += &format!("the file was behind {starved} times\n");
+        for warning in warnings(&report.trace, &report.interface) {
+            text += &format!("WARNING: {warning}\n");
+        }
+    }
+    text
+}
+
+fn quantiles(values: Quantiles) -> String {
+    format!("{} (p50), {} (p99), {} (most)", short(values.p50), short(values.p99), short(values.max))
+}
+
+/// A short time, in the unit that fits.
+fn short(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+fn bit_rate(bps: f64) -> String {
+    if bps >= 1e9 { format!("{:.2} Gbit/s", bps / 1e9) } else { format!("{:.2} Mbit/s", bps / 1e6) }
+}
+
+/// A long time, in the units that fit.
+pub(super) fn length(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} days {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// Memory, in the unit that fits.
+pub(super) fn size(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
+    } else {
+        format!("{} MiB", bytes.div_ceil(1 << 20))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_the_unit_that_fits() {
+        assert_eq!(
+            (short(999), short(1_500), short(2_500_000), short(61_000_000_000)),
+            ("999 ns".into(), "1.5 µs".into(), "2.5 ms".into(), "61.0 s".into())
+        );
+        let of = |seconds| length(Duration::from_secs(seconds));
+        assert_eq!(
+            (of(3), of(42), of(90), of(3_700), of(90_000)),
+            ("3.0 s".into(), "42 s".into(), "1 min 30 s".into(), "1 h 1 min".into(), "1 days 1 h".into())
+        );
+        assert_eq!(
+            (bit_rate(1.5e9), bit_rate(2e6), size(4096), size(3 << 20)),
+            ("1.50 Gbit/s".into(), "2.00 Mbit/s".into(), "4 KiB".into(), "3 MiB".into())
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! What goes wrong, before and meanwhile.
+
+use std::{process::Command, time::Duration};
+
+use nix::sys::signal::Signal;
+use wirecap_file::pcap;
+use wirecap_lab::require_root;
+
+use super::{assert_same, even, figure, frame, packets_of, report, run, start, write};
+use crate::lab::{Ended, Lab, Running, WIRECAP};
+
+#[track_caller]
+fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
+    assert_eq!((ended.code, ended.stdout.len()), (Some(code), 0), "{ended:#?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
+    for hint in hints.iter().chain(&["wirecap: "]) {
+        assert!(ended.stderr.contains(hint), "{hint}: {ended:#?}");
+    }
+}
+
+#[test]
+fn wrong_usage_of_replay_is_found_without_asking_the_machine() {
+    for (arguments, hint) in [
+        ("replay", "--interface"),
+        ("replay a.pcap", "--interface"),
+        ("replay a.pcap -i l0 --speed fast", "like --speed 10"),
+        ("replay a.pcap -i l0 --pps 0", "like 1000, 10k"),
+        ("replay a.pcap -i l0 --speed 2 --top-speed", "cannot be used with"),
+        ("replay a.pcap -i l0 --queues all", "flow:0-3"),
+        ("replay a.pcap -i l0 --memory 5", "512M"),
+        ("replay a.pcap -i l0 --max-gap 5", "20us"),
+        ("replay a.pcap -i l0 --pps 5 --max-gap 1s", "--max-gap is for the recorded times"),
+        ("replay a.pcap -i l0 --align", "--align has no effect"),
+        ("replay a.pcap -i l0 --core 1000", "core 1000 cannot be used"),
+    ] {
+        let mut command = Command::new(WIRECAP);
+        command.args(arguments.split_whitespace());
+        let ended = Running::spawn(command).wait();
+        assert_refused(&ended, 2, &[hint]);
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_anything_is() {
+    if !require_root("what_cannot_be_sent_is_refused_before_anything_is") {
+        return;
+    }
+    let lab = Lab::with_queues("unsendable", 2);
+    let good = write(&lab, "good.pcap", &even(3, 1_000));
+    let good = good.to_str().unwrap();
+    let empty = write(&lab, "empty.pcap", b"");
+    let text = write(&lab, "text.pcap", b"no trace at all");
+    let mut cooked = Vec::new();
+    pcap::file_header(&mut cooked, 113, 0);
+    pcap::packet(&mut cooked, &wirecap_file::PacketHeader::default(), 0, [[0; 60].as_slice()]);
+    let cooked = write(&lab, "cooked.pcap", &cooked);
+    let short = write(&lab, "short.txt", b"0\n1\n");
+    let short = format!("file:{}", short.display());
+    let far = write(&lab, "far.txt", b"0\n1\n2\n");
+    let far = format!("file:{}", far.display());
+
+    assert_refused(&run(&lab, &[empty.to_str().unwrap()]), 1, &["is empty"]);
+    assert_refused(&run(&lab, &[text.to_str().unwrap()]), 1, &["not a pcap or pcapng file"]);
+    assert_refused(&run(&lab, &["/no/such.pcap"]), 1, &["/no/such.pcap", "No such file"]);
+    assert_refused(&run(&lab, &[cooked.to_str().unwrap()]), 1, &["Linux cooked capture", "-i any"]);
+    assert_refused(
+        &run(&lab, &[good, "--queues", "2"]),
+        1,
+        &["2 transmit queues, numbers 0 to 1", "no queue 2"],
+    );
+    assert_refused(&run(&lab, &[good, "--queues", &far]), 1, &["no queue 2"]);
+    assert_refused(&run(&lab, &["-", "-"]), 1, &["standard input", "once"]);
+
+    // Numbers for two of three packets: those two are sent.
+    let ended = run(&lab, &[good, "--queues", &short]);
+    assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 2), "{ended:#?}");
+    assert!(ended.stderr.contains("has queue numbers for 2 packets"), "{ended:#?}");
+
+    lab.left.ip(&["link", "set", "l0", "down"]).unwrap();
+    assert_refused(&run(&lab, &[good]), 1, &["l0 is down", "ip link set l0 up"]);
+}
+
+#[test]
+fn everything_before_the_damage_is_sent() {
+    if !require_root("everything_before_the_damage_is_sent") {
+        return;
+    }
+    let lab = Lab::with_queues("damagedsend", 1);
+    let mut bytes = even(50, 1_000);
+    let offset = bytes.len();
+    bytes.extend([0xff; 40]);
+    let path = write(&lab, "damaged.pcap", &bytes);
+    for more in [&[][..], &["--memory", "1M"]] {
+        let captured = lab.path("arrived.pcapng");
+        let capture = lab.capture(&["r0", "-w", captured.to_str().unwrap()]);
+        let ended = run(&lab, &[&[path.to_str().unwrap(), "--loops", "2"], more].concat());
+        assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 100), "{ended:#?}");
+        let last = ended.stderr.lines().last().unwrap();
+        assert!(last.contains(&format!("at byte {offset}")) && last.contains("damaged.pcap"), "{ended:#?}");
+        capture.stop().account().assert_lossless(100);
+        let expected: Vec<_> = (0..100).map(|number| frame(number % 50, 100)).collect();
+        assert_same(&packets_of(&captured), expected.iter().map(Vec::as_slice));
+    }
+}
+
+/// Starts a replay that does not end, does something to it, and gives how it ended.
+fn interrupted(lab: &Lab, what: impl FnOnce(&Lab, &Running)) -> Ended {
+    let path = write(lab, "a.pcap", &even(1_000, 1_000_000));
+    let captured = lab.path("arrived.pcapng");
+    let capture = lab.capture(&["r0", "-w", captured.to_str().unwrap()]);
+    let replay = start(lab, &[path.to_str().unwrap(), "--loops", "0"]);
+    // A block of the file is written as soon as there are packets.
+    capture.wait_for_bytes(&captured, 2_000);
+    what(lab, &replay);
+    let ended = replay.wait();
+    drop(capture);
+    ended
+}
+
+#[test]
+fn a_signal_ends_it_with_the_report() {
+    if !require_root("a_signal_ends_it_with_the_report") {
+        return;
+    }
+    let lab = Lab::with_queues("signalled", 1);
+    let ended = interrupted(&lab, |_, replay| replay.signal(Signal::SIGINT));
+    let report = report(&ended);
+    assert_eq!((ended.code, report["end"].as_str()), (Some(0), Some("stopped")), "{ended:#?}");
+    let sent = figure(&report, "/packets");
+    assert!(sent > 0 && figure(&report, "/counters/packets") == sent, "{report:#}");
+}
+
+#[test]
+fn a_link_that_is_lost_ends_it_with_what_was_sent() {
+    if !require_root("a_link_that_is_lost_ends_it_with_what_was_sent") {
+        return;
+    }
+    for (label, words) in
+        [("linkdown", "l0 is down"), ("nocarrier", "l0 has no carrier"), ("removed", "l0 was removed")]
+    {
+        let lab = Lab::with_queues(label, 1);
+        let ended = interrupted(&lab, |lab, _| {
+            let done = match label {
+                "linkdown" => lab.left.ip(&["link", "set", "l0", "down"]),
+                "nocarrier" => lab.right.ip(&["link", "set", "r0", "down"]),
+                _ => lab.left.ip(&["link", "del", "l0"]),
+            };
+            done.map(drop).unwrap();
+        });
+        let report = report(&ended);
+        assert_eq!((ended.code, report["end"].as_str()), (Some(1), Some("failed")), "{ended:#?}");
+        assert!(figure(&report, "/packets") > 0, "{report:#}");
+        assert!(ended.stderr.lines().last().unwrap().contains(words), "{ended:#?}");
+    }
+}
+
+#[test]
+fn nobody_who_writes_is_waited_for_until_a_signal() {
+    if !require_root("nobody_who_writes_is_waited_for_until_a_signal") {
+        return;
+    }
+    let lab = Lab::with_queues("nobodywrites", 1);
+    let pipe = lab.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let replay = start(&lab, &[pipe.to_str().unwrap()]);
+    replay.wait_for("waiting for a program that writes");
+    std::thread::sleep(Duration::from_millis(100));
+    replay.signal(Signal::SIGTERM);
+    let ended = replay.wait();
+    assert_eq!((ended.code, ended.stdout.len()), (Some(0), 0), "{ended:#?}");
+    assert!(ended.stderr.contains("stopped before anything was sent"), "{ended:#?}");
+}

@@ -1,0 +1,75 @@
+//! Every kind of trace: what an interface can send is sent unchanged, also what is broken; all else is an error that says
+//! what to do.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use wirecap_file::LINK_TYPE_ETHERNET;
+use wirecap_lab::{VethOptions, require_root, skip};
+
+use super::{assert_same, figure, packets_of, report, run};
+use crate::lab::{Lab, read};
+
+const MTU: u32 = 9_000;
+
+/// The directory of traces that `WIRECAP_TRACES` names, or that is beside the repository.
+fn traces() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("WIRECAP_TRACES") {
+        return Some(named.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
+    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
+}
+
+/// Whether an interface of that MTU can send it.
+fn can_be_sent(bytes: &[u8]) -> bool {
+    let tag = if matches!(bytes.get(12..14), Some([0x81, 0] | [0x88, 0xa8])) { 4 } else { 0 };
+    (14..=MTU as usize + 14 + tag).contains(&bytes.len())
+}
+
+#[test]
+fn every_trace_is_sent_unchanged_or_refused_with_what_to_do() {
+    const TEST: &str = "every_trace_is_sent_unchanged_or_refused_with_what_to_do";
+    if !require_root(TEST) {
+        return;
+    }
+    let Some(directory) = traces() else {
+        return skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
+    };
+    let lab = Lab::new("everytrace", &[VethOptions { mtu: MTU, ..VethOptions::default() }]);
+    let path = lab.path("arrived.pcapng");
+    let capture = lab.capture(&["r0", "-w", path.to_str().unwrap(), "-M", "64", "-R", "1024"]);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut expected = Vec::new();
+    let is_trace =
+        |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_str().unwrap().contains("cap"));
+    for file in files.iter().filter(|file| is_trace(file)) {
+        let packets = packets_of(file);
+        let damaged = file.display().to_string().contains("DAMAGED");
+        let ended = run(&lab, &[file.to_str().unwrap(), "--top-speed"]);
+        let other = packets.iter().position(|packet| packet.link_type != LINK_TYPE_ETHERNET);
+        if other == Some(0) {
+            assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
+            assert!(ended.stderr.contains("link type") && ended.stderr.contains("; "), "{ended:#?}");
+            continue;
+        }
+        assert_eq!(ended.code, Some(i32::from(damaged || other.is_some())), "{ended:#?}");
+        assert_eq!(ended.stderr.contains("at byte "), damaged || other.is_some(), "{ended:#?}");
+        let before = expected.len();
+        let sendable = packets.into_iter().take(other.unwrap_or(usize::MAX)).map(|packet| packet.data);
+        expected.extend(sendable.filter(|bytes| can_be_sent(bytes)));
+        assert_eq!(
+            figure(&report(&ended), "/packets"),
+            (expected.len() - before) as u64,
+            "{}",
+            file.display()
+        );
+    }
+    assert!(expected.len() > 10_000, "{}", expected.len());
+    capture.stop().account().assert_lossless(expected.len() as u64);
+    assert_same(&read(&path).packets, expected.iter().map(Vec::as_slice));
+}

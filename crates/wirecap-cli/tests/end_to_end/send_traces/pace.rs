@@ -1,0 +1,92 @@
+//! When packets are sent.
+
+use wirecap_file::CapturedPacket;
+use wirecap_lab::require_root;
+
+use super::{even, figure, replayed, write};
+use crate::lab::{Lab, Running, WIRECAP};
+
+/// From the first arrival to the last, by the receiver's clock.
+fn span_ns(arrived: &[CapturedPacket]) -> u64 {
+    arrived.last().unwrap().timestamp_ns.unwrap() - arrived[0].timestamp_ns.unwrap()
+}
+
+/// Two clocks of a machine, and the first packet late: the span may be that much too short.
+const SLACK_NS: u64 = 50_000_000;
+/// Nobody is this busy.
+const MOST_NS: u64 = 5_000_000_000;
+
+#[track_caller]
+fn assert_takes(lab: &Lab, arguments: &[&str], expected_ns: u64) {
+    let (report, arrived) = replayed(lab, arguments);
+    let seconds_ns = (report["seconds"].as_f64().unwrap() * 1e9) as u64;
+    assert!((expected_ns..expected_ns + MOST_NS).contains(&seconds_ns), "nothing departs early: {report:#}");
+    let span = span_ns(&arrived);
+    assert!(
+        (expected_ns - SLACK_NS..expected_ns + MOST_NS).contains(&span),
+        "{span} ns, not {expected_ns} ns"
+    );
+    assert_eq!(figure(&report, "/pacing/gaps"), arrived.len() as u64 - 1);
+    let [p50, p99, max] =
+        ["p50", "p99", "max"].map(|name| figure(&report, &format!("/pacing/gap_error_ns/{name}")));
+    assert!(p50 <= p99 && p99 <= max, "{report:#}");
+}
+
+#[test]
+fn the_recorded_speed_is_kept_and_multiples_of_it() {
+    if !require_root("the_recorded_speed_is_kept_and_multiples_of_it") {
+        return;
+    }
+    let lab = Lab::with_queues("speeds", 1);
+    let path = write(&lab, "a.pcap", &even(501, 2_000_000));
+    let file = path.to_str().unwrap();
+    assert_takes(&lab, &[file], 1_000_000_000);
+    assert_takes(&lab, &[file, "--speed", "10"], 100_000_000);
+    assert_takes(&lab, &[file, "--speed", "0.5", "--count", "251"], 1_000_000_000);
+    assert_takes(&lab, &[file, "--memory", "1M", "--queues", "0"], 1_000_000_000);
+    // Five passes, and four gaps of 50 ms between them.
+    assert_takes(&lab, &[file, "--speed", "10", "--loops", "5", "--loop-gap", "500ms"], 700_000_000);
+    // All gaps are cut to a quarter.
+    assert_takes(&lab, &[file, "--max-gap", "500us"], 250_000_000);
+}
+
+#[test]
+fn rates_are_kept() {
+    if !require_root("rates_are_kept") {
+        return;
+    }
+    let lab = Lab::with_queues("rates", 1);
+    let path = write(&lab, "a.pcap", &even(5_001, 1_000_000_000));
+    let file = path.to_str().unwrap();
+    assert_takes(&lab, &[file, "--pps", "10k"], 500_000_000);
+    // Packets of 800 bits.
+    assert_takes(&lab, &[file, "--bps", "8M"], 500_000_000);
+    assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
+}
+
+#[test]
+fn a_terminal_gets_a_bar_with_the_time_that_is_left() {
+    if !require_root("a_terminal_gets_a_bar_with_the_time_that_is_left") {
+        return;
+    }
+    let lab = Lab::with_queues("replaybar", 1);
+    let path = write(&lab, "a.pcap", &even(301, 10_000_000));
+    let on_a_terminal = |more: &str| {
+        let mut command = lab.left.command("script");
+        let replay = format!("{WIRECAP} replay {} -i l0 {more}", path.display());
+        command.args(["--quiet", "--flush", "--return", "--command", &replay, "/dev/null"]);
+        let ended = Running::spawn(command).wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    let screen = on_a_terminal("");
+    let lines: Vec<_> = screen.split("\r\x1b[K").collect();
+    let bars = &lines[1..lines.len() - 1];
+    assert!(!bars.is_empty(), "{screen:?}");
+    for bar in bars {
+        assert!(bar.starts_with('[') && bar.contains(" %  ") && bar.ends_with(" left"), "{bar:?}");
+    }
+    assert!(lines[0].contains("it will take 3.0 s"), "{screen:?}");
+    assert!(lines[lines.len() - 1].starts_with("queue "), "{screen:?}");
+    assert!(!on_a_terminal("--quiet --speed 3").contains('\x1b'));
+}

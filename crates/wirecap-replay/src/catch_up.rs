@@ -1,0 +1,108 @@
+//! What is done about packets that are late: nobody wants them in one burst.
+//!
+//! ```text
+//!   due        │   │   │   │   │   │   │   │   │   │
+//!   departs    │   │   │ stall  │  │  │  │  │  │   │      gaps are 4/5 of what they should be until it is caught up
+//! ```
+//!
+//! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four fifths of the gap
+//! between them, and less the later it is; from [`MOST_LATE_NS`] on it goes at once. So a stall makes one gap wrong by as much as
+//! it lasted, and those behind it by a fifth or somewhat more, while the rate over the whole run holds.
+
+/// Later than that, in nanoseconds, nothing is held back.
+const MOST_LATE_NS: u64 = 10_000_000;
+/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up for at once.
+const DELAY_NS: u64 = 5_000;
+/// The same where packets follow each other so closely that a call is for several.
+const DENSE_DELAY_NS: u64 = 50_000;
+/// What closely is, in nanoseconds between two packets.
+const DENSE_NS: u64 = 10_000;
+
+/// Decides when packets may depart, from when they are due and when those before them departed.
+#[derive(Debug, Default)]
+pub(crate) struct CatchUp {
+    last_due_ns: u64,
+    /// When the last packet was to depart; when it did, if that was much later.
+    last_ns: u64,
+}
+
+impl CatchUp {
+    /// The earliest departure of the next packet, which is due then. Never before it is due.
+    #[inline]
+    pub(crate) fn not_before(&self, due_ns: u64) -> u64 {
+        let gap = due_ns.saturating_sub(self.last_due_ns);
+        due_ns.max(self.last_ns.saturating_add(self.kept(gap)))
+    }
+
+    /// What is kept of a gap.
+    #[inline]
+    fn kept(&self, gap_ns: u64) -> u64 {
+        let late_ns = self.last_ns.saturating_sub(self.last_due_ns);
+        let most = gap_ns - gap_ns / 5;
+        match MOST_LATE_NS.checked_sub(late_ns) {
+            Some(MOST_LATE_NS) => most,
+            Some(patience_ns) => {
+                (u128::from(most) * u128::from(patience_ns) / u128::from(MOST_LATE_NS)) as u64
+            }
+            None => 0,
+        }
+    }
+
+    /// Notes that the next packet departs now.
+    #[inline]
+    pub(crate) fn departs(&mut self, due_ns: u64, now_ns: u64) {
+        let wanted_ns = self.not_before(due_ns);
+        let is_dense = due_ns.saturating_sub(self.last_due_ns) < DENSE_NS;
+        let delay_ns = if is_dense { DENSE_DELAY_NS } else { DELAY_NS };
+        self.last_ns = if now_ns.saturating_sub(wanted_ns) > delay_ns { now_ns } else { wanted_ns };
+        self.last_due_ns = due_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Departures of packets that are due every `gap_ns`, seen by somebody who looks every 100 ns but for a stall.
+    fn departures(gap_ns: u64, packets: u64, stall: std::ops::Range<u64>) -> Vec<u64> {
+        let (mut catch_up, mut now) = (CatchUp::default(), 0);
+        let departures = (0..packets).map(|number| {
+            let due = number * gap_ns;
+            while now < catch_up.not_before(due) || stall.contains(&now) {
+                now += 100;
+            }
+            catch_up.departs(due, now);
+            now
+        });
+        departures.collect()
+    }
+
+    #[test]
+    fn a_stall_makes_one_gap_long_and_those_behind_it_a_fifth_shorter() {
+        let departures = departures(100_000, 200, 1_000_000..2_000_000);
+        let gaps: Vec<_> = departures.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let (stalled, others): (Vec<u64>, Vec<u64>) = gaps.iter().partition(|&&gap| gap > 100_000);
+        assert_eq!(stalled, [1_100_000]);
+        assert!(others.iter().all(|gap| (72_000..=100_000).contains(gap)), "{others:?}");
+        assert!(others.windows(2).skip(10).all(|pair| pair[0] <= pair[1] + 100), "less and less: {others:?}");
+        assert_eq!(departures[80], 80 * 100_000, "it is caught up");
+    }
+
+    #[test]
+    fn what_is_very_late_goes_at_once() {
+        let departures = departures(100_000, 2_000, 1_000_000..101_000_000);
+        let at_once = departures.iter().filter(|&&departed| departed == 101_000_000).count();
+        // Of a thousand that were due meanwhile; the others wait for each other.
+        assert!((900..=910).contains(&at_once), "{at_once}");
+        assert_eq!(departures[1_999], 1_999 * 100_000, "it is caught up");
+    }
+
+    #[test]
+    fn nothing_departs_early_and_small_delays_do_not_add_up() {
+        let departures = departures(1_050, 10_000, 0..0);
+        for (number, departed) in departures.iter().enumerate() {
+            let late = departed - number as u64 * 1_050;
+            assert!(late < 100, "packet {number} is late by {late}");
+        }
+    }
+}

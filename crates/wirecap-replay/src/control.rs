@@ -1,0 +1,169 @@
+//! What others say to a replay that runs, and what it tells them.
+
+use std::{
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{error::LinkFault, player::Limits};
+
+/// Stops a replay, and watches it. Shared between the thread that sends and those that look.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Written by whoever stops it; nothing else hangs on it.
+    stopped: AtomicBool,
+    /// The first thing that was wrong with the link. Written by the thread that watches it.
+    fault: OnceLock<LinkFault>,
+    /// Set when the first packet is about to be sent.
+    started: OnceLock<Started>,
+    /// Given to the kernel so far. Written by the thread that sends.
+    packets: AtomicU64,
+    /// Of these, in bytes. Written by the thread that sends.
+    bytes: AtomicU64,
+    /// How much of the files is read in this pass, in millionths, and which pass it is. Written by the thread that reads.
+    read: Mutex<Option<(u64, f64)>>,
+}
+
+/// What is known before sending begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Expected {
+    /// Packets of all passes, where that is known.
+    pub(crate) packets: Option<u64>,
+    /// How long it takes as planned, where that is known.
+    pub(crate) planned: Option<Duration>,
+    /// Passes over the files; `None` goes on until it is stopped.
+    pub(crate) passes: Option<u64>,
+    pub(crate) limits: Limits,
+}
+
+impl Expected {
+    pub(crate) fn begun(self, at: Instant) -> Started {
+        Started { at, expected: self }
+    }
+}
+
+/// A replay that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    at: Instant,
+    expected: Expected,
+}
+
+/// How far a replay is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Since the first packet.
+    pub elapsed: Duration,
+    /// Packets given to the kernel.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Share that is done, from 0 to 1, where an end is known.
+    pub share: Option<f64>,
+    /// How long it still takes, as estimated.
+    pub left: Option<Duration>,
+}
+
+impl Control {
+    /// Ends the replay: nothing more is given to the kernel.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// How far it is; `None` before the first packet.
+    pub fn progress(&self) -> Option<Progress> {
+        let started = self.started.get()?;
+        let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let packets = self.packets.load(Ordering::Relaxed);
+        let (elapsed, bytes) = (started.at.elapsed(), self.bytes.load(Ordering::Relaxed));
+        Some(started.expected.progress(elapsed, packets, bytes, read))
+    }
+
+    pub(crate) fn fail(&self, fault: LinkFault) {
+        let _ = self.fault.set(fault);
+    }
+
+    pub(crate) fn fault(&self) -> Option<LinkFault> {
+        self.fault.get().copied()
+    }
+
+    pub(crate) fn start(&self, started: Started) {
+        let _ = self.started.set(started);
+    }
+
+    pub(crate) fn sent(&self, packets: u64, bytes: u64) {
+        self.packets.store(packets, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self, pass: u64, share: Option<f64>) {
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = share.map(|share| (pass, share));
+    }
+}
+
+impl Expected {
+    /// The end that is nearest counts.
+    fn progress(&self, elapsed: Duration, packets: u64, bytes: u64, read: Option<(u64, f64)>) -> Progress {
+        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
+        let seconds = elapsed.as_secs_f64();
+        let of_files = match (self.planned, self.packets, read) {
+            (Some(planned), _, _) => ratio(seconds, planned.as_secs_f64()),
+            (None, Some(all), _) => ratio(packets as f64, all as f64),
+            (None, None, Some((pass, share))) => {
+                self.passes.and_then(|passes| ratio(pass as f64 + share, passes as f64))
+            }
+            (None, None, None) => None,
+        };
+        let of_count = self.limits.count.and_then(|count| ratio(packets as f64, count as f64));
+        let of_time = self.limits.duration.and_then(|duration| ratio(seconds, duration.as_secs_f64()));
+        let share = [of_files, of_count, of_time].into_iter().flatten().reduce(f64::max);
+        let left = share.filter(|&share| share > 0.0).map(|share| seconds * (1.0 - share) / share);
+        let left = left.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Progress { elapsed, packets, bytes, share, left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn share(expected: Expected, read: Option<(u64, f64)>) -> Option<f64> {
+        expected.progress(10 * SECOND, 500, 0, read).share
+    }
+
+    fn limits(count: Option<u64>, seconds: Option<u32>) -> Limits {
+        Limits { count, duration: seconds.map(|seconds| seconds * SECOND) }
+    }
+
+    #[test]
+    fn the_nearest_end_is_the_one_that_is_told() {
+        let four = Expected { passes: Some(4), ..Expected::default() };
+        let planned = Expected { planned: Some(40 * SECOND), packets: Some(600), ..four };
+        assert_eq!(share(planned, None), Some(0.25), "as planned, whatever the packets are");
+        assert_eq!(planned.progress(10 * SECOND, 500, 0, None).left, Some(30 * SECOND));
+        assert_eq!(share(Expected { limits: limits(None, Some(20)), ..planned }, None), Some(0.5));
+        assert_eq!(share(Expected { limits: limits(Some(1_000), Some(60)), ..planned }, None), Some(0.5));
+        assert_eq!(share(Expected { packets: Some(1_000), ..four }, None), Some(0.5));
+        assert_eq!(share(four, Some((2, 0.5))), Some(0.625));
+    }
+
+    #[test]
+    fn an_end_that_nobody_knows_is_not_told() {
+        assert_eq!(share(Expected::default(), None), None);
+        assert_eq!(share(Expected::default(), Some((2, 0.5))), None);
+        let late = Expected { planned: Some(SECOND), ..Expected::default() };
+        let late = late.progress(10 * SECOND, 1, 1, None);
+        assert_eq!((late.share, late.left), (Some(1.0), Some(Duration::ZERO)));
+        assert!(Control::default().progress().is_none());
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong, and what to do about it.
+
+use std::{io, path::PathBuf};
+
+use wirecap_sys::xsk::XskError;
+
+/// Why a replay did not start, or did not get to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A trace cannot be read, or not to its end.
+    #[error("{name}: {source}")]
+    Trace {
+        /// The file as it was given.
+        name: String,
+        /// What is wrong with it.
+        source: wirecap_file::Error,
+    },
+    /// The packets of a trace begin with something that no Ethernet interface sends.
+    #[error(
+        "{name}: the packets of {interface} begin with link type {link_type}{}, and an interface sends Ethernet frames (1); {}",
+        .known.map(|(name, _)| format!(" ({name})")).unwrap_or_default(),
+        .known.map_or(CONVERT, |(_, hint)| hint)
+    )]
+    LinkType {
+        /// The file as it was given.
+        name: String,
+        /// Which interface of the file, in words.
+        interface: String,
+        /// Its link type.
+        link_type: u16,
+        /// What it is called, and what can be done, where that is known.
+        known: Option<(&'static str, &'static str)>,
+    },
+    /// A trace has packets of another link type behind others.
+    #[error(
+        "{name}: the packet at byte {offset} is of {interface}, whose link type is {link_type}, and an interface sends Ethernet \
+         frames (1); everything before it was read; take the file apart: tshark -r FILE -Y 'frame.interface_id == 0' -w ONE"
+    )]
+    OtherLinkType {
+        /// The file as it was given.
+        name: String,
+        /// Which interface of the file, in words.
+        interface: String,
+        /// Its link type.
+        link_type: u16,
+        /// Where in the file, in bytes.
+        offset: u64,
+    },
+    /// Standard input, twice.
+    #[error("standard input (-) can be read once only; name it once")]
+    StdinTwice,
+    /// More passes over what can be read once only.
+    #[error(
+        "{name} can be read once only, and for several passes its packets do not fit into {memory_mib} MiB; raise --memory, \
+         or write it to a file first"
+    )]
+    OnePass {
+        /// The pipe as it was given.
+        name: String,
+        /// Memory for cells, in MiB.
+        memory_mib: u64,
+    },
+    /// The side file cannot be read.
+    #[error("cannot read the side file {path:?}: {source}; it is a text file with one queue number a packet")]
+    Side {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line of the side file is no number of a queue.
+    #[error(
+        "{path:?}, line {line}: {text:?} is no queue number; write one number from 0 to 65535 a line, one for each packet"
+    )]
+    SideLine {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// What stands there.
+        text: String,
+    },
+    /// The side file has fewer lines than there are packets.
+    #[error(
+        "{path:?} has queue numbers for {lines} packets, and there are more; everything before the next one was taken; write \
+         one number for each packet"
+    )]
+    SideShort {
+        /// The file.
+        path: PathBuf,
+        /// Numbers in it.
+        lines: u64,
+    },
+    /// The side file has nothing.
+    #[error("{path:?} has no queue numbers; write one a line, one for each packet")]
+    SideEmpty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A queue there is not.
+    #[error("{interface} has {queues} transmit queues, numbers 0 to {}, so there is no queue {queue}; choose among them, or see ethtool -L", queues - 1)]
+    NoQueue {
+        /// The interface.
+        interface: String,
+        /// Queues that it has.
+        queues: u32,
+        /// Queue asked for.
+        queue: u16,
+    },
+    /// The interface is down or has no carrier.
+    #[error("{interface} {}", .state.in_words(interface))]
+    Link {
+        /// The interface.
+        interface: String,
+        /// What it is.
+        state: LinkFault,
+    },
+    /// The interface cannot be found or asked.
+    #[error(transparent)]
+    Interface(#[from] wirecap_sys::netdev::Error),
+    /// A queue could not be opened.
+    #[error("{interface}, transmit queue {queue}: {source}")]
+    Queue {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u16,
+        /// Why not.
+        source: XskError,
+    },
+    /// The kernel did not take packets.
+    #[error(
+        "{interface}, transmit queue {queue}: the kernel takes no more packets: {source}; see ip link show {interface}"
+    )]
+    Send {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u16,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The kernel stopped sending without saying why.
+    #[error(
+        "{interface}: {packets} packets were given to the kernel and not sent within {seconds} s; see ip link show {interface}, \
+         and whether its driver has AF_XDP transmit"
+    )]
+    Stuck {
+        /// The interface.
+        interface: String,
+        /// Packets that are still with the kernel.
+        packets: u64,
+        /// Seconds that were waited.
+        seconds: u64,
+    },
+    /// A thread could not be started.
+    #[error("cannot start the thread that reads ahead: {0}")]
+    Thread(io::Error),
+}
+
+/// What keeps an interface from sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkFault {
+    /// Switched off.
+    Down,
+    /// Not connected.
+    NoCarrier,
+    /// Not there any more.
+    Removed,
+}
+
+impl LinkFault {
+    fn in_words(self, interface: &str) -> String {
+        match self {
+            LinkFault::Down => format!("is down; bring it up: ip link set {interface} up"),
+            LinkFault::NoCarrier => {
+                "has no carrier: what it is given is lost; connect the other end, and bring that up".into()
+            }
+            LinkFault::Removed => "was removed, or moved to another network namespace".into(),
+        }
+    }
+}
+
+const CONVERT: &str = "convert the file, or capture it anew on an Ethernet interface";
+const REWRITE: &str = "give them Ethernet headers: tcprewrite --dlt=enet --enet-smac=… --enet-dmac=… --infile=FILE --outfile=NEW";
+
+/// What link types that are met are called, and what can be done.
+pub(crate) fn known_link_type(link_type: u16) -> Option<(&'static str, &'static str)> {
+    Some(match link_type {
+        0 => ("BSD loopback", REWRITE),
+        12 | 14 | 101 | 228 | 229 => ("raw IP, without an Ethernet header", REWRITE),
+        113 => (
+            "Linux cooked capture",
+            "capture one interface by its name, not -i any; or tcprewrite --dlt=enet --enet-dmac=…",
+        ),
+        276 => ("Linux cooked capture v2", "capture one interface by its name, not -i any"),
+        105 | 119 | 127 => ("802.11 radio frames", CONVERT),
+        104 => ("Cisco HDLC", REWRITE),
+        9 => ("PPP", CONVERT),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_type_is_named_with_what_can_be_done() {
+        let message = |link_type| {
+            let known = known_link_type(link_type);
+            Error::LinkType { name: "x.pcap".into(), interface: "interface 0".into(), link_type, known }
+                .to_string()
+        };
+        assert!(
+            message(113).contains("link type 113 (Linux cooked capture)") && message(113).contains("-i any")
+        );
+        assert!(message(101).contains("tcprewrite --dlt=enet"));
+        assert!(message(189).contains("link type 189,") && message(189).contains("convert the file"));
+    }
+}

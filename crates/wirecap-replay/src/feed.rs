@@ -1,0 +1,246 @@
+//! From files to blocks of frames: what is sent of each packet, from which queue, and when.
+//!
+//! ```text
+//!   Merge ─► packet ─┬─ as long as the interface takes ─► Placer ─► Block: bytes, and a Frame for each
+//!                    └─ not: counted, and left out
+//! ```
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::{Error, Placement, Timing, merge::Merge, placement::Placer, timeline::TimeFaults, trace::Packet};
+
+/// Bytes of an Ethernet header, the shortest that is sent.
+const HEADER: usize = 14;
+const TAG: usize = 4;
+/// A block is full with so many bytes or frames.
+const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_FRAMES: usize = 8192;
+
+/// What is done with packets of which the file has only the beginning (snapshot length).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cut {
+    /// What is there is sent, byte for byte.
+    #[default]
+    Send,
+    /// Zeros are put behind it, up to the length it had on the wire.
+    Pad,
+    /// They are left out.
+    Skip,
+}
+
+/// What is sent, and how it is spread.
+#[derive(Debug, Clone)]
+pub(crate) struct FeedPlan {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) timing: Timing,
+    pub(crate) placement: Placement,
+    /// The queues of the placement, in order.
+    pub(crate) queues: Vec<u16>,
+    pub(crate) cut: Cut,
+    /// Largest packet of the interface without its Ethernet header, in bytes.
+    pub(crate) mtu: u32,
+}
+
+/// What was found in the files in one pass, in packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Packets that were read.
+    pub packets: u64,
+    /// Left out: shorter than an Ethernet header.
+    pub too_short: u64,
+    /// Left out: longer than the interface's MTU allows.
+    pub too_long: u64,
+    /// The MTU that would do for them, in bytes.
+    pub mtu_needed: u32,
+    /// Packets of which the file has only the beginning.
+    pub cut: u64,
+    /// What was wrong with their times.
+    #[serde(flatten)]
+    pub times: TimeFaults,
+    /// Gaps that were cut to the longest that was asked for.
+    pub shortened: u64,
+}
+
+/// Frames, ready to be sent. Used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// A frame in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Since the first packet of the pass.
+    pub(crate) offset_ns: u64,
+    /// Where its bytes begin in the block.
+    pub(crate) at: u32,
+    pub(crate) len: u32,
+    /// Its queue, by its place among those that are used.
+    pub(crate) lane: u16,
+}
+
+impl Block {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+
+    pub(crate) fn bytes_of(&self, frame: Frame) -> &[u8] {
+        &self.bytes[frame.at as usize..][..frame.len as usize]
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BLOCK_BYTES || self.frames.len() >= BLOCK_FRAMES
+    }
+}
+
+/// One pass over the files.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    merge: Merge,
+    placer: Placer,
+    cut: Cut,
+    mtu: usize,
+    tally: Tally,
+    frames: u64,
+    span_ns: u64,
+    /// The side file came to its end, or makes no sense.
+    failure: Option<Error>,
+}
+
+/// What is known of a pass when its files are read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PassEnd {
+    pub(crate) frames: u64,
+    /// From the first frame to the last.
+    pub(crate) span_ns: u64,
+    pub(crate) tally: Tally,
+    /// What was not read to its end, and why.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Feed {
+    pub(crate) fn open(plan: &FeedPlan) -> Result<Self, Error> {
+        Ok(Self {
+            merge: Merge::open(&plan.files, plan.timing)?,
+            placer: Placer::new(&plan.placement, &plan.queues)?,
+            cut: plan.cut,
+            mtu: plan.mtu as usize,
+            tally: Tally::default(),
+            frames: 0,
+            span_ns: 0,
+            failure: None,
+        })
+    }
+
+    /// Fills a block. Returns whether there may be more: a block that is not full is the last one.
+    pub(crate) fn fill(&mut self, block: &mut Block) -> bool {
+        block.clear();
+        while !block.is_full() {
+            if self.failure.is_some() {
+                return false;
+            }
+            let Some((offset_ns, packet)) = self.merge.next() else { return false };
+            // A number of the side file is for each packet that is read, also for those that are not sent.
+            let lane = match self.placer.place(&packet.bytes) {
+                Ok(lane) => lane,
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return false;
+                }
+            };
+            self.tally.packets += 1;
+            let Some(len) = len_to_send(packet, self.cut, self.mtu, &mut self.tally) else { continue };
+            let at = block.bytes.len();
+            block.bytes.extend_from_slice(&packet.bytes);
+            block.bytes.resize(at + len, 0);
+            block.frames.push(Frame { offset_ns, at: at as u32, len: len as u32, lane });
+            self.frames += 1;
+            self.span_ns = offset_ns;
+        }
+        true
+    }
+
+    /// How much of the files is read, as a share; `None` if one is a pipe.
+    pub(crate) fn share_read(&self) -> Option<f64> {
+        self.merge.share_read()
+    }
+
+    pub(crate) fn end(&self) -> PassEnd {
+        let tally = Tally { times: self.merge.faults(), shortened: self.merge.shortened(), ..self.tally };
+        let failures = self.merge.failures().chain(&self.failure).map(ToString::to_string).collect();
+        PassEnd { frames: self.frames, span_ns: self.span_ns, tally, failures }
+    }
+}
+
+/// How many bytes of a packet are sent; `None` leaves it out.
+fn len_to_send(packet: &Packet, cut: Cut, mtu: usize, tally: &mut Tally) -> Option<usize> {
+    let there = packet.bytes.len();
+    let on_wire = packet.original_len as usize;
+    let is_cut = there < on_wire;
+    tally.cut += u64::from(is_cut);
+    if is_cut && cut == Cut::Skip {
+        return None;
+    }
+    let len = if cut == Cut::Pad { on_wire } else { there };
+    if there < HEADER {
+        tally.too_short += 1;
+        return None;
+    }
+    let overhead = if is_tagged(&packet.bytes) { HEADER + TAG } else { HEADER };
+    if len > mtu + overhead {
+        tally.too_long += 1;
+        tally.mtu_needed = tally.mtu_needed.max((len - overhead) as u32);
+        return None;
+    }
+    Some(len)
+}
+
+/// Whether there is a VLAN tag, which the MTU does not count.
+fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lens(there: usize, on_wire: u32, cut: Cut) -> (Option<usize>, Tally) {
+        let mut tally = Tally::default();
+        let packet = Packet { placed_ns: None, bytes: vec![0; there], original_len: on_wire };
+        (len_to_send(&packet, cut, 1_500, &mut tally), tally)
+    }
+
+    #[test]
+    fn what_is_there_is_sent_or_padded_or_left_out() {
+        for (cut, len) in [(Cut::Send, Some(96)), (Cut::Pad, Some(1_000)), (Cut::Skip, None)] {
+            assert_eq!(lens(96, 1_000, cut), (len, Tally { cut: 1, ..Tally::default() }));
+            assert_eq!(lens(96, 96, cut), (Some(96), Tally::default()));
+        }
+        assert_eq!(lens(96, 9_000, Cut::Send).0, Some(96), "as much as is there");
+        assert_eq!(
+            lens(96, 9_000, Cut::Pad),
+            (None, Tally { cut: 1, too_long: 1, mtu_needed: 8_986, ..Tally::default() })
+        );
+    }
+
+    #[test]
+    fn what_no_interface_takes_is_left_out() {
+        assert_eq!(lens(14, 14, Cut::Send).0, Some(14));
+        assert_eq!(lens(13, 13, Cut::Send), (None, Tally { too_short: 1, ..Tally::default() }));
+        assert_eq!(lens(0, 60, Cut::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));
+        assert_eq!(lens(1_514, 1_514, Cut::Send).0, Some(1_514));
+        assert_eq!(
+            lens(1_515, 1_515, Cut::Send),
+            (None, Tally { too_long: 1, mtu_needed: 1_501, ..Tally::default() })
+        );
+        let mut bytes = vec![0; 1_518];
+        bytes[12] = 0x81;
+        let tagged = Packet { placed_ns: None, bytes, original_len: 1_518 };
+        assert_eq!(len_to_send(&tagged, Cut::Send, 1_500, &mut Tally::default()), Some(1_518));
+    }
+}

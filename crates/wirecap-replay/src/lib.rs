@@ -1,0 +1,76 @@
+//! Trace files, sent again: at the speed at which they were recorded, or any other.
+//!
+//! ```text
+//!   a.pcap ───┐
+//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ Preloaded: all of it in cells, passes copy nothing
+//!                 by time                                        └─ Streamed: read ahead by a thread of its own
+//!                                                                               │
+//!   Report ◄── Pacing ◄── departures ◄── Player ◄── Schedule: when each is due ◄┘
+//!                                           │
+//!                                       transmit queues (AF_XDP), a cell for each frame
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | several files as one, times that go back | `merge`, `timeline`, `trace` |
+//! | when each packet is due | `schedule` |
+//! | from which queue it is sent | `placement`, `flow` |
+//! | what is sent of it | `feed` |
+//! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
+//! | the thread that sends | `player`, `catch_up`, `lane`, `link` |
+//! | how evenly it was sent | `pacing` |
+//!
+//! # Example
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use wirecap_replay::{Control, Plan, Replay};
+//!
+//! let control = Arc::new(Control::default());
+//! let replay = Replay::open(Plan::new(["a.pcap", "b.pcapng"], "eth1"), &control)?;
+//! let report = replay.run();
+//! assert!(report.failures.is_empty());
+//! # Ok::<(), wirecap_replay::Error>(())
+//! ```
+//!
+//! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the file, is counted.
+#![forbid(unsafe_code)]
+
+mod catch_up;
+mod control;
+mod error;
+mod feed;
+mod flow;
+mod lane;
+mod link;
+mod loaded;
+mod merge;
+mod pacing;
+mod placement;
+mod plan;
+mod player;
+mod preloaded;
+mod replay;
+mod report;
+mod schedule;
+mod shape;
+mod source;
+mod streamed;
+mod timeline;
+mod trace;
+
+pub use control::{Control, Progress};
+pub use error::{Error, LinkFault};
+pub use feed::{Cut, Tally};
+pub use flow::flow_hash;
+pub use lane::LaneReport;
+pub use merge::Timing;
+pub use pacing::{PacingReport, Quantiles};
+pub use placement::Placement;
+pub use plan::Plan;
+pub use player::{End, Limits};
+pub use replay::Replay;
+pub use report::{Counters, Held, Report};
+pub use schedule::{Schedule, Speed, mean_gap_ns};
+pub use timeline::TimeFaults;

@@ -1,0 +1,75 @@
+//! What is read before the start: all of the files, or as much as there is memory for.
+
+use crate::{
+    Control, Error, Plan,
+    feed::{Block, Feed},
+    preloaded::Preloaded,
+    shape::{RING, Shape},
+    trace::is_regular,
+};
+
+/// What was read before the start.
+pub(crate) struct Loaded {
+    pub(crate) blocks: Vec<Block>,
+    /// It is all of the files.
+    pub(crate) is_whole: bool,
+    /// Cells that it takes, of each queue.
+    pub(crate) cells: Vec<u64>,
+    cell_bytes: u32,
+}
+
+impl Loaded {
+    /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is one pass.
+    pub(crate) fn copies(&self, plan: &Plan) -> u32 {
+        let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
+        if plan.passes == Some(1) || busiest == 0 {
+            return 1;
+        }
+        let wanted = u64::from(2 * RING).div_ceil(busiest).min(plan.passes.unwrap_or(u64::MAX));
+        let possible = plan.memory_bytes / (all * u64::from(self.cell_bytes));
+        wanted.min(possible).max(1) as u32
+    }
+
+    /// Bytes of all frames.
+    pub(crate) fn bytes(&self) -> u64 {
+        let frames = self.blocks.iter().flat_map(|block| &block.frames);
+        frames.map(|frame| u64::from(frame.len)).sum()
+    }
+}
+
+/// Reads until the end, or until the cells would take more memory than there is for them.
+///
+/// # Errors
+/// [`Error::OnePass`] if that is too early for a pipe.
+pub(crate) fn read_ahead(
+    feed: &mut Feed,
+    plan: &Plan,
+    shape: Shape,
+    lanes: usize,
+    control: &Control,
+) -> Result<Loaded, Error> {
+    let mut loaded =
+        Loaded { blocks: Vec::new(), is_whole: false, cells: vec![0; lanes], cell_bytes: shape.cell_bytes };
+    let pipe = plan.files.iter().find(|path| !is_regular(path));
+    // Whoever writes a pipe may go on for ever: it is sent as it comes, unless it is wanted again.
+    if pipe.is_some() && plan.passes == Some(1) {
+        return Ok(loaded);
+    }
+    while !loaded.is_whole && !control.is_stopped() {
+        let mut block = Block::default();
+        loaded.is_whole = !feed.fill(&mut block);
+        let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
+        loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
+        loaded.blocks.push(block);
+        if shape.bytes(&loaded.cells) > plan.memory_bytes {
+            loaded.is_whole = false;
+            break;
+        }
+    }
+    match pipe {
+        Some(pipe) if !loaded.is_whole => {
+            Err(Error::OnePass { name: pipe.display().to_string(), memory_mib: plan.memory_bytes >> 20 })
+        }
+        _ => Ok(loaded),
+    }
+}

@@ -1,0 +1,177 @@
+//! Several traces as one: always the packet that was first.
+//!
+//! ```text
+//!   a.pcap   1.0       1.2  1.3            ┐
+//!   b.pcapng      1.1       1.3  2.0       ┘─►  1.0a 1.1b 1.2a 1.3a 1.3b 2.0b
+//! ```
+//!
+//! Rule: packets of one file keep its order; of two packets with the same time the one of the file that was named first goes
+//! first. A packet without a time goes with the one before it.
+
+use std::path::PathBuf;
+
+use crate::{
+    Error,
+    timeline::{PassClock, TimeFaults},
+    trace::{Packet, Trace},
+};
+
+/// How several files share one time line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// All files begin together, whenever they were recorded.
+    pub align: bool,
+    /// Longer gaps are cut to this, in nanoseconds of the recorded time.
+    pub longest_gap_ns: Option<u64>,
+}
+
+/// Several traces, merged by time.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    sources: Vec<Source>,
+    clock: PassClock,
+    /// Whose packet was given out last; it is replaced when the next one is asked for.
+    current: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Source {
+    trace: Trace,
+    /// What is taken off its times.
+    start_ns: u64,
+}
+
+impl Source {
+    /// When its next packet comes: `None` is at once.
+    fn next_ns(&self) -> Option<Option<u64>> {
+        Some(self.trace.peek()?.placed_ns.map(|placed| placed.saturating_sub(self.start_ns)))
+    }
+}
+
+impl Merge {
+    /// Opens all files.
+    ///
+    /// # Errors
+    /// That of the first one that cannot be opened.
+    pub(crate) fn open(paths: &[PathBuf], timing: Timing) -> Result<Self, Error> {
+        let sources = paths.iter().map(|path| {
+            let trace = Trace::open(path)?;
+            let first = trace.peek().and_then(|packet| packet.placed_ns);
+            Ok(Source { start_ns: if timing.align { first.unwrap_or(0) } else { 0 }, trace })
+        });
+        let sources = sources.collect::<Result<_, Error>>()?;
+        Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
+    }
+
+    /// The next packet, and its time since the first one, in nanoseconds. `None` once all files have ended.
+    pub(crate) fn next(&mut self) -> Option<(u64, &Packet)> {
+        if let Some(current) = self.current.take() {
+            self.sources[current].trace.advance();
+        }
+        let next = self.sources.iter().enumerate();
+        let next = next.filter_map(|(index, source)| Some((source.next_ns()?, index))).min();
+        let (placed_ns, index) = next?;
+        self.current = Some(index);
+        Some((self.clock.offset(placed_ns), self.sources[index].trace.peek()?))
+    }
+
+    /// Files that ended before their end, and why, in words.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &Error> {
+        self.sources.iter().filter_map(|source| source.trace.failure())
+    }
+
+    /// What was wrong with the times so far.
+    pub(crate) fn faults(&self) -> TimeFaults {
+        let mut faults = TimeFaults::default();
+        self.sources.iter().for_each(|source| faults.add(source.trace.faults()));
+        faults
+    }
+
+    /// Gaps that were cut so far.
+    pub(crate) fn shortened(&self) -> u64 {
+        self.clock.shortened
+    }
+
+    /// How much of the files is read, as a share; `None` if one is a pipe.
+    pub(crate) fn share_read(&self) -> Option<f64> {
+        let (mut read, mut whole) = (0, 0);
+        for source in &self.sources {
+            let (offset, len) = source.trace.progress()?;
+            read += offset.min(len);
+            whole += len;
+        }
+        Some(if whole == 0 { 1.0 } else { read as f64 / whole as f64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+
+    use super::*;
+
+    /// A trace of packets that hold `name` and their number, at these times in microseconds.
+    fn write(directory: &Path, name: &str, times_us: &[u64]) -> PathBuf {
+        let mut file = Vec::new();
+        pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
+        for (number, time_us) in times_us.iter().enumerate() {
+            let header =
+                PacketHeader { timestamp_ns: time_us * 1_000, original_len: 40, ..PacketHeader::default() };
+            pcap::packet(&mut file, &header, 0, [format!("{name}{number}").as_bytes()]);
+        }
+        let path = directory.join(name);
+        fs::write(&path, file).unwrap();
+        path
+    }
+
+    fn merged(paths: &[PathBuf], timing: Timing) -> Vec<(u64, String)> {
+        let mut merge = Merge::open(paths, timing).unwrap();
+        let mut all = Vec::new();
+        while let Some((offset_ns, packet)) = merge.next() {
+            assert_eq!(packet.original_len, 40);
+            all.push((offset_ns / 1_000, String::from_utf8(packet.bytes.clone()).unwrap()));
+        }
+        assert_eq!(merge.share_read(), Some(1.0));
+        all
+    }
+
+    fn named(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
+        expected.iter().map(|&(time, name)| (time, name.to_owned())).collect()
+    }
+
+    #[test]
+    fn the_earliest_goes_first_and_of_equals_the_first_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let a = write(directory.path(), "a", &[1_000, 1_200, 1_300]);
+        let b = write(directory.path(), "b", &[1_100, 1_300, 2_000]);
+        let empty = write(directory.path(), "empty", &[]);
+        let expected = [(0, "a0"), (100, "b0"), (200, "a1"), (300, "a2"), (300, "b1"), (1_000, "b2")];
+        assert_eq!(merged(&[a.clone(), b.clone(), empty], Timing::default()), named(&expected));
+        let expected = [(0, "a0"), (100, "b0"), (200, "a1"), (300, "b1"), (300, "a2"), (1_000, "b2")];
+        assert_eq!(merged(&[b, a], Timing::default()), named(&expected));
+    }
+
+    #[test]
+    fn files_begin_together_if_that_is_wanted_and_long_gaps_are_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let a = write(directory.path(), "a", &[1_000, 1_200, 9_000]);
+        let b = write(directory.path(), "b", &[500_000, 500_100]);
+        let timing = Timing { align: true, longest_gap_ns: None };
+        let expected = [(0, "a0"), (0, "b0"), (100, "b1"), (200, "a1"), (8_000, "a2")];
+        assert_eq!(merged(&[a.clone(), b.clone()], timing), named(&expected));
+        let timing = Timing { align: false, longest_gap_ns: Some(1_000_000) };
+        let expected = [(0, "a0"), (200, "a1"), (1_200, "a2"), (2_200, "b0"), (2_300, "b1")];
+        assert_eq!(merged(&[a, b], timing), named(&expected));
+    }
+
+    #[test]
+    fn a_file_that_goes_back_keeps_its_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let a = write(directory.path(), "a", &[1_000, 900, 1_500]);
+        let b = write(directory.path(), "b", &[950, 1_400]);
+        let expected = [(0, "b0"), (50, "a0"), (50, "a1"), (450, "b1"), (550, "a2")];
+        assert_eq!(merged(&[a, b], Timing::default()), named(&expected));
+    }
+}

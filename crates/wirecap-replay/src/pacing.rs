@@ -1,0 +1,97 @@
+//! How evenly it was sent: what the gaps between departures were, against what they should have been.
+//!
+//! Rule: a departure is the moment of the call that gives the packet to the kernel. What the kernel, the NIC and the wire add
+//! is not in it; a capture at the other end shows that.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longest error that is told from longer ones, in nanoseconds: a minute.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Decimal digits of what is told.
+const DIGITS: u8 = 3;
+
+/// Half, 99 in a hundred, and all of the values are at most so much, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// Half of them.
+    pub p50: u64,
+    /// 99 of a hundred.
+    pub p99: u64,
+    /// All.
+    pub max: u64,
+}
+
+/// How evenly it was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PacingReport {
+    /// Gaps that were measured: one less than packets.
+    pub gaps: u64,
+    /// By how much gaps between departures were too long or too short.
+    pub gap_error_ns: Quantiles,
+    /// How long after they were due packets departed.
+    pub late_ns: Quantiles,
+}
+
+/// Measures departures.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    error: Histogram<u64>,
+    late: Histogram<u64>,
+    /// When the last packet was due, and when it departed.
+    last: Option<(u64, u64)>,
+}
+
+impl Pacing {
+    pub(crate) fn new() -> Self {
+        let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that make sense");
+        Self { error: histogram(), late: histogram(), last: None }
+    }
+
+    /// Notes that a packet departed, in the order of departures. Both times in nanoseconds since the start.
+    pub(crate) fn departed(&mut self, due_ns: u64, departed_ns: u64) {
+        self.late.saturating_record(departed_ns.saturating_sub(due_ns));
+        if let Some((last_due, last_departed)) = self.last {
+            let (wanted, was) = (due_ns.saturating_sub(last_due), departed_ns.saturating_sub(last_departed));
+            self.error.saturating_record(wanted.abs_diff(was));
+        }
+        self.last = Some((due_ns, departed_ns));
+    }
+
+    pub(crate) fn report(&self) -> PacingReport {
+        PacingReport {
+            gaps: self.error.len(),
+            gap_error_ns: quantiles(&self.error),
+            late_ns: quantiles(&self.late),
+        }
+    }
+}
+
+fn quantiles(values: &Histogram<u64>) -> Quantiles {
+    Quantiles { p50: values.value_at_quantile(0.5), p99: values.value_at_quantile(0.99), max: values.max() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_those_of_gaps_and_not_of_times() {
+        let mut pacing = Pacing::new();
+        // 500 ns late all along, but for one that is 300 ns later and its successor.
+        for (due, departed) in [(0, 500), (1_000, 1_500), (2_000, 2_800), (3_000, 3_500), (3_000, 3_500)] {
+            pacing.departed(due, departed);
+        }
+        let report = pacing.report();
+        assert_eq!((report.gaps, report.late_ns.max, report.late_ns.p50), (4, 800, 500));
+        assert_eq!((report.gap_error_ns.p50, report.gap_error_ns.max), (0, 300));
+    }
+
+    #[test]
+    fn nothing_sent_is_nothing_measured() {
+        assert_eq!(Pacing::new().report(), PacingReport::default());
+        let mut pacing = Pacing::new();
+        pacing.departed(0, u64::MAX);
+        assert_eq!((pacing.report().gaps, pacing.report().gap_error_ns), (0, Quantiles::default()));
+    }
+}

@@ -1,0 +1,201 @@
+//! From which queue each packet is sent.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, flow_hash};
+
+/// How packets are spread over transmit queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// All from one queue: in the order of the file, whatever the NIC does.
+    One(u16),
+    /// One after the other from each of these queues, which are not none.
+    RoundRobin(Vec<u16>),
+    /// All packets of a flow, both directions, from one of these queues, which are not none; see [`flow_hash`].
+    Flow(Vec<u16>),
+    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the order in which they
+    /// are sent. Empty lines, and what follows a `#`, do not count.
+    Side(PathBuf),
+}
+
+impl Placement {
+    /// The queues that are used, in order.
+    ///
+    /// # Errors
+    /// [`Error::Side`], [`Error::SideLine`] and [`Error::SideEmpty`]: the side file is read for it.
+    pub fn queues(&self) -> Result<Vec<u16>, Error> {
+        match self {
+            Placement::One(queue) => Ok(vec![*queue]),
+            Placement::RoundRobin(queues) | Placement::Flow(queues) => Ok(queues.clone()),
+            Placement::Side(path) => {
+                let mut side = SideFile::open(path)?;
+                let mut queues = BTreeSet::new();
+                while let Some(queue) = side.next()? {
+                    queues.insert(queue);
+                }
+                if queues.is_empty() {
+                    return Err(Error::SideEmpty { path: path.clone() });
+                }
+                Ok(queues.into_iter().collect())
+            }
+        }
+    }
+}
+
+/// Places the packets of one pass.
+#[derive(Debug)]
+pub(crate) struct Placer {
+    rule: Rule,
+}
+
+#[derive(Debug)]
+enum Rule {
+    First,
+    RoundRobin { lanes: u16, next: u16 },
+    Flow { lanes: u16 },
+    Side { file: SideFile, queues: Vec<u16> },
+}
+
+impl Placer {
+    /// For queues as [`Placement::queues`] gave them.
+    pub(crate) fn new(placement: &Placement, queues: &[u16]) -> Result<Self, Error> {
+        let lanes = queues.len() as u16;
+        let rule = match placement {
+            Placement::One(_) => Rule::First,
+            Placement::RoundRobin(_) => Rule::RoundRobin { lanes, next: 0 },
+            Placement::Flow(_) => Rule::Flow { lanes },
+            Placement::Side(path) => Rule::Side { file: SideFile::open(path)?, queues: queues.into() },
+        };
+        Ok(Self { rule })
+    }
+
+    /// Which of the queues the next packet goes to, by its place among them.
+    pub(crate) fn place(&mut self, frame: &[u8]) -> Result<u16, Error> {
+        match &mut self.rule {
+            Rule::First => Ok(0),
+            Rule::RoundRobin { lanes, next } => {
+                let lane = *next;
+                *next = (lane + 1) % *lanes;
+                Ok(lane)
+            }
+            Rule::Flow { lanes } => Ok((flow_hash(frame) % u64::from(*lanes)) as u16),
+            Rule::Side { file, queues } => {
+                let queue = file.next()?.ok_or_else(|| file.short())?;
+                let lane = queues.binary_search(&queue).map_err(|_| file.bad_line(queue.to_string()))?;
+                Ok(lane as u16)
+            }
+        }
+    }
+}
+
+/// A side file, read number by number.
+#[derive(Debug)]
+struct SideFile {
+    path: PathBuf,
+    file: BufReader<File>,
+    text: String,
+    line: u64,
+    numbers: u64,
+}
+
+impl SideFile {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Side { path: path.into(), source };
+        let file = File::open(path).map_err(failed)?;
+        // It is read twice: once to know the queues.
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("it is no regular file")));
+        }
+        Ok(Self { path: path.into(), file: BufReader::new(file), text: String::new(), line: 0, numbers: 0 })
+    }
+
+    fn next(&mut self) -> Result<Option<u16>, Error> {
+        loop {
+            self.text.clear();
+            let read = self.file.read_line(&mut self.text);
+            let read = read.map_err(|source| Error::Side { path: self.path.clone(), source })?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            let number = self.text.split('#').next().unwrap_or_default().trim();
+            if !number.is_empty() {
+                let queue = number.parse().map_err(|_| self.bad_line(number.to_owned()))?;
+                self.numbers += 1;
+                return Ok(Some(queue));
+            }
+        }
+    }
+
+    fn bad_line(&self, text: String) -> Error {
+        Error::SideLine { path: self.path.clone(), line: self.line, text }
+    }
+
+    fn short(&self) -> Error {
+        Error::SideShort { path: self.path.clone(), lines: self.numbers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(text: &str) -> (tempfile::TempDir, Placement) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("side");
+        std::fs::write(&path, text).unwrap();
+        (directory, Placement::Side(path))
+    }
+
+    fn places(placement: &Placement, packets: usize) -> Vec<u16> {
+        let queues = placement.queues().unwrap();
+        let mut placer = Placer::new(placement, &queues).unwrap();
+        (0..packets).map(|_| queues[usize::from(placer.place(&[0; 14]).unwrap())]).collect()
+    }
+
+    #[test]
+    fn one_queue_or_each_in_turn() {
+        assert_eq!(places(&Placement::One(3), 4), [3; 4]);
+        assert_eq!(places(&Placement::RoundRobin(vec![1, 5, 6]), 5), [1, 5, 6, 1, 5]);
+    }
+
+    #[test]
+    fn a_flow_stays_on_its_queue() {
+        let flow = Placement::Flow(vec![0, 2]);
+        let of_one = places(&flow, 3);
+        assert!(of_one.iter().all(|queue| *queue == of_one[0]) && [0, 2].contains(&of_one[0]));
+        let mut placer = Placer::new(&flow, &[0, 2]).unwrap();
+        let used: BTreeSet<_> = (0..32).map(|last| placer.place(&[0, 0, 0, 0, 0, last]).unwrap()).collect();
+        assert_eq!(used, BTreeSet::from([0, 1]));
+    }
+
+    #[test]
+    fn a_side_file_says_the_queue_of_each_packet() {
+        let (_directory, placement) = side("2\n0\n\n# the third\n 2 # same as the first\n7\n");
+        assert_eq!(placement.queues().unwrap(), [0, 2, 7]);
+        assert_eq!(places(&placement, 4), [2, 0, 2, 7]);
+        let mut placer = Placer::new(&placement, &[0, 2, 7]).unwrap();
+        (0..4).for_each(|_| _ = placer.place(&[]).unwrap());
+        let error = placer.place(&[]).unwrap_err().to_string();
+        assert!(error.contains("for 4 packets"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_side_file_is_named_with_its_line() {
+        let (_directory, placement) = side("1\n\ntwo\n");
+        let error = placement.queues().unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("\"two\""), "{error}");
+        let (_directory, placement) = side("# nothing\n");
+        assert!(matches!(placement.queues(), Err(Error::SideEmpty { .. })));
+        let (_directory, placement) = side("65536\n");
+        assert!(matches!(placement.queues(), Err(Error::SideLine { line: 1, .. })));
+        let missing = Placement::Side("/no/such/side".into());
+        assert!(missing.queues().unwrap_err().to_string().contains("/no/such/side"));
+        assert!(matches!(Placement::Side("/dev/null".into()).queues(), Err(Error::Side { .. })));
+    }
+}

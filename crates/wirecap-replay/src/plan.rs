@@ -1,0 +1,67 @@
+//! What a replay is asked for.
+
+use std::path::PathBuf;
+
+use wirecap_sys::xsk::BindMode;
+
+use crate::{Cut, Limits, Placement, Speed, Timing};
+
+/// What to send, where, and how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Trace files; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// How several files share one time line.
+    pub timing: Timing,
+    /// Name of the interface, in the network namespace of the calling thread.
+    pub interface: String,
+    /// How fast.
+    pub speed: Speed,
+    /// From which queues.
+    pub placement: Placement,
+    /// How often the files are sent, at least once; `None` goes on until it is stopped.
+    pub passes: Option<u64>,
+    /// Between passes, in nanoseconds of the recorded time; `None` is the mean gap of the trace.
+    pub pass_gap_ns: Option<u64>,
+    /// When to stop before the end.
+    pub limits: Limits,
+    /// What is done with packets of which the file has only the beginning.
+    pub cut: Cut,
+    /// Bytes of memory for cells: a trace that needs more is streamed.
+    pub memory_bytes: u64,
+    /// Zero-copy or copy; `None` is the best that there is.
+    pub mode: Option<BindMode>,
+    /// What was wanted and given up before, in words: it is told with what else cannot be had.
+    pub fallbacks: Vec<String>,
+    /// The core of the thread that sends; `None` leaves it to the kernel.
+    pub core: Option<usize>,
+}
+
+impl Plan {
+    /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB of memory for
+    /// cells. The rest is for the fields.
+    ///
+    /// ```
+    /// use wirecap_replay::{Plan, Speed};
+    ///
+    /// let plan = Plan { speed: Speed::Top, passes: Some(10), ..Plan::new(["trace.pcap"], "eth1") };
+    /// assert_eq!((plan.files.len(), plan.interface.as_str()), (1, "eth1"));
+    /// ```
+    pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>, interface: impl Into<String>) -> Self {
+        Self {
+            files: files.into_iter().map(Into::into).collect(),
+            timing: Timing::default(),
+            interface: interface.into(),
+            speed: Speed::recorded(),
+            placement: Placement::One(0),
+            passes: Some(1),
+            pass_gap_ns: None,
+            limits: Limits::default(),
+            cut: Cut::default(),
+            memory_bytes: 1 << 30,
+            mode: None,
+            fallbacks: Vec::new(),
+            core: None,
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The thread that sends.
+//!
+//! ```text
+//!   look at the clock ─► stage all frames that are due, a few at once ─► one call per queue ─► note the departure
+//!        ▲                      └ none is due: sleep while it is far off, look again and again when it is near
+//!        └───────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! One thread for all queues: packets depart in the order of their times, over all queues, to within the frames that are due
+//! at the same look. Several threads would each be as exact, and the order of their packets a matter of luck.
+//!
+//! Rule: nothing departs before it is due; what is late is made up for without a burst. A frame for which there is no room waits, and all behind it.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_sys::netdev::Interface;
+
+use crate::{
+    Control, Error, LinkFault,
+    catch_up::CatchUp,
+    control::Expected,
+    lane::Lane,
+    link,
+    pacing::{Pacing, PacingReport},
+    source::{Next, Source},
+};
+
+/// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its own departure.
+const BATCH_TIMED: usize = 32;
+/// The same where nobody measures departures.
+const BATCH_TOP: usize = 256;
+/// Closer to a departure than that, in nanoseconds, nobody sleeps: waking up takes long now and then.
+const NEAR_NS: u64 = 200_000;
+/// The longest sleep: so soon a stop is noticed.
+const NAP_NS: u64 = 10_000_000;
+/// How long is waited for the kernel to send what it was given last.
+const FINISH: Duration = Duration::from_secs(2);
+/// How long a full ring may be without a completion.
+const STUCK: Duration = Duration::from_secs(10);
+/// How often others are told how far it is, in looks.
+const TELL: u32 = 64;
+
+/// When to stop before the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// After so many packets.
+    pub count: Option<u64>,
+    /// After so long.
+    pub duration: Option<Duration>,
+}
+
+/// Why it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Everything was sent, as often as it should be.
+    Complete,
+    /// As many packets as were asked for.
+    Count,
+    /// The time asked for is over.
+    Duration,
+    /// It was stopped.
+    Stopped,
+    /// The interface or the kernel took no more.
+    Failed,
+}
+
+/// Sends what a source has.
+#[derive(Debug)]
+pub(crate) struct Player<'a> {
+    interface: &'a Interface,
+    lanes: Vec<Lane>,
+    source: Source,
+    control: &'a Arc<Control>,
+    limits: Limits,
+    expected: Expected,
+    started: Instant,
+    /// `None` at top speed, where nothing is due.
+    pacing: Option<Pacing>,
+    catch_up: CatchUp,
+    /// When the last packet departed, since the start.
+    last_ns: u64,
+    packets: u64,
+    bytes: u64,
+    /// When each of the frames that are staged was due.
+    due: Vec<u64>,
+    looks: u32,
+    /// Since when nothing came back while something could not go on.
+    stuck_since: Option<Instant>,
+}
+
+/// What one look at the clock came to.
+enum Step {
+    Sent,
+    /// So long until the next is due, in nanoseconds.
+    Early(u64),
+    /// No room, no cell, or the file is behind.
+    Held,
+    Over(End),
+}
+
+impl<'a> Player<'a> {
+    pub(crate) fn new(
+        interface: &'a Interface,
+        (lanes, source): (Vec<Lane>, Source),
+        control: &'a Arc<Control>,
+        expected: Expected,
+        is_timed: bool,
+    ) -> Self {
+        Self {
+            interface,
+            lanes,
+            source,
+            control,
+            limits: expected.limits,
+            expected,
+            started: Instant::now(),
+            pacing: is_timed.then(Pacing::new),
+            catch_up: CatchUp::default(),
+            last_ns: 0,
+            packets: 0,
+            bytes: 0,
+            due: Vec::with_capacity(BATCH_TOP),
+            looks: 0,
+            stuck_since: None,
+        }
+    }
+
+    /// Sends until the end. What happened is in the second part whatever it was.
+    pub(crate) fn run(&mut self) -> (End, Option<Error>) {
+        self.await_first();
+        self.started = Instant::now();
+        self.control.start(self.expected.begun(self.started));
+        let end = loop {
+            match self.look() {
+                Ok(Step::Over(end)) => break Ok(end),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.control.sent(self.packets, self.bytes);
+        let end = end.and_then(|end| self.finish().map(|()| end));
+        if self.pacing.is_none() {
+            // Without departures that count, it is over when everything has left.
+            self.last_ns = self.now_ns();
+        }
+        match end {
+            Ok(end) => (end, None),
+            Err(error) => (End::Failed, Some(self.told_rightly(error))),
+        }
+    }
+
+    /// With a link that is lost, whatever showed that first.
+    fn told_rightly(&self, error: Error) -> Error {
+        let state = match (&error, self.control.fault()) {
+            (Error::Link { state, .. }, _) => *state,
+            (_, Some(state)) => state,
+            _ => return error,
+        };
+        self.link(link::settled(self.interface, state))
+    }
+
+    /// Time begins when there is something to send: whoever writes a pipe may take long.
+    fn await_first(&mut self) {
+        while self.source.peek(&mut self.lanes) == Next::Wait && !self.control.is_stopped() {
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn look(&mut self) -> Result<Step, Error> {
+        if let Some(state) = self.control.fault() {
+            return Err(self.link(state));
+        }
+        if self.control.is_stopped() {
+            return Ok(Step::Over(End::Stopped));
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks % TELL == 0 {
+            self.control.sent(self.packets, self.bytes);
+        }
+        let now_ns = self.now_ns();
+        let step = self.stage(now_ns);
+        if !self.due.is_empty() {
+            self.depart()?;
+        }
+        match step {
+            Step::Early(wait_ns) => {
+                self.turn()?;
+                self.wait(wait_ns);
+            }
+            Step::Held => self.hold()?,
+            Step::Sent | Step::Over(_) => {}
+        }
+        Ok(step)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Puts the frames that are due into the rings.
+    fn stage(&mut self, now_ns: u64) -> Step {
+        if self.limits.duration.is_some_and(|duration| u128::from(now_ns) >= duration.as_nanos()) {
+            return Step::Over(End::Duration);
+        }
+        let batch = if self.pacing.is_some() { BATCH_TIMED } else { BATCH_TOP };
+        while self.due.len() < batch {
+            if self.limits.count.is_some_and(|count| self.packets >= count) {
+                return Step::Over(End::Count);
+            }
+            let frame = match self.source.peek(&mut self.lanes) {
+                Next::Frame(frame) => frame,
+                Next::Wait => return Step::Held,
+                Next::End => return Step::Over(End::Complete),
+            };
+            let not_before_ns = self.catch_up.not_before(frame.due_ns);
+            if self.pacing.is_some() && not_before_ns > now_ns {
+                return Step::Early(not_before_ns - now_ns);
+            }
+            if !self.lanes[usize::from(frame.lane)].stage(frame.cell, frame.len) {
+                return Step::Held;
+            }
+            self.source.advance();
+            self.catch_up.departs(frame.due_ns, now_ns);
+            self.due.push(frame.due_ns);
+            self.packets += 1;
+            self.bytes += u64::from(frame.len);
+        }
+        Step::Sent
+    }
+
+    /// Gives what was staged to the kernel.
+    fn depart(&mut self) -> Result<(), Error> {
+        let departed_ns = self.now_ns();
+        self.last_ns = departed_ns;
+        if let Some(pacing) = &mut self.pacing {
+            self.due.iter().for_each(|&due_ns| pacing.departed(due_ns, departed_ns));
+        }
+        self.due.clear();
+        for index in 0..self.lanes.len() {
+            self.lanes[index].flush_staged().map_err(|source| self.refused(index, source))?;
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel go on, and takes cells back. Returns how many.
+    fn turn(&mut self) -> Result<u32, Error> {
+        let mut back = 0;
+        for index in 0..self.lanes.len() {
+            back += self.lanes[index].turn().map_err(|source| self.refused(index, source))?;
+        }
+        Ok(back)
+    }
+
+    fn hold(&mut self) -> Result<(), Error> {
+        let back = self.turn()?;
+        let in_flight: u32 = self.lanes.iter().map(Lane::in_flight).sum();
+        if back > 0 || in_flight == 0 {
+            self.stuck_since = None;
+            if in_flight == 0 && back == 0 {
+                // It is the file that is waited for.
+                thread::sleep(Duration::from_micros(50));
+            }
+            return Ok(());
+        }
+        let since = *self.stuck_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > STUCK {
+            return Err(self.stuck(STUCK));
+        }
+        std::hint::spin_loop();
+        Ok(())
+    }
+
+    /// Waits for what is due in so long, or for a part of it.
+    fn wait(&mut self, wait_ns: u64) {
+        if self.source.work_ahead(&mut self.lanes) {
+            return;
+        }
+        let left = self.limits.duration.map_or(u64::MAX, |duration| {
+            duration.as_nanos().saturating_sub(u128::from(self.now_ns())) as u64
+        });
+        match wait_ns.min(left).checked_sub(NEAR_NS) {
+            Some(far_ns) if far_ns > 0 => {
+                self.control.sent(self.packets, self.bytes);
+                thread::sleep(Duration::from_nanos(far_ns.min(NAP_NS)));
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+
+    /// Waits until everything was sent.
+    fn finish(&mut self) -> Result<(), Error> {
+        let since = Instant::now();
+        loop {
+            self.turn()?;
+            if self.lanes.iter().all(|lane| lane.in_flight() == 0) {
+                return Ok(());
+            }
+            if let Some(state) = self.control.fault() {
+                return Err(self.link(state));
+            }
+            if since.elapsed() > FINISH {
+                return Err(self.stuck(FINISH));
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    fn refused(&self, lane: usize, source: std::io::Error) -> Error {
+        // The kernel refuses (ENETDOWN, ENXIO) before its news of the link are read.
+        if let Some(state) = self.control.fault().or_else(|| link::fault_now(self.interface)) {
+            return self.link(state);
+        }
+        Error::Send { interface: self.interface.name.clone(), queue: self.lanes[lane].number, source }
+    }
+
+    fn link(&self, state: LinkFault) -> Error {
+        Error::Link { interface: self.interface.name.clone(), state }
+    }
+
+    fn stuck(&self, waited: Duration) -> Error {
+        let packets = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
+        Error::Stuck { interface: self.interface.name.clone(), packets, seconds: waited.as_secs() }
+    }
+
+    /// From the start to the last departure; at top speed until all came back from the kernel.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.last_ns as f64 / 1e9
+    }
+
+    pub(crate) fn pacing(&self) -> Option<PacingReport> {
+        self.pacing.as_ref().map(Pacing::report)
+    }
+
+    pub(crate) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+}

@@ -1,0 +1,271 @@
+//! A replay from its plan to its report.
+//!
+//! ```text
+//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► Preloaded ─┐
+//!                                                    └─ more ──────► Streamed ──┴─ run ─► Player ─► Report
+//! ```
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_sys::{
+    cpu,
+    netdev::{self, Interface, LinkStatistics},
+};
+
+use crate::{
+    Control, Counters, Error, Held, Plan, Report, Schedule, Speed, Tally,
+    control::Expected,
+    feed::{Feed, FeedPlan, PassEnd},
+    lane::Lane,
+    link,
+    loaded::{Loaded, read_ahead},
+    player::Player,
+    preloaded::Preloaded,
+    shape::{Shape, check_queues},
+    source::{Passes, Source},
+    streamed::Streamed,
+    trace::is_stdin,
+};
+
+/// How long the interface's counters may take to reach what was sent.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// A replay that can begin.
+#[derive(Debug)]
+pub struct Replay {
+    plan: Plan,
+    interface: Interface,
+    control: Arc<Control>,
+    lanes: Vec<Lane>,
+    trace: Opened,
+    fallbacks: Vec<String>,
+}
+
+/// A trace that can be sent.
+#[derive(Debug)]
+struct Opened {
+    source: Source,
+    expected: Expected,
+    held: Held,
+    /// Of a pass that was read to its end before the start.
+    pass: Option<PassEnd>,
+}
+
+/// What is known when the files are read as far as memory goes.
+struct Opening<'a> {
+    plan: &'a Plan,
+    interface: &'a Interface,
+    shape: Shape,
+    feed: Feed,
+    feed_plan: FeedPlan,
+    loaded: Loaded,
+}
+
+impl Opening<'_> {
+    /// Puts all of it into cells.
+    fn preload(self) -> Result<(Vec<Lane>, Opened), Error> {
+        let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
+        let copies = loaded.copies(plan);
+        let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
+        let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
+        let (end, bytes, passes) = (feed.end(), loaded.bytes(), passes(plan));
+        let expected = Expected {
+            packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
+            planned: planned(plan.speed, passes, &end, bytes),
+            ..expected(plan)
+        };
+        let trace = Preloaded::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
+        let held = Held::Preloaded { cells_bytes: shape.bytes(&cells), copies };
+        Ok((lanes, Opened { source: Source::Preloaded(trace), expected, held, pass: Some(end) }))
+    }
+
+    /// Has the rest read while it is sent.
+    fn stream(self, control: &Arc<Control>) -> Result<(Vec<Lane>, Opened), Error> {
+        let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
+        let cells =
+            vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
+        let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
+        let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
+        let timing = (Schedule::new(plan.speed), passes(plan));
+        let trace = Streamed::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
+        let source = Source::Streamed(Box::new(trace.map_err(Error::Thread)?));
+        let held = Held::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
+        Ok((lanes, Opened { source, expected: expected(plan), held, pass: None }))
+    }
+}
+
+fn passes(plan: &Plan) -> Passes {
+    Passes { count: plan.passes, gap_ns: plan.pass_gap_ns }
+}
+
+fn expected(plan: &Plan) -> Expected {
+    Expected { passes: plan.passes, limits: plan.limits, ..Expected::default() }
+}
+
+impl Replay {
+    /// Looks at everything, reads the files as far as memory goes, and opens the queues. Waits for the writers of pipes.
+    ///
+    /// # Errors
+    /// [`Error`], before anything was sent.
+    pub fn open(plan: Plan, control: &Arc<Control>) -> Result<Self, Error> {
+        check_files(&plan.files)?;
+        let interface = netdev::interface(&plan.interface)?;
+        link::check(&interface)?;
+        let queues = plan.placement.queues()?;
+        check_queues(&interface, &queues)?;
+        let shape = Shape::of(&interface, &plan, &queues);
+        let feed_plan = FeedPlan {
+            files: plan.files.clone(),
+            timing: plan.timing,
+            placement: plan.placement.clone(),
+            queues,
+            cut: plan.cut,
+            mtu: shape.mtu,
+        };
+        let mut feed = Feed::open(&feed_plan)?;
+        let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
+        let opening = Opening { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
+        let (lanes, trace) =
+            if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
+        let mut fallbacks = plan.fallbacks.clone();
+        fallbacks.extend(shape.fallback(&interface));
+        fallbacks.extend(lanes.first().and_then(Lane::fallback));
+        Ok(Self { plan, interface, control: Arc::clone(control), lanes, trace, fallbacks })
+    }
+
+    /// Where the trace is kept.
+    pub fn held(&self) -> Held {
+        self.trace.held
+    }
+
+    /// Packets of one pass that will be sent, what was found in the files, and what could not be read, where all is read.
+    pub fn pass(&self) -> Option<(u64, Tally, &[String])> {
+        self.trace.pass.as_ref().map(|pass| (pass.frames, pass.tally, pass.failures.as_slice()))
+    }
+
+    /// How long it will take, where that is known.
+    pub fn planned(&self) -> Option<Duration> {
+        self.trace.expected.planned
+    }
+
+    /// The interface, as it was when it was looked up.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// The queues that are sent from, with `zero-copy` or `copy` for each.
+    pub fn queues(&self) -> Vec<(u16, &'static str)> {
+        self.lanes.iter().map(Lane::report).map(|lane| (lane.queue, lane.mode)).collect()
+    }
+
+    /// What could not be had, and what is done instead, in words.
+    pub fn fallbacks(&self) -> &[String] {
+        &self.fallbacks
+    }
+
+    /// Sends, on the calling thread, which has to be in the interface's network namespace.
+    pub fn run(self) -> Report {
+        let Self { plan, interface, control, lanes, trace, mut fallbacks } = self;
+        let Opened { source, expected, held, pass } = trace;
+        if let Some(Err(cause)) = plan.core.map(cpu::pin_to_core) {
+            fallbacks.push(format!("not bound to core {}: {cause}", plan.core.unwrap_or_default()));
+        }
+        cpu::precise_sleeps();
+        let before = LinkStatistics::of_index(interface.ifindex);
+        let is_timed = Schedule::new(plan.speed).is_timed();
+        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
+        let is_over = AtomicBool::new(false);
+        let (end, error) = thread::scope(|scope| {
+            match netdev::changes() {
+                Ok(changes) => {
+                    scope.spawn(|| link::watch(&interface, changes, &control, &is_over));
+                }
+                Err(cause) => fallbacks.push(format!("the link is not watched: {cause}")),
+            }
+            let ended = player.run();
+            is_over.store(true, Ordering::Relaxed);
+            ended
+        });
+        let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
+        let packets = queues.iter().map(|queue| queue.packets).sum();
+        let bytes = queues.iter().map(|queue| queue.bytes).sum();
+        let (pass, held) = match player.source() {
+            Source::Streamed(trace) => (trace.end.clone(), held.with_starved(trace.starved)),
+            Source::Preloaded(_) => (pass.unwrap_or_default(), held),
+        };
+        let mut failures = pass.failures;
+        failures.extend(error.map(|error| error.to_string()));
+        let seconds = player.seconds();
+        Report {
+            counters: before.ok().and_then(|before| settled(interface.ifindex, &before, packets)),
+            interface: interface.name.clone(),
+            end,
+            packets,
+            bytes,
+            seconds,
+            pps: rate(packets, seconds),
+            bps: rate(bytes * 8, seconds),
+            passes: player.source().passes_begun(),
+            held,
+            pacing: player.pacing(),
+            queues,
+            trace: pass.tally,
+            truncated: plan.cut,
+            fallbacks,
+            failures,
+        }
+    }
+}
+
+impl Held {
+    fn with_starved(self, starved: u64) -> Self {
+        match self {
+            Held::Streamed { cells_bytes, .. } => Held::Streamed { cells_bytes, starved },
+            held => held,
+        }
+    }
+}
+
+fn rate(what: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { what as f64 / seconds } else { 0.0 }
+}
+
+fn check_files(files: &[PathBuf]) -> Result<(), Error> {
+    let stdin = files.iter().filter(|path| is_stdin(path)).count();
+    if stdin > 1 { Err(Error::StdinTwice) } else { Ok(()) }
+}
+
+/// What the interface's counters say, once they have said what became of so many packets, or after some time.
+fn settled(ifindex: u32, before: &LinkStatistics, packets: u64) -> Option<Counters> {
+    let since = Instant::now();
+    loop {
+        let after = LinkStatistics::of_index(ifindex).ok()?;
+        let counters = Counters::between(before, &after);
+        if counters.total() >= packets || since.elapsed() > SETTLE {
+            return Some(counters);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How long it takes as planned: until the last packet is due.
+fn planned(speed: Speed, passes: Passes, end: &PassEnd, bytes: u64) -> Option<Duration> {
+    let count = passes.count?;
+    let mut schedule = Schedule::new(speed);
+    if !schedule.is_timed() || end.frames == 0 {
+        return None;
+    }
+    let before = count.saturating_sub(1);
+    let between = end.span_ns.saturating_add(passes.gap_ns(end.span_ns, end.frames));
+    schedule.next_pass(between.saturating_mul(before), 0);
+    schedule.sent_before(count.saturating_mul(end.frames).saturating_sub(1), count.saturating_mul(bytes));
+    Some(Duration::from_nanos(schedule.due_ns(end.span_ns)))
+}

@@ -1,0 +1,143 @@
+//! One trace file, read packet by packet.
+//!
+//! Rule: a packet is given on as it stands in the file. A trace ends with its file, or before the first packet that cannot be
+//! read or sent; then [`Trace::failure`] tells why.
+
+use std::{fmt, path::Path};
+
+use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
+use wirecap_sys::input::Input;
+
+use crate::{
+    Error,
+    error::known_link_type,
+    timeline::{TimeFaults, Timeline},
+};
+
+/// A trace file that is open, and its next packet.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    name: String,
+    reader: Reader<Input>,
+    timeline: Timeline,
+    /// The next packet; what is in it counts only while `has_next`.
+    next: Packet,
+    has_next: bool,
+    failure: Option<Error>,
+}
+
+/// A packet on its way from the file. Its buffer is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Packet {
+    /// Where it belongs in time, see [`Timeline::place`].
+    pub(crate) placed_ns: Option<u64>,
+    pub(crate) bytes: Vec<u8>,
+    /// Length on the wire, at least that of `bytes`.
+    pub(crate) original_len: u32,
+}
+
+/// A trace as it is named: a path, or `-` for standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+impl Trace {
+    /// Opens a trace and reads its first packet. Waits for the writer of a pipe.
+    ///
+    /// # Errors
+    /// [`Error::Trace`] if it is none, [`Error::LinkType`] if its packets are not Ethernet frames.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let failed = |source| Error::Trace { name: name.clone(), source };
+        let input = if is_stdin(path) { Input::stdin() } else { Input::open(path) };
+        let input = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
+        let reader = input.and_then(Reader::new).map_err(failed)?;
+        let (timeline, next) = (Timeline::default(), Packet::default());
+        let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
+        trace.advance();
+        match trace.failure.take() {
+            // Whoever gives a file of another kind wants to know before anything is sent.
+            Some(Error::OtherLinkType { name, interface, link_type, .. }) => {
+                Err(Error::LinkType { name, interface, link_type, known: known_link_type(link_type) })
+            }
+            failure => Ok(Self { failure, ..trace }),
+        }
+    }
+
+    /// The packet that comes next; `None` at the end.
+    pub(crate) fn peek(&self) -> Option<&Packet> {
+        self.has_next.then_some(&self.next)
+    }
+
+    /// Steps to the packet after it.
+    pub(crate) fn advance(&mut self) {
+        self.has_next = match self.read() {
+            Ok(is_there) => is_there,
+            Err(failure) => {
+                self.failure = Some(failure);
+                false
+            }
+        };
+    }
+
+    fn read(&mut self) -> Result<bool, Error> {
+        if self.failure.is_some() {
+            return Ok(false);
+        }
+        loop {
+            let record = self.reader.next();
+            match record.map_err(|source| Error::Trace { name: self.name.clone(), source })? {
+                None => return Ok(false),
+                Some(Record::Packet(packet)) if packet.link_type != LINK_TYPE_ETHERNET => {
+                    let (interface, link_type) = (packet.interface, packet.link_type);
+                    return Err(self.other_link_type(interface, link_type));
+                }
+                Some(Record::Packet(packet)) => {
+                    self.next.placed_ns = self.timeline.place(packet.timestamp_ns);
+                    self.next.bytes.clear();
+                    self.next.bytes.extend_from_slice(packet.data);
+                    // A damaged file may say less than there is.
+                    self.next.original_len = packet.original_len.max(packet.data.len() as u32);
+                    return Ok(true);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn other_link_type(&self, interface: u32, link_type: u16) -> Error {
+        let described = self.reader.interfaces().get(interface as usize);
+        let named = described.and_then(|interface| interface.name.as_ref());
+        let interface = match named {
+            Some(name) => format!("interface {interface} ({name})"),
+            None => format!("interface {interface}"),
+        };
+        let offset = self.reader.record_offset();
+        Error::OtherLinkType { name: self.name.clone(), interface, link_type, offset }
+    }
+
+    /// Why it ended before its end.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    pub(crate) fn faults(&self) -> TimeFaults {
+        self.timeline.faults
+    }
+
+    /// How far it is read, and how long it is, in bytes; `None` for a pipe.
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
+        Some((self.reader.offset(), self.reader.get_ref().len()?))
+    }
+}
+
+/// Whether a file can be read as often as one likes.
+pub(crate) fn is_regular(path: &Path) -> bool {
+    !is_stdin(path) && path.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)
+    }
+}

@@ -1,0 +1,39 @@
+//! A driver without zero-copy: the product says that it copies, and why, unless zero-copy is a must.
+
+use wirecap::{Error, Modes};
+
+use super::Case;
+use crate::{
+    machine::{CAPTURED, Machine},
+    program::Running,
+};
+
+pub(super) const CASES: [Case; 2] =
+    [("fallback-is-told", fallback_is_told), ("zero-copy-required", zero_copy_required)];
+
+fn fallback_is_told(machine: &Machine) {
+    let capture = machine.capture(machine.builder());
+    let fallbacks = capture.report().ports[0].fallbacks.clone();
+    let expected = "zero-copy is not available: the driver does not offer it";
+    assert!(fallbacks.iter().any(|line| line == expected), "{fallbacks:?}");
+    machine.finish(capture);
+
+    let running = Running::start(&["capture", &format!("xdp:{CAPTURED}"), "-R", "16", "--json"]);
+    assert!(running.said().contains(expected), "{}", running.said());
+    machine.ledger.note_packets(super::command::delivered(&running.stop()));
+}
+
+fn zero_copy_required(machine: &Machine) {
+    let error = machine.try_capture(machine.builder().modes(Modes::ZeroCopy)).unwrap_err();
+    assert!(matches!(error, Error::NoMode { .. }), "{error}");
+
+    let port = format!("xdp:{CAPTURED}");
+    let ended = Running::spawn(&["capture", &port, "-R", "16", "--xdp-mode", "zero-copy"]).wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(CAPTURED) && ended.stderr.contains("zero-copy is not available"),
+        "{}",
+        ended.stderr
+    );
+    println!("zero-copy-required: {}", ended.stderr.trim());
+}

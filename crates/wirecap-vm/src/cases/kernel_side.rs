@@ -1,0 +1,132 @@
+//! What the XDP program does on a real driver: filters, timestamps; and what the driver offers it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use wirecap::{Error, Timestamp, report::FilterPlace};
+use wirecap_sys::netdev;
+use wirecap_traffic::{FrameSpec, Marks};
+
+use super::Case;
+use crate::{
+    machine::{CAPTURED, FLOWS, Machine, run},
+    support::{check, crew::Crew},
+};
+
+pub(super) const CASES: [Case; 4] = [
+    ("vlan-tags", vlan_tags),
+    ("filter", filter),
+    ("timestamp-kernel", timestamp_kernel),
+    ("timestamp-hardware", timestamp_hardware),
+];
+
+const FRAMES: u64 = 50 * FLOWS as u64;
+
+/// The flow of this number is the only one that is wanted.
+const WANTED: u32 = 7;
+
+fn filter(machine: &Machine) {
+    let builder = machine.builder().filter(format!("udp and src host 198.18.0.{WANTED}"));
+    let mut capture = machine.capture(builder);
+    let place = capture.report().ports[0].filter.clone().expect("there is one").runs;
+    assert_eq!(place, FilterPlace::Kernel, "a filter like this fits every kernel");
+    let crew = Crew::eager(capture.take_workers());
+    machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
+    let wanted = FRAMES / u64::from(FLOWS);
+    machine.wait_for(wanted, &crew, &capture);
+    crate::support::wait_until("all are seen", || capture.report().total().seen == FRAMES);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = machine.finish(capture);
+    let total = report.total();
+    assert_eq!(
+        (total.seen, total.filtered, total.delivered),
+        (FRAMES, FRAMES - wanted, wanted),
+        "{report:#?}"
+    );
+    let flows = arrivals.iter().map(|arrival| Marks::read(&arrival.bytes).unwrap().flow);
+    assert!(flows.into_iter().all(|flow| flow == WANTED));
+    check::intact(&arrivals, FrameSpec::default());
+}
+
+/// VLAN tags are in the packets, unless the NIC takes them off: then it is said, and what is said helps.
+fn vlan_tags(machine: &Machine) {
+    let nic = netdev::interface(CAPTURED).unwrap();
+    if nic.takes_vlan_tags {
+        let capture = machine.capture(machine.builder());
+        let fallbacks = capture.report().ports[0].fallbacks.clone();
+        machine.finish(capture);
+        assert!(fallbacks.iter().any(|line| line.starts_with("VLAN tags are missing")), "{fallbacks:?}");
+        run("ethtool", &["-K", CAPTURED, "rxvlan", "off"]);
+    }
+    let spec = FrameSpec { vlan: Some(7), ..FrameSpec::default() };
+    let mut capture = machine.capture(machine.builder());
+    let fallbacks = capture.report().ports[0].fallbacks.clone();
+    let crew = Crew::eager(capture.take_workers());
+    machine.traffic(spec).send(&capture, FRAMES);
+    machine.wait_for(FRAMES, &crew, &capture);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    machine.finish(capture);
+    check::each_once(check::intact(&arrivals, spec), FRAMES, 0);
+    assert!(!fallbacks.iter().any(|line| line.contains("VLAN")), "{fallbacks:?}");
+    if nic.takes_vlan_tags {
+        run("ethtool", &["-K", CAPTURED, "rxvlan", "on"]);
+    }
+}
+
+/// Clocks of two programs on one machine differ by less than this.
+const CLOCK_NS: u64 = 5_000_000;
+
+fn timestamp_kernel(machine: &Machine) {
+    let builder = machine.builder().timestamp(Timestamp::Kernel);
+    let mut capture = machine.capture(builder);
+    let crew = Crew::eager(capture.take_workers());
+    let mut traffic = machine.traffic(FrameSpec::default());
+    let mut rounds = Vec::new();
+    for round in 1..=10 {
+        let begun_ns = now_ns();
+        traffic.send(&capture, u64::from(FLOWS));
+        machine.wait_for(round * u64::from(FLOWS), &crew, &capture);
+        rounds.push(begun_ns - CLOCK_NS..now_ns() + CLOCK_NS);
+    }
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = machine.finish(capture);
+    check::in_order(&arrivals);
+    for arrival in &arrivals {
+        let round = Marks::read(&arrival.bytes).unwrap().sequence / u64::from(FLOWS);
+        let (range, time_ns) = (&rounds[round as usize], arrival.timestamp_ns);
+        assert!(range.contains(&time_ns), "{time_ns} is not in {range:?}");
+    }
+    let timestamp = &report.ports[0].timestamp;
+    assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Kernel, 0), "{timestamp:?}");
+}
+
+/// A driver that offers no hardware time to XDP is named in the error; times of one that does are of now.
+fn timestamp_hardware(machine: &Machine) {
+    let features = netdev::interface(CAPTURED).unwrap().xdp_features;
+    let offered =
+        features.and_then(|features| features.rx_metadata).is_some_and(|metadata| metadata.timestamp);
+    let builder = machine.builder().timestamp(Timestamp::Hardware);
+    match machine.try_capture(builder) {
+        Err(error @ Error::NoHardwareTimestamps { .. }) if !offered => {
+            assert!(error.to_string().contains(CAPTURED), "{error}");
+            println!("timestamp-hardware: {error}");
+        }
+        Err(error) => panic!("offered: {offered}; {error}"),
+        Ok(mut capture) => {
+            assert!(offered, "it opens only if the driver offers it");
+            let crew = Crew::eager(capture.take_workers());
+            machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
+            machine.wait_for(FRAMES, &crew, &capture);
+            capture.stopper().stop();
+            crew.join();
+            let report = machine.finish(capture);
+            assert_eq!(report.ports[0].timestamp.source, Timestamp::Hardware);
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64
+}

@@ -1,0 +1,94 @@
+//! Buddies take over what a worker is late with, and the chunks go home; a pool that is too small loses, and it is told where.
+
+use wirecap::{Capture, Dispatch, Mode, report::QueueReport};
+use wirecap_traffic::FrameSpec;
+
+use super::Case;
+use crate::{
+    machine::Machine,
+    support::{check, crew::Crew, gate::Gate, wait_until},
+};
+
+pub(super) const CASES: [Case; 3] = [
+    ("offload-pull", |machine| buddies_help(machine, Dispatch::Pull)),
+    ("offload-push", |machine| buddies_help(machine, Dispatch::Push)),
+    ("small-pool", small_pool),
+];
+
+const CHUNK: u64 = 64;
+/// M × R of a queue.
+const POOL: u64 = CHUNK * 32;
+const THRESHOLD: u32 = 20;
+/// Frames into the hot queue.
+const HOT: u64 = 3 * POOL;
+/// What may stay with the worker that is held up: what is below T, and some chunks on their way.
+const LEFT: u64 = POOL / 2;
+
+/// All frames are of one flow, so of one queue. Its own worker stands at a gate; the others do its work.
+fn buddies_help(machine: &Machine, dispatch: Dispatch) {
+    let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool((POOL / CHUNK) as u32);
+    let builder = builder.mode(Mode::advanced(THRESHOLD).unwrap()).dispatch(dispatch);
+    let mut capture = machine.capture(builder);
+    let gate = Gate::closed();
+    let at_gate = gate.clone();
+    let crew = Crew::start(capture.take_workers(), move |worker, batch| {
+        if worker == usize::from(batch.queue()) {
+            at_gate.pass();
+        }
+    });
+    let mut traffic = machine.traffic(FrameSpec::default());
+    traffic.flows = 1;
+    while traffic.sent() < HOT {
+        traffic.send(&capture, CHUNK);
+        wait_until("buddies help", || traffic.sent() - crew.arrived() <= LEFT + CHUNK);
+    }
+    wait_until("all that is over T is taken over", || crew.arrived() >= HOT - LEFT);
+    gate.open();
+    machine.wait_for(HOT, &crew, &capture);
+    wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = machine.finish(capture);
+    check::pools_whole(&report);
+    check::in_order(&arrivals);
+    check::each_once(check::intact(&arrivals, FrameSpec::default()), HOT, 0);
+    let taken_over: u64 = report.workers.iter().map(|worker| worker.offloaded_in).sum();
+    assert!(taken_over >= HOT - LEFT, "{report:#?}");
+}
+
+/// Nobody takes packets, and there are more of them than cells. What comes in is kept to the last cell; what is lost is
+/// counted: by the queue where the kernel copies, by the NIC where the driver has no cell to receive into. And once the cells
+/// are back, packets come again: the driver must be woken, as it had gone to sleep without cells.
+fn small_pool(machine: &Machine) {
+    let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(8).mode(Mode::Basic);
+    let mut capture = machine.capture(builder);
+    let workers = capture.take_workers();
+    let mut traffic = machine.traffic(FrameSpec::default());
+    traffic.flows = 1;
+    let (pool, sent) = (8 * CHUNK, 40 * CHUNK);
+    traffic.send_slowly(sent);
+    wait_until("the kernel finds no cell", || queues_sum(&capture, |queue| queue.fill_ring_empty) > 0);
+    if !machine.zero_copy {
+        wait_until("all are seen", || capture.report().total().seen == sent);
+    }
+    let full = capture.report();
+    let crew = Crew::eager(workers);
+    machine.wait_for(full.total().seen - full.total().lost.total(), &crew, &capture);
+    let before = capture.report().total().seen;
+    traffic.send(&capture, pool);
+    wait_until("packets come again", || capture.report().total().delivered >= full.total().delivered + pool);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = machine.finish(capture);
+    let total = report.total();
+    let lost = if machine.zero_copy { 0 } else { sent - pool };
+    assert_eq!((total.lost.no_free_cell, total.lost.total()), (lost, lost), "{report:#?}");
+    assert!(before + report.ports[0].dropped_before_xdp <= sent, "{report:#?}");
+    check::in_order(&arrivals);
+    check::intact(&arrivals, FrameSpec::default());
+    check::pools_whole(&report);
+}
+
+fn queues_sum(capture: &Capture, figure: impl Fn(&QueueReport) -> u64) -> u64 {
+    capture.report().ports[0].queues.iter().map(figure).sum()
+}

@@ -1,0 +1,237 @@
+//! The two NICs of the machine, how traffic gets from one to the other, and how the other is captured.
+
+use std::{fs, process::Command, thread, time::Duration};
+
+use wirecap::{Builder, Capture, Error, Report};
+use wirecap_sys::netdev;
+use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+
+use crate::{
+    boot::Plan,
+    ledger::Ledger,
+    support::{crew::Crew, wait_or_explain, wait_until},
+};
+
+/// The NIC that is captured, and the one that sends.
+pub(crate) const CAPTURED: &str = "eth0";
+/// The NIC that sends.
+pub(crate) const SENDER: &str = "eth1";
+/// Flows of the traffic: so many that each of eight queues gets some.
+pub(crate) const FLOWS: u32 = 64;
+/// Frames that are sent at once, and that may be under way.
+const BURST: u64 = 16;
+const IN_FLIGHT: u64 = 48;
+/// The pause after those that are sent at once, where nobody says what has arrived.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A NIC.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub(crate) ifindex: u32,
+    pub(crate) driver: String,
+    pub(crate) queues: u32,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) captured: Nic,
+    pub(crate) sender: Nic,
+    /// Version of the kernel.
+    pub(crate) kernel: String,
+    /// Whether the driver has zero-copy on this kernel.
+    pub(crate) zero_copy: bool,
+    /// What the cases have shown.
+    pub(crate) ledger: Ledger,
+}
+
+impl Machine {
+    /// Switches the NICs on, with so many queues, and has them spread UDP flows over them.
+    pub(crate) fn set_up(plan: &Plan) -> Self {
+        run("ip", &["link", "set", "lo", "up"]);
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+        let machine = Self {
+            captured: nic(CAPTURED, plan.queues),
+            sender: nic(SENDER, plan.queues),
+            kernel: kernel.trim().into(),
+            zero_copy: plan.zero_copy,
+            ledger: Ledger::default(),
+        };
+        machine.wait_for_links();
+        machine
+    }
+
+    /// A capture of the usual size, in cells with which the driver has zero-copy.
+    pub(crate) fn builder(&self) -> Builder {
+        Capture::builder().chunks_per_pool(16).cell_bytes(self.cell_bytes())
+    }
+
+    /// igb takes frames of 1,514 bytes into cells of 4 KiB only.
+    pub(crate) fn cell_bytes(&self) -> u32 {
+        if self.captured.driver == "igb" { 4096 } else { 2048 }
+    }
+
+    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes.
+    #[track_caller]
+    pub(crate) fn capture(&self, builder: Builder) -> Capture {
+        self.try_capture(builder).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if it can be opened.
+    pub(crate) fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
+        let capture = builder.port(format!("xdp:{CAPTURED}")).open()?;
+        self.ledger.note_modes(&capture.report());
+        self.wait_for_links();
+        self.spread();
+        Ok(capture)
+    }
+
+    /// virtio-net's device forgets how to spread packets when a program comes, as the driver then sets the number of queues.
+    pub(crate) fn spread(&self) {
+        if self.captured.driver == "virtio_net" {
+            let queues = netdev::interface(CAPTURED).unwrap().queues.current.to_string();
+            // Devices without RSS spread in their own way.
+            let _ = try_run("ethtool", &["-X", CAPTURED, "equal", &queues]);
+        }
+    }
+
+    /// Has [`CAPTURED`] use so many queues.
+    pub(crate) fn set_queues(&self, queues: u32) {
+        // A table that somebody has set would hold its queues.
+        let _ = try_run("ethtool", &["-X", CAPTURED, "default"]);
+        if netdev::interface(CAPTURED).unwrap().queues.current != queues {
+            run("ethtool", &["-L", CAPTURED, "combined", &queues.to_string()]);
+        }
+        self.wait_for_links();
+    }
+
+    /// Brings [`CAPTURED`] back to where it was at the start, after its driver was gone.
+    pub(crate) fn set_up_again(&self) {
+        let again = nic(CAPTURED, self.captured.queues);
+        assert_eq!(again.queues, self.captured.queues);
+        self.wait_for_links();
+    }
+
+    /// The mode in which queues are to be, in the words of the product.
+    pub(crate) fn best_mode(&self) -> &'static str {
+        if self.zero_copy { "zero-copy" } else { "copy" }
+    }
+
+    /// Waits until the workers have so many packets.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, packets: u64, crew: &Crew, capture: &Capture) {
+        let explain = || {
+            let (arrived, report) = (crew.arrived(), capture.report());
+            let counters = run("ip", &["-s", "-s", "link", "show"]);
+            let driver = run("ethtool", &["-S", CAPTURED]);
+            let driver = driver.lines().filter(|line| !line.ends_with(": 0")).collect::<Vec<_>>().join("\n");
+            format!("{packets} packets arrive, of which {arrived} have: {report:#?}\n{counters}\n{driver}")
+        };
+        wait_or_explain(explain, || crew.arrived() >= packets);
+    }
+
+    /// Ends a capture and notes what came of it.
+    #[track_caller]
+    pub(crate) fn finish(&self, capture: Capture) -> Report {
+        let report = capture.finish();
+        self.ledger.note_end(&report);
+        report
+    }
+
+    /// Traffic from [`SENDER`]: frames like this, numbered from 0.
+    pub(crate) fn traffic(&self, spec: FrameSpec) -> Traffic {
+        let sender = self.sender();
+        Traffic { sender, template: Template::new(spec).unwrap(), flows: FLOWS, next: 0 }
+    }
+
+    /// A sender of any frames. Past the queueing discipline: that of Debian, fq_codel, drops what waits too long, which on a busy
+    /// machine anything may.
+    pub(crate) fn sender(&self) -> PacketSender {
+        PacketSender::open(self.sender.ifindex, SendPath::Direct).unwrap()
+    }
+
+    /// Drivers reset their NIC when a program comes or goes, and the link is gone for seconds.
+    pub(crate) fn wait_for_links(&self) {
+        for nic in [CAPTURED, SENDER] {
+            wait_until(&format!("the link of {nic} is up"), || {
+                netdev::interface(nic).is_ok_and(|nic| nic.carrier)
+            });
+        }
+    }
+
+    /// After a case: the interface belongs to the host again.
+    pub(crate) fn settle(&self) {
+        let nic = netdev::interface(CAPTURED).unwrap();
+        assert!(nic.xdp_programs.is_empty(), "a program was left behind: {:?}", nic.xdp_programs);
+        assert!(!nic.is_promiscuous(), "promiscuous mode was left behind");
+    }
+}
+
+/// Numbered frames, of [`FLOWS`] flows in turn unless that is changed.
+pub(crate) struct Traffic {
+    sender: PacketSender,
+    template: Template,
+    pub(crate) flows: u32,
+    next: u64,
+}
+
+impl Traffic {
+    /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is overrun is no
+    /// loss of wirecap's.
+    pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
+        let seen = || capture.report().total().seen;
+        let ahead = self.next.saturating_sub(seen());
+        self.send_while(frames, |sent| sent.saturating_sub(seen() + ahead) <= IN_FLIGHT);
+    }
+
+    /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were sent.
+    pub(crate) fn send_while(&mut self, frames: u64, room: impl Fn(u64) -> bool) {
+        let end = self.next + frames;
+        while self.next < end {
+            for sequence in self.next..end.min(self.next + BURST) {
+                let flow = (sequence % u64::from(self.flows)) as u32;
+                self.sender.send(self.template.stamp(flow, sequence)).unwrap();
+            }
+            self.next = end.min(self.next + BURST);
+            let sent = self.next;
+            wait_until(&format!("frame {sent} arrives"), || room(sent));
+        }
+    }
+
+    /// Sends so many frames at a pace that is slow enough for every NIC, where nobody can say what has arrived.
+    pub(crate) fn send_slowly(&mut self, frames: u64) {
+        self.send_while(frames, |_| {
+            thread::sleep(PAUSE);
+            true
+        });
+    }
+
+    /// Frames that were sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.next
+    }
+}
+
+fn nic(name: &'static str, queues: u32) -> Nic {
+    wait_until(&format!("{name} is there"), || netdev::interface(name).is_ok());
+    run("ethtool", &["-L", name, "combined", &queues.to_string()]);
+    run("ip", &["link", "set", name, "up"]);
+    // A driver that cannot be told hashes ports by itself; that all queues get some is checked by the cases.
+    let _ = Command::new("ethtool").args(["-N", name, "rx-flow-hash", "udp4", "sdfn"]).output();
+    let interface = netdev::interface(name).unwrap();
+    let driver = interface.driver.expect("a NIC has a driver").name;
+    Nic { ifindex: interface.ifindex, driver, queues: interface.queues.current }
+}
+
+/// Runs a program that must succeed; gives what it printed.
+#[track_caller]
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    try_run(program, arguments).unwrap_or_else(|error| panic!("{program} {}: {error}", arguments.join(" ")))
+}
+
+/// Runs a program; gives what it printed, or what it said when it failed.
+pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}

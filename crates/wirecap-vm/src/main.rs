@@ -1,0 +1,43 @@
+//! The init of a virtual machine, which is all that runs in it: proves wirecap on drivers that have zero-copy.
+//!
+//! ```text
+//!  vm/guest.sh: kernel, initramfs of this program ─► QEMU: two NICs, joined
+//!                                                      │ boot
+//!      eth1, the sender ══════════════════════ eth0, captured by the library and by the command
+//!        PacketSender, numbered frames                 │
+//!                                                      ▼ lines on the serial console, which vm/run.sh reads
+//!      vm: case NAME passed SECONDS
+//!      vm: row DRIVER | KERNEL | QUEUES | …            one, at the end
+//!      vm: end PASSED of ALL
+//! ```
+//!
+//! **The rule that holds here:** a case passes if it comes to its end and the kernel has nothing to complain of: a warning, a BUG or
+//! an Oops in the kernel's log fails the case in which it happened. A guest that dies says no `vm: end`, which fails all.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "the console is how a guest speaks")]
+
+mod boot;
+mod cases;
+mod kernel_log;
+mod ledger;
+mod machine;
+mod program;
+mod suite;
+
+// What the end-to-end tests of the library share: the threads that take packets, and what is checked of them.
+#[path = "../../wirecap/tests/support/mod.rs"]
+#[allow(unused_imports, unused_macros, reason = "a guest is always root")]
+mod support;
+
+fn main() {
+    if std::process::id() != 1 {
+        eprintln!("wirecap-guest is the init of a virtual machine and nothing else: see ./dev vm");
+        std::process::exit(2);
+    }
+    boot::mount_all();
+    let plan = boot::Plan::of_kernel_command_line();
+    boot::load_modules();
+    let machine = machine::Machine::set_up(&plan);
+    suite::run(&plan, &machine);
+    boot::power_off();
+}

@@ -1,0 +1,161 @@
+//! Packets of one's own: made from bytes, in cells of a pool that no receive queue has.
+//!
+//! ```text
+//!   bytes ── one copy ──► cell of the stock ──► OwnedPacket ── forward ──► transmit ring of any port
+//!                              ▲                    │ dropped               │ sent
+//!                              └─── recycle queue ◄─┴───────────────────────┘
+//! ```
+//!
+//! It is also how a packet that does not lie in cells is sent on: one that was captured beside the host lies in a block of the
+//! kernel's, which no transmit ring can name, so it is copied once. How much was, is counted.
+
+use std::{fmt, sync::Arc};
+
+use wirecap_core::{Geometry, Pool, PoolId, RecycleQueue, chunk::MAX_NICS};
+use wirecap_sys::memory::{CellReader, CellWriter, MemoryError, Note, PacketMemory};
+
+use super::OwnedPacket;
+use crate::{Packet, engine::Shared};
+
+/// The port that stocks belong to, by their names: one more than there can be.
+pub(crate) const STOCK_NIC: u16 = MAX_NICS - 1;
+
+/// Where cells of a stock come home, for all threads.
+#[derive(Debug)]
+pub(crate) struct StockHome {
+    pub(crate) reader: CellReader,
+    pub(crate) recycle: RecycleQueue,
+}
+
+/// A stock before the engine runs: what all threads share of it, and what is its own.
+pub(crate) type StockParts = (StockHome, (Pool, CellWriter));
+
+/// Carves the pools of stocks out of the memory.
+pub(crate) fn carve(
+    memory: &Arc<PacketMemory>,
+    geometry: Geometry,
+    stocks: u16,
+) -> Result<Vec<StockParts>, MemoryError> {
+    let carve = |ring_id: u16| {
+        let (pool, reader) = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
+        let writer = CellWriter::new(memory, &pool).expect("a pool that nobody else has yet");
+        let recycle = RecycleQueue::new(pool.id(), geometry);
+        Ok((StockHome { reader, recycle }, (pool, writer)))
+    };
+    (0..stocks).map(carve).collect()
+}
+
+/// Makes packets. From [`Builder::stocks`](crate::Builder::stocks); moved to the thread that uses it.
+///
+/// ```no_run
+/// # let mut capture = wirecap::Capture::builder().port("eth1").transmit(1024).stocks(1).open()?;
+/// # let mut out = capture.take_transmitters().remove(0);
+/// let mut stock = capture.take_stocks().remove(0);
+/// let mut frame = [0; 60];
+/// frame[..6].fill(0xff);
+/// let packet = stock.packet(&frame).expect("nothing else is out");
+/// packet.forward(&mut out).map_err(|refused| format!("{:?}", refused.reason))?;
+/// out.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Stock {
+    shared: Arc<Shared>,
+    index: usize,
+    pool: Pool,
+    writer: CellWriter,
+    numbers: u64,
+    copied_bytes: u64,
+    /// A packet of several parts in one piece.
+    whole: Vec<u8>,
+}
+
+impl Stock {
+    /// Those of an engine.
+    pub(crate) fn all(shared: &Arc<Shared>, pools: Vec<(Pool, CellWriter)>) -> Vec<Self> {
+        let stock = |(index, (pool, writer))| {
+            let shared = Arc::clone(shared);
+            Self { shared, index, pool, writer, numbers: 0, copied_bytes: 0, whole: Vec::new() }
+        };
+        pools.into_iter().enumerate().map(stock).collect()
+    }
+
+    /// A packet of these bytes, in as many cells as it takes; with head room and no timestamp (0). `None` when so many cells are
+    /// not free, or the packet is empty or longer than a chunk: those that were sent
+    /// come home when the transmitter is flushed, and can be used again when all M of their chunk have.
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<OwnedPacket<'static>> {
+        self.make(bytes, 0)
+    }
+
+    /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for [`Stock::packet`].
+    pub fn copy_of(&mut self, packet: &Packet<'_>) -> Option<OwnedPacket<'static>> {
+        let mut parts = packet.parts();
+        let first = parts.next()?;
+        let Some(second) = parts.next() else { return self.make(first, packet.timestamp_ns()) };
+        let mut whole = std::mem::take(&mut self.whole);
+        whole.clear();
+        [first, second].into_iter().chain(parts).for_each(|part| whole.extend_from_slice(part));
+        let made = self.make(&whole, packet.timestamp_ns());
+        self.whole = whole;
+        made
+    }
+
+    /// Bytes that were copied into its cells so far.
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied_bytes
+    }
+
+    fn make(&mut self, bytes: &[u8], timestamp_ns: u64) -> Option<OwnedPacket<'static>> {
+        let geometry = self.pool.geometry();
+        let cells = bytes.len().div_ceil(self.writer.payload_bytes()) as u32;
+        if cells == 0 || cells > geometry.cells_per_chunk() {
+            return None;
+        }
+        if self.writer.attached() < cells {
+            self.bring_home();
+            if self.writer.attached() < cells {
+                return None;
+            }
+        }
+        let (mut rest, note) = (bytes, Note { original_len: bytes.len() as u32, direction: None });
+        let handover = loop {
+            let mut filler = self.pool.filler()?;
+            while !rest.is_empty() && filler.space() > 0 {
+                let part = self.writer.write(note, rest, timestamp_ns)?;
+                rest = &rest[part.len as usize..];
+                filler.fill(part);
+            }
+            filler.finish();
+            // At the end of a chunk, what has begun goes on in the next one.
+            match self.pool.hand_over() {
+                Some(handover) => break handover,
+                None if rest.is_empty() => return None,
+                None => {}
+            }
+        };
+        self.copied_bytes += bytes.len() as u64;
+        let number = self.numbers;
+        self.numbers += 1;
+        let ranges = [handover.lead, Some(handover.range)];
+        Some(OwnedPacket::of_stock(&self.shared, self.index, ranges, (bytes.len(), number, timestamp_ns)))
+    }
+
+    fn bring_home(&mut self) {
+        let Self { shared, index, pool, writer, .. } = self;
+        // A refusal is counted by the pool.
+        shared.stocks[*index].recycle.take_all(|range| {
+            let _ = pool.recycle(range);
+        });
+        writer.attach(pool);
+    }
+}
+
+impl fmt::Debug for Stock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Stock")
+            .field("index", &self.index)
+            .field("packets", &self.numbers)
+            .field("levels", &self.pool.levels())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+# shellcheck shell=bash
+# What the virtual machines are made of: QEMU and kernels, out of the packages of the distribution this machine runs, also of its
+# other releases. They are downloaded and unpacked into the cache, never installed: the machine stays as it is.
+#
+#   the machine's own apt sources ─► lists with other suites, in the cache ─► .deb ─► cache/qemu, cache/kernel-NAME
+
+vm_cache() {
+    echo "${WIRECAP_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wirecap-vm}"
+}
+
+# os_release FIELD
+os_release() {
+    sed -n "s/^$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" /etc/os-release
+}
+
+# Address and key of the archive this machine is installed from, as "ADDRESS KEYRING"; the keyring may be missing.
+archive_of_machine() {
+    local codename file
+    codename=$(os_release VERSION_CODENAME)
+    for file in /etc/apt/sources.list.d/*.sources; do
+        [[ -e $file ]] && grep -v '^#' "$file" | archive_of_stanza "$codename"
+    done
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [[ -e $file ]] && archive_of_line "$codename" <"$file"
+    done
+}
+
+# Of the format of deb822: the first stanza that has the release itself.
+archive_of_stanza() {
+    awk -v codename="$1" -v RS= -v FS='\n' '{
+        uris = key = suites = ""
+        for (i = 1; i <= NF; i++) {
+            split($i, field, /: */)
+            value = substr($i, length(field[1]) + 2)
+            if (field[1] == "URIs") uris = value
+            if (field[1] == "Suites") suites = " " value " "
+            if (field[1] == "Signed-By") key = value
+        }
+        split(uris, each, " ")
+        if (index(suites, " " codename " ")) print each[1], key
+    }'
+}
+
+# Of the format of one line: deb [signed-by=KEYRING] ADDRESS SUITE COMPONENT…
+archive_of_line() {
+    awk -v codename="$1" '$1 == "deb" {
+        key = ""
+        if (match($0, /signed-by=[^] ]*/)) key = substr($0, RSTART + 10, RLENGTH - 10)
+        sub(/\[[^]]*\] */, "")
+        if ($3 == codename) print $2, key
+    }'
+}
+
+# use_suites SUITE…: from here on vm_apt is about these suites, and nothing else.
+use_suites() {
+    local address key suite name
+    read -r address key < <(archive_of_machine) || return 1
+    name=$(printf '%s_' "$@")
+    vm_lists=$(vm_cache)/apt/${name%_}
+    mkdir -p "$vm_lists/lists/partial"
+    for suite; do
+        echo "deb ${key:+[signed-by=$key] }$address $suite main"
+    done >"$vm_lists/sources.list"
+    # Without what nobody asks for here: translations, icons.
+    vm_apt_get update -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
+        -o Acquire::Retries=3 -o APT::Update::Error-Mode=any
+}
+
+vm_apt_options() {
+    printf '%s\n' -o "Dir::Etc::sourcelist=$vm_lists/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+        -o "Dir::State::Lists=$vm_lists/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+        -o APT::Sandbox::User=root -o Debug::NoLocking=1
+}
+
+vm_apt_get() {
+    local options
+    mapfile -t options < <(vm_apt_options)
+    apt-get --quiet --quiet "${options[@]}" "$@"
+}
+
+vm_apt_cache() {
+    local options
+    mapfile -t options < <(vm_apt_options)
+    apt-cache "${options[@]}" "$@"
+}
+
+# unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which is there only if all of it worked.
+unpack() {
+    local directory=$1 part package
+    shift
+    part=$directory.part
+    rm -rf "$part" "$directory"
+    mkdir -p "$part/deb"
+    (cd "$part/deb" && vm_apt_get download "$@") || return 1
+    for package in "$part"/deb/*.deb; do
+        dpkg-deb --extract "$package" "$part"
+    done
+    rm -rf "$part/deb" "$part/usr/share/doc"
+    mv "$part" "$directory"
+}
+
+# fetch_qemu: sets `qemu_command` to a program that has the NICs, installed or in the cache. Old ones have no igb; 7.2 corrupts
+# the memory of its guests.
+fetch_qemu() {
+    local root codename release=()
+    qemu_command=(qemu-system-x86_64)
+    if qemu_is_fit; then return; fi
+    root=$(vm_cache)/qemu
+    # With its libraries and its firmware, out of the cache, too.
+    qemu_command=(env "LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu"
+        "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios")
+    if qemu_is_fit; then return; fi
+    codename=$(os_release VERSION_CODENAME)
+    [[ $codename != bookworm ]] || release=(-t bookworm-backports)
+    say "downloading QEMU into $(vm_cache)"
+    use_suites "$codename" "${release[@]:1}" || return 1
+    # shellcheck disable=SC2046 # a list of words
+    unpack "$root" $(packages_of "${release[@]}" qemu-system-x86) && qemu_is_fit
+}
+
+# What would be installed for a package that is not there: itself and what this machine lacks of what it needs.
+packages_of() {
+    vm_apt_get --simulate --no-install-recommends install "$@" |
+        sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p'
+}
+
+qemu_is_fit() {
+    "${qemu_command[@]}" -device help 2>/dev/null | grep -q '"igb"'
+}
+
+# fetch_kernel DIRECTORY PATTERNS SUITE…: has `vmlinuz` and `modules` in the directory, of the newest package whose name matches
+# the first of the patterns that any matches.
+fetch_kernel() {
+    local directory=$1 patterns=$2 package
+    shift 2
+    [[ ! -e $directory/vmlinuz ]] || return 0
+    (($# > 0)) || return 1
+    say "downloading a kernel of $* into $(vm_cache)"
+    use_suites "$@" || return 1
+    package=$(kernel_package "$patterns") || return 1
+    # shellcheck disable=SC2046 # a list of words
+    unpack "$directory.all" "$package" $(parts_of_kernel "$package") || return 1
+    keep_of_kernel "$directory.all" "$directory"
+}
+
+kernel_package() {
+    local pattern package
+    for pattern in $1; do
+        package=$(vm_apt_cache pkgnames linux-image- | grep -E "^linux-image-$pattern\$" | sort -V | tail -n 1)
+        [[ -z $package ]] || { echo "$package" && return; }
+    done
+    return 1
+}
+
+# Some distributions have the modules in packages of their own.
+parts_of_kernel() {
+    vm_apt_cache show --no-all-versions "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | tr '|' '\n' |
+        sed -n 's/^ *\(linux-\(modules\|binary\)-[^ ]*\).*/\1/p'
+}
+
+# Of a whole kernel, the drivers that guests may need.
+keep_of_kernel() {
+    local all=$1 kernel=$2 part=$2.part
+    rm -rf "$part" "$kernel"
+    mkdir -p "$part/modules"
+    cp "$all"/boot/vmlinuz-* "$part/vmlinuz"
+    find "$all" \( -path '*/drivers/net/ethernet/intel/igb/*' -o -path '*/drivers/virtio/*' -o -path '*/net/core/*' \
+        -o -path '*/drivers/net/*failover*' -o -path '*/drivers/net/virtio_net*' -o -path '*/drivers/net/veth*' \
+        -o -path '*/drivers/dca/*' -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
+        -name '*.ko*' -exec cp -t "$part/modules" {} +
+    rm -rf "$all"
+    mv "$part" "$kernel"
+}

@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
+
+# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to be run inside, or empty.
+build_image() {
+    local output=$1 kernel=$2 tests=$3 root program
+    shift 3
+    root=$(mktemp -d)
+    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tests,tmp}
+    strip -o "$root/init" "$(target_dir)/debug/wirecap-guest"
+    strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap"
+    for program in ip ethtool; do
+        cp -L "$(PATH=$PATH:/usr/sbin:/sbin command -v "$program")" "$root/bin/$program"
+    done
+    if [[ -n $tests ]]; then
+        mkdir -p "$root"/{etc,var}
+        ln -s ../run "$root/var/run"
+        strip -o "$root/tests/capture" "$tests"
+    fi
+    copy_libraries "$root"
+    add_modules "$root" "$kernel" "$@"
+    (cd "$root" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$output"
+    rm -rf "$root"
+}
+
+# Everything the programs are linked with, and libpcap, which wirecap opens by itself, where it is on the host.
+copy_libraries() {
+    local root=$1 pcap library
+    pcap=$(/sbin/ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
+    shopt -s nullglob
+    ldd "$root"/init "$root"/{bin,tests}/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u |
+        while read -r library; do
+            cp -L --parents "$library" "$root"
+        done
+    [[ -z $pcap ]] || cp -L --parents "$pcap" "$root"
+}
+
+# Modules with what they depend on, numbered in the order in which they are to be loaded.
+add_modules() {
+    local root=$1 kernel=$2 module
+    shift 2
+    modules_done=' '
+    modules_count=100
+    for module; do
+        add_module "$root" "$kernel" "$module"
+    done
+}
+
+# add_module ROOT KERNEL NAME: one that is not there is built into the kernel.
+add_module() {
+    local root=$1 kernel=$2 name=$3 file target dependency
+    [[ $modules_done != *" $name "* ]] || return 0
+    modules_done+="$name "
+    file=$(find "$kernel/modules" -name "${name//_/[_-]}.ko*" -print -quit)
+    [[ -n $file ]] || return 0
+    target=$root/tmp/$name.ko
+    case $file in
+        *.xz) xz -dc "$file" ;;
+        *.zst) zstd -dqc "$file" ;;
+        *) cat "$file" ;;
+    esac >"$target"
+    for dependency in $(module_depends "$target"); do
+        add_module "$root" "$kernel" "${dependency//-/_}"
+    done
+    mv "$target" "$root/modules/$modules_count-$name.ko"
+    modules_count=$((modules_count + 1))
+}
+
+module_depends() {
+    tr '\0' '\n' <"$1" | sed -n 's/^depends=//p' | tr ',' '\n'
+}
