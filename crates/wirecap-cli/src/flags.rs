@@ -17,11 +17,13 @@ Examples:
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
   wirecap capture replay:old.pcap -w new.pcapng    a trace file in the place of an interface
+  wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify at the other end can judge
   wirecap interfaces                               what there is, and what XDP can do on it
 
 Exit codes:
   0  as asked
-  1  it failed, lost an interface or its file, or ended too early; what was captured is kept
+  1  it failed, lost an interface or its file, or ended too early; what was captured is kept. With --verify: frames of
+     wirecap generate were lost or duplicated, or none came
   2  the command line makes no sense; nothing was done";
 
 /// What the figures of the account mean, under the long help.

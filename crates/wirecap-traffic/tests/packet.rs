@@ -5,7 +5,9 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
-use wirecap_traffic::{Error, FrameSpec, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template};
+use wirecap_traffic::{
+    Error, FrameSpec, LinkWatch, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template,
+};
 
 /// Address and port that the frames of this crate are for.
 const LISTENER: &str = "198.19.0.1:9";
@@ -29,6 +31,15 @@ impl Lab {
     fn sender(&self, path: SendPath) -> PacketSender {
         let ifindex = self.veth.a().ifindex().unwrap();
         self.left.enter(|| PacketSender::open(ifindex, path)).unwrap()
+    }
+
+    /// Sends until something arrives: for a moment after it came up, a link drops what goes through its queueing discipline.
+    fn warm_up(&self) {
+        let mut sender = self.sender(SendPath::Queueing);
+        let watch = self.left.enter(|| LinkWatch::new("l0")).unwrap();
+        while self.left.enter(|| watch.settled(1)).unwrap().frames == 0 {
+            sender.send(&[0; 60]).unwrap();
+        }
     }
 
     fn mac_of_right(&self) -> [u8; 6] {
@@ -91,6 +102,7 @@ fn a_full_receive_ring_is_waited_for() {
         return;
     }
     let lab = Lab::new("burst");
+    lab.warm_up();
     // Many more than a veth's ring of 256 holds, as fast as they can be sent.
     let mut sender = lab.sender(SendPath::Queueing);
     let mut template = Template::new(FrameSpec::default()).unwrap();
