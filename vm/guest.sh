@@ -2,7 +2,7 @@
 # One guest: a machine with two NICs that are joined, which boots, runs the suite and switches itself off.
 
 # How long a guest may take, in seconds. Emulated, and on a machine that does much else.
-GUEST_SECONDS=300
+GUEST_SECONDS=420
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY TESTS LOG [CASE,…]: fails unless the guest says that all cases have passed. TESTS is a test
 # program that it runs, too, or empty.
@@ -18,7 +18,7 @@ net.ifnames=0 wirecap.queues=$queues wirecap.zero_copy=$zero_copy wirecap.cases=
     case $nic in
         igb) timeout "$GUEST_SECONDS" "${machine[@]}" $(igb_devices) ;;
         virtio) as_root timeout "$GUEST_SECONDS" vm/with-taps "$queues" "${machine[@]}" $(virtio_devices "$queues") ;;
-    esac </dev/null 2>&1 | tr -d '\r' | tee "$log" | worth_reading || true
+    esac </dev/null 2>&1 | sed -u 's/\r//g' | tee "$log" | worth_reading || true
     rm -f "$image"
     guest_has_passed "$log"
 }
@@ -26,7 +26,7 @@ net.ifnames=0 wirecap.queues=$queues wirecap.zero_copy=$zero_copy wirecap.cases=
 # Of a console: what the suite says, and why it fails.
 worth_reading() {
     grep --line-buffered -a -A6 -e '^vm: ' -e 'panicked at' -e '^kernel: ' -e 'Kernel panic' |
-        grep --line-buffered -v -e '^--$' -e '^vm: row ' | cut -c 1-300
+        grep --line-buffered -v -e '^--$' -e '^vm: row ' | sed -u 's/^\(.\{300\}\).*/\1/'
 }
 
 # QEMU ends well whatever has become of the guest: only its last words count.
