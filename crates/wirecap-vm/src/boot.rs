@@ -13,7 +13,7 @@ use nix::{
     sys::reboot::{RebootMode, reboot},
 };
 
-/// Kernel modules in the order in which they are to be loaded; `vm/initramfs.sh` has put them there.
+/// Kernel modules in the order in which they are to be loaded; `vm/image.sh` has put them there.
 const MODULES: &str = "/modules";
 
 /// What the kernel's command line asks of the suite.

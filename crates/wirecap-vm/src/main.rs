@@ -5,7 +5,7 @@
 //!                                                      │ boot
 //!      eth1, the sender ══════════════════════ eth0, captured by the library and by the command
 //!        PacketSender, numbered frames                 │
-//!                                                      ▼ lines on the serial console, which vm/run.sh reads
+//!                                                      ▼ lines on the serial console, which vm/steps.sh reads
 //!      vm: case NAME passed SECONDS
 //!      vm: row DRIVER | KERNEL | QUEUES | …            one, at the end
 //!      vm: end PASSED of ALL

@@ -12,7 +12,7 @@ use crate::{
     machine::Machine,
 };
 
-/// Runs the cases of the plan and prints the lines that `vm/run.sh` reads.
+/// Runs the cases of the plan and prints the lines that `vm/steps.sh` and `vm/guest.sh` read.
 pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
     let boot = kernel_log::complaints(&log.lines());
