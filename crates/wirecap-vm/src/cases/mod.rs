@@ -5,6 +5,7 @@
 //! | every frame once, intact, of every queue, in the right mode | `capture` |
 //! | the command: files byte for byte, snap length | `command` |
 //! | buddies help, chunks go home, pools that are too small | `offload` |
+//! | packets sent on by the other NIC, from where they lie | `forward` |
 //! | filters, kernel timestamps, what the driver offers of metadata | `kernel_side` |
 //! | links that fail, queues that change, drivers that go, processes that are killed | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
@@ -16,6 +17,7 @@ mod command;
 mod end_to_end;
 mod fallback;
 mod faults;
+mod forward;
 mod kernel_side;
 mod memory;
 mod offload;
@@ -31,6 +33,7 @@ pub(crate) fn of(machine: &Machine) -> Vec<Case> {
     cases.extend(capture::CASES);
     cases.extend(command::CASES);
     cases.extend(offload::CASES);
+    cases.extend(forward::CASES);
     cases.extend(kernel_side::CASES);
     cases.extend(memory::CASES);
     if !machine.zero_copy {

@@ -1,0 +1,135 @@
+//! Packets are sent on by the other NIC, out of the cells they were captured into.
+//!
+//! ```text
+//!   eth1: sends, ──► wire ──► eth0: captures ──► the cell, one hop less, is lent to eth1's driver ──► wire ──► eth0 …
+//!                             and the other way round: eth0 sends, eth1 captures, eth0 sends on
+//! ```
+//!
+//! The two NICs are joined, so what goes out of one comes in by the other, and a frame makes as many rounds as it has hops.
+
+use std::time::Duration;
+
+use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker};
+use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+
+use super::Case;
+use crate::{
+    machine::{CAPTURED, FLOWS, Machine, SENDER},
+    support::wait_until,
+};
+
+pub(super) const CASES: [Case; 1] = [("forward", forwards)];
+
+/// Rounds of each frame.
+const HOPS: u8 = 6;
+/// Frames from each side.
+const FRAMES: u64 = 240;
+/// As many as may be under way.
+const BURST: u64 = 12;
+/// Where a frame has its hops: the last byte of its source address.
+const HOPS_AT: usize = 11;
+const TICK: Duration = Duration::from_millis(1);
+
+fn spec(hops: u8) -> FrameSpec {
+    FrameSpec { len: 700, source_mac: [2, 0, 0, 0, 0, hops], ..FrameSpec::default() }
+}
+
+/// One thread has the packets of all queues of both NICs.
+struct Forwarder {
+    worker: Worker,
+    /// Of each port.
+    transmitters: [Vec<Transmitter>; 2],
+    /// Frames whose hops are used up, as they came.
+    arrived: Vec<Vec<u8>>,
+    sent_on: u64,
+}
+
+impl Forwarder {
+    /// Forwards what comes for a moment.
+    fn pump(&mut self) {
+        if let Next::Batch(batch) = self.worker.next_batch_within(TICK) {
+            self.forward(batch);
+        }
+        for transmitter in self.transmitters.iter_mut().flatten() {
+            transmitter.flush().unwrap();
+        }
+    }
+
+    fn forward(&mut self, mut batch: Batch) {
+        let (to, queue) = (1 - batch.port(), usize::from(batch.queue()));
+        let lanes = &mut self.transmitters[to];
+        let lane = queue % lanes.len();
+        for mut packet in batch.drain().expect("packets in cells") {
+            let ours = packet.data().starts_with(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0]);
+            if !ours {
+                continue;
+            }
+            if packet.data()[HOPS_AT] == 0 {
+                self.arrived.push(packet.data().to_vec());
+                continue;
+            }
+            let cells: Vec<u64> = packet.addresses().collect();
+            packet.data_mut()[HOPS_AT] -= 1;
+            assert_eq!(packet.addresses().collect::<Vec<_>>(), cells, "it lies where it was captured");
+            if let Err(refused) = packet.forward(&mut lanes[lane]) {
+                refused.wait(&mut lanes[lane], Duration::from_secs(5)).unwrap();
+            }
+            self.sent_on += 1;
+        }
+    }
+}
+
+fn forwards(machine: &Machine) {
+    let builder = machine.builder().port(format!("xdp:{SENDER}")).mode(Mode::Basic).workers(1);
+    let mut capture = machine.capture(builder.homes(Homes::ByQueue).transmit(256));
+    for port in &capture.report().ports {
+        let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
+        assert!(modes.iter().all(|&mode| mode == machine.best_mode()), "{}: {modes:?}", port.name);
+    }
+    let (of_sender, of_captured): (Vec<_>, Vec<_>) =
+        capture.take_transmitters().into_iter().partition(|transmitter| transmitter.port() == 0);
+    let mut forwarder = Forwarder {
+        worker: capture.take_workers().remove(0),
+        transmitters: [of_sender, of_captured],
+        arrived: Vec::new(),
+        sent_on: 0,
+    };
+    for (from, ifindex) in [(SENDER, machine.sender.ifindex), (CAPTURED, machine.captured.ifindex)] {
+        let mut sender = PacketSender::open(ifindex, SendPath::Direct).unwrap();
+        let (mut template, mut last) = (Template::new(spec(HOPS)).unwrap(), Template::new(spec(0)).unwrap());
+        forwarder.arrived.clear();
+        for sequence in 0..FRAMES {
+            sender.send(template.stamp((sequence % u64::from(FLOWS)) as u32, sequence)).unwrap();
+            if (sequence + 1) % BURST == 0 {
+                wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
+                    forwarder.pump();
+                    forwarder.arrived.len() as u64 == sequence + 1
+                });
+            }
+        }
+        let mut expected: Vec<Vec<u8>> = (0..FRAMES)
+            .map(|sequence| last.stamp((sequence % u64::from(FLOWS)) as u32, sequence).to_vec())
+            .collect();
+        expected.sort();
+        forwarder.arrived.sort();
+        assert!(forwarder.arrived == expected, "from {from}: byte for byte but for the hops");
+    }
+    for transmitter in forwarder.transmitters.iter_mut().flatten() {
+        assert!(transmitter.finish(Duration::from_secs(10)).unwrap(), "{transmitter:?}");
+        // The kernel names each cell when it has sent it: by the address of one that was lent to it, always.
+        assert_eq!(transmitter.unknown_completions(), 0, "{transmitter:?}");
+    }
+    assert_eq!(forwarder.sent_on, 2 * FRAMES * u64::from(HOPS));
+    let by_port: Vec<u64> = capture
+        .report()
+        .ports
+        .iter()
+        .map(|port| port.transmitted.iter().map(|queue| queue.packets).sum())
+        .collect();
+    assert_eq!(by_port, [FRAMES * u64::from(HOPS); 2], "each NIC has sent its half");
+    capture.stopper().stop();
+    drop(forwarder);
+    let report = machine.finish(capture);
+    assert!(report.total().lost.total() == report.total().lost.left_at_stop, "{report:#?}");
+    machine.wait_for_links();
+}
