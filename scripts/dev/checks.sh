@@ -37,7 +37,7 @@ check_e2e() {
 cargo_test() {
     local runner=() limit=()
     # Where nobody can press Ctrl-C, a test that hangs has to end, too.
-    [[ -t 0 ]] || limit=(timeout --kill-after=10 720)
+    [[ -t 0 ]] || limit=(timeout --kill-after=10 1500)
     if ((EUID != 0)) && can_be_root; then
         runner=("$(runner_variable)=sudo env WIRECAP_SKIP_LOG=$WIRECAP_SKIP_LOG ${WIRECAP_NO_SKIP:+WIRECAP_NO_SKIP=1}")
     fi
