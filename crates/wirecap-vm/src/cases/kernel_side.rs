@@ -58,7 +58,7 @@ fn vlan_tags(machine: &Machine) {
         assert!(fallbacks.iter().any(|line| line.starts_with("VLAN tags are missing")), "{fallbacks:?}");
         run("ethtool", &["-K", CAPTURED, "rxvlan", "off"]);
     }
-    let spec = FrameSpec { vlan: Some(7), ..FrameSpec::default() };
+    let spec = FrameSpec { len: 64, vlan: Some(7), ..FrameSpec::default() };
     let mut capture = machine.capture(machine.builder());
     let fallbacks = capture.report().ports[0].fallbacks.clone();
     let crew = Crew::eager(capture.take_workers());
