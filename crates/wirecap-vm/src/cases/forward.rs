@@ -31,7 +31,8 @@ const HOPS_AT: usize = 11;
 const TICK: Duration = Duration::from_millis(1);
 
 fn spec(hops: u8) -> FrameSpec {
-    FrameSpec { len: 700, source_mac: [2, 0, 0, 0, 0, hops], ..FrameSpec::default() }
+    // Never the address that frames go to: a bridge between the NICs would learn where that is.
+    FrameSpec { len: 700, source_mac: [2, 0, 0, 0, 1, hops], ..FrameSpec::default() }
 }
 
 /// One thread has the packets of all queues of both NICs.
@@ -60,7 +61,7 @@ impl Forwarder {
         let lanes = &mut self.transmitters[to];
         let lane = queue % lanes.len();
         for mut packet in batch.drain().expect("packets in cells") {
-            let ours = packet.data().starts_with(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0]);
+            let ours = packet.data().starts_with(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 1]);
             if !ours {
                 continue;
             }
