@@ -83,6 +83,7 @@ impl Forwarder {
 fn forwards(machine: &Machine) {
     let builder = machine.builder().port(format!("xdp:{SENDER}")).mode(Mode::Basic).workers(1);
     let mut capture = machine.capture(builder.homes(Homes::ByQueue).transmit(256));
+    drop(capture.events());
     for port in &capture.report().ports {
         let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
         assert!(modes.iter().all(|&mode| mode == machine.best_mode()), "{}: {modes:?}", port.name);
@@ -103,6 +104,8 @@ fn forwards(machine: &Machine) {
             sender.send(template.stamp((sequence % u64::from(FLOWS)) as u32, sequence)).unwrap();
             if (sequence + 1) % BURST == 0 {
                 wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
+                    // A driver that resets its NIC for a program takes the link down and up, which is told as it happens.
+                    drop(capture.events());
                     forwarder.pump();
                     forwarder.arrived.len() as u64 == sequence + 1
                 });
