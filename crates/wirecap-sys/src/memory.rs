@@ -14,7 +14,8 @@
 //!
 //! Kept here: names of pools are unique in a memory, the cells of a pool are given to the kernel by one socket
 //! only, and only those of a pool of this memory. What this rests on besides, and what the crate
-//! that drives the pools (`wirecap`) keeps: a pool is filled only with descriptors from its own socket, its
+//! that drives the pools (`wirecap`) keeps: pools of an engine are made by [`PacketMemory::carve`] only, though
+//! [`Pool::new`] makes others with the same name for tests; a pool is filled only with descriptors from its own socket, its
 //! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
 //! holds of a socket holds of a [`CellWriter`].
 

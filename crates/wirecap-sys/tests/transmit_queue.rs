@@ -1,52 +1,21 @@
 //! Transmit queues on a veth pair: frames that lie in cells, sent again and again.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
-use nix::sys::{
-    socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt},
-    time::TimeVal,
+use wirecap_lab::{Earshot, VethOptions, require_root};
+use wirecap_sys::xsk::{
+    BindChoice, BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue, TransmitRings, XskError,
 };
-use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
-use wirecap_sys::xsk::{BindChoice, BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue, XskError};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Two ends: from one frames are sent, at the other they are heard.
-struct Lab {
-    left: Namespace,
-    _right: Namespace,
-    veth: VethPair,
-    ear: OwnedFd,
+fn wire(label: &str, mtu: u32) -> Earshot {
+    Earshot::new(label, VethOptions { mtu, ..VethOptions::default() }).unwrap()
 }
 
-impl Lab {
-    fn new(label: &str, mtu: u32) -> Self {
-        let left = Namespace::new(&format!("{label}_l")).unwrap();
-        let right = Namespace::new(&format!("{label}_r")).unwrap();
-        let options = VethOptions { mtu, ..VethOptions::default() };
-        let veth = VethPair::new(&left, "l0", &right, "r0", options).unwrap();
-        let ear = right.enter(|| {
-            socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).unwrap()
-        });
-        setsockopt(&ear, sockopt::ReceiveTimeout, &TimeVal::new(10, 0)).unwrap();
-        Self { left, _right: right, veth, ear }
-    }
-
-    fn open(&self, options: TransmitOptions) -> Result<TransmitQueue, XskError> {
-        let ifindex = self.veth.a().ifindex().unwrap();
-        self.left.enter(|| TransmitQueue::open(ifindex, 0, options))
-    }
-
-    fn hear(&self) -> Vec<u8> {
-        let mut bytes = vec![0; 70_000];
-        let len = recv(self.ear.as_raw_fd(), &mut bytes, MsgFlags::empty()).expect("a frame");
-        bytes.truncate(len);
-        bytes
-    }
+fn open(wire: &Earshot, options: TransmitOptions) -> Result<TransmitQueue, XskError> {
+    let ifindex = wire.end().ifindex().unwrap();
+    wire.enter(|| TransmitQueue::open(ifindex, 0, options))
 }
 
 /// A frame of a type that nobody speaks, with a number.
@@ -64,9 +33,9 @@ fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
         return;
     }
     const CELLS: u32 = 300;
-    let lab = Lab::new("again", 1500);
+    let wire = wire("again", 1500);
     let options = TransmitOptions { cells: CELLS, ring_entries: 64, ..TransmitOptions::default() };
-    let mut queue = lab.open(options).unwrap();
+    let mut queue = open(&wire, options).unwrap();
     assert_eq!((queue.mode(), queue.room(), queue.options()), (BindMode::Copy, 64, options));
     assert!(queue.fallback().expect("no veth has zero-copy").is_unsupported());
     let len = |cell: u32| 60 + cell as usize * 4;
@@ -88,7 +57,7 @@ fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
             assert!(queue.finish(PATIENCE, |cell| round_trip.push(cell)).unwrap());
             for cell in next..next + batch {
                 assert!(queue.cell_mut(cell).is_some(), "it came back");
-                assert_eq!(lab.hear(), frame(cell, len(cell)), "round {round}, cell {cell}");
+                assert_eq!(wire.hear(), frame(cell, len(cell)), "round {round}, cell {cell}");
             }
             next += batch;
         }
@@ -102,9 +71,9 @@ fn what_cannot_be_sent_changes_nothing() {
     if !require_root("what_cannot_be_sent_changes_nothing") {
         return;
     }
-    let lab = Lab::new("cannot", 1500);
+    let wire = wire("cannot", 1500);
     let options = TransmitOptions { cells: 40, ring_entries: 32, ..TransmitOptions::default() };
-    let mut queue = lab.open(options).unwrap();
+    let mut queue = open(&wire, options).unwrap();
     let part = |cell, len| CellPart { cell, len };
     for refused in [
         &[part(0, 0)][..],
@@ -126,7 +95,7 @@ fn what_cannot_be_sent_changes_nothing() {
     assert!(queue.cell_mut(32).is_some());
     assert!(queue.finish(PATIENCE, |_| ()).unwrap());
     for cell in 0..32 {
-        assert_eq!(lab.hear(), frame(cell, 60));
+        assert_eq!(wire.hear(), frame(cell, 60));
     }
 }
 
@@ -135,7 +104,7 @@ fn a_frame_of_several_cells_is_one_frame() {
     if !require_root("a_frame_of_several_cells_is_one_frame") {
         return;
     }
-    let lab = Lab::new("parts", 9000);
+    let wire = wire("parts", 9000);
     let options = TransmitOptions {
         cells: 64,
         ring_entries: 32,
@@ -143,7 +112,7 @@ fn a_frame_of_several_cells_is_one_frame() {
         bind: BindChoice::Only(BindMode::Copy),
         ..TransmitOptions::default()
     };
-    let mut queue = lab.open(options).unwrap();
+    let mut queue = open(&wire, options).unwrap();
     assert!(queue.fallback().is_none(), "copy is what was asked for");
     for len in [2048, 2049, 4096, 9014] {
         let frame = frame(len as u32, len);
@@ -160,7 +129,7 @@ fn a_frame_of_several_cells_is_one_frame() {
         let mut back = Vec::new();
         assert!(queue.finish(PATIENCE, |cell| back.push(cell)).unwrap());
         assert_eq!(back.len(), parts.len(), "{len}");
-        assert!(lab.hear() == frame, "{len} bytes");
+        assert!(wire.hear() == frame, "{len} bytes");
     }
     let same = CellPart { cell: 7, len: 100 };
     assert!(!queue.stage_parts(&[same, same]), "a cell is there once");
@@ -168,7 +137,7 @@ fn a_frame_of_several_cells_is_one_frame() {
     assert!(!queue.stage_parts(&many));
     assert!(queue.stage_parts(&many[1..]), "as many as are possible");
     assert!(queue.finish(PATIENCE, |_| ()).unwrap());
-    assert_eq!(lab.hear().len(), MAX_PARTS * 10);
+    assert_eq!(wire.hear().len(), MAX_PARTS * 10);
 }
 
 #[test]
@@ -176,17 +145,17 @@ fn frames_wait_in_the_ring_while_the_interface_is_down() {
     if !require_root("frames_wait_in_the_ring_while_the_interface_is_down") {
         return;
     }
-    let lab = Lab::new("down", 1500);
-    let mut queue = lab.open(TransmitOptions { cells: 8, ring_entries: 8, ..Default::default() }).unwrap();
-    lab.left.ip(&["link", "set", "dev", "l0", "down"]).unwrap();
+    let wire = wire("down", 1500);
+    let mut queue = open(&wire, TransmitOptions { cells: 8, ring_entries: 8, ..Default::default() }).unwrap();
+    wire.end().set_down().unwrap();
     queue.cell_mut(3).unwrap()[..60].copy_from_slice(&frame(3, 60));
     assert!(queue.stage(3, 60));
     assert_eq!(queue.flush().unwrap_err().kind(), io::ErrorKind::NetworkDown);
     assert!(queue.cell_mut(3).is_none() && queue.in_flight() == 1, "it is the kernel's all the same");
-    lab.left.ip(&["link", "set", "dev", "l0", "up"]).unwrap();
+    wire.end().set_up().unwrap();
     assert!(queue.finish(PATIENCE, |cell| assert_eq!(cell, 3)).unwrap());
-    assert_eq!(lab.hear(), frame(3, 60));
-    lab.left.ip(&["link", "del", "dev", "l0"]).unwrap();
+    assert_eq!(wire.hear(), frame(3, 60));
+    wire.end().namespace().ip(&["link", "del", "dev", "l0"]).unwrap();
     assert!(queue.stage(3, 60));
     assert_eq!(queue.flush().unwrap_err().raw_os_error(), Some(nix::errno::Errno::ENXIO as i32));
 }
@@ -196,12 +165,60 @@ fn a_mode_that_is_insisted_on_and_a_queue_that_is_not_there_are_errors() {
     if !require_root("a_mode_that_is_insisted_on_and_a_queue_that_is_not_there_are_errors") {
         return;
     }
-    let lab = Lab::new("modes", 1500);
+    let wire = wire("modes", 1500);
     let only = TransmitOptions { bind: BindChoice::Only(BindMode::ZeroCopy), ..Default::default() };
-    assert!(lab.open(only).unwrap_err().is_unsupported());
+    assert!(open(&wire, only).unwrap_err().is_unsupported());
     let odd = TransmitOptions { ring_entries: 100, ..Default::default() };
-    assert!(matches!(lab.open(odd), Err(XskError::RingSize(100))));
-    let ifindex = lab.veth.a().ifindex().unwrap();
-    let error = lab.left.enter(|| TransmitQueue::open(ifindex, 9, TransmitOptions::default())).unwrap_err();
+    assert!(matches!(open(&wire, odd), Err(XskError::RingSize(100))));
+    let ifindex = wire.end().ifindex().unwrap();
+    let error = wire.enter(|| TransmitQueue::open(ifindex, 9, TransmitOptions::default())).unwrap_err();
     assert!(matches!(error, XskError::Bind { queue_id: 9, .. }), "{error}");
+}
+
+#[test]
+fn what_lies_in_the_ring_of_a_socket_is_seen_from_outside() {
+    if !require_root("what_lies_in_the_ring_of_a_socket_is_seen_from_outside") {
+        return;
+    }
+    /// No other test here has a ring of this size.
+    const ENTRIES: u32 = 512;
+    for refused in [500, 2, 0] {
+        assert_eq!(TransmitRings::of_process(refused).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+    let wire = wire("outside", 1500);
+    let options = TransmitOptions { cells: 2 * ENTRIES, ring_entries: ENTRIES, ..TransmitOptions::default() };
+    let mut queue = open(&wire, options).unwrap();
+    let send = |queue: &mut TransmitQueue, cells: std::ops::Range<u32>| {
+        for cell in cells {
+            queue.cell_mut(cell).unwrap()[..60].copy_from_slice(&frame(cell, 60));
+            assert!(queue.stage(cell, 60 + cell % 7));
+        }
+        assert!(queue.finish(PATIENCE, |_| ()).unwrap());
+    };
+    send(&mut queue, 0..5);
+    let mut rings = TransmitRings::of_process(ENTRIES).unwrap();
+    let mut seen = || {
+        let mut rings = rings.take()?;
+        assert_eq!(rings.len(), 1, "one for each socket with such a ring");
+        let lists = rings.remove(0).into_iter().map(|entry| (entry.address, entry.len, entry.options));
+        Ok::<_, io::Error>(lists.collect::<Vec<_>>())
+    };
+    assert_eq!(seen().unwrap(), [], "what was there before is not told");
+    assert!(queue.stage(7, 60));
+    assert_eq!(seen().unwrap(), [], "the kernel does not see it yet");
+    assert!(queue.finish(PATIENCE, |_| ()).unwrap());
+    assert_eq!(seen().unwrap(), [(7 * 2048, 60, 0)]);
+    for round in 0..3 {
+        let cells = round * 300..round * 300 + 300;
+        send(&mut queue, cells.clone());
+        let expected: Vec<_> = cells.map(|cell| (u64::from(cell) * 2048, 60 + cell % 7, 0)).collect();
+        assert_eq!(seen().unwrap(), expected, "also around the end of the ring");
+    }
+    send(&mut queue, 0..ENTRIES);
+    assert_eq!(seen().unwrap().len(), ENTRIES as usize);
+    send(&mut queue, 0..ENTRIES);
+    send(&mut queue, 0..1);
+    assert_eq!(seen().unwrap_err().kind(), io::ErrorKind::InvalidData, "one is lost");
+    drop(queue);
+    assert_eq!(seen().unwrap_err().kind(), io::ErrorKind::NotFound);
 }

@@ -59,7 +59,8 @@ impl CellReader {
         };
         let Some(Descriptor { address, len, .. }) = descriptor.filter(in_memory) else { return &mut [] };
         // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The cell is captured, and
-        // nobody but who has its `ChunkRange`, borrowed exclusively for `'a`, may touch its bytes: see `Cells`.
+        // nobody but who has its `ChunkRange`, borrowed exclusively for `'a`, may touch its bytes: see `Cells`, and what that
+        // rests on.
         unsafe {
             std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(address as usize), len as usize)
         }
@@ -105,7 +106,8 @@ impl<'a> Iterator for Cells<'a> {
         // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The
         // cell is captured, which the `ChunkRange` behind `filled` proves: only its pool makes a
         // range, from a cell that the kernel has filled and given up, and does not attach the cell
-        // again before the range has been consumed. So nobody writes these bytes during `'a`.
+        // again before the range has been consumed. So nobody writes these bytes during `'a`. That the range is of the pool
+        // carved here, and not of another that was given its name, is kept by who drives the pools (rule in `memory.rs`).
         let bytes = unsafe {
             std::slice::from_raw_parts(
                 self.memory.start.as_ptr().add(descriptor.address as usize),

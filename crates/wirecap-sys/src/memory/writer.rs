@@ -126,17 +126,31 @@ impl<'a> Cells<'a> {
     /// may stand there.
     #[inline]
     pub fn next_with_note(&mut self) -> Option<(Descriptor, &'a [u8], Note)> {
+        let (descriptor, bytes, word) = self.next_with_word(NOTE_BYTES as u32)?;
+        Some((descriptor, bytes, Note::from_bytes(word?)))
+    }
+
+    /// The next filled cell with the word that begins `before` bytes in front of the packet: a note, or metadata of an XDP
+    /// program. In cells where neither was written anything may stand there. No word if the cell does not reach so far.
+    ///
+    /// # Panics
+    /// If `before` is less than a word.
+    #[inline]
+    pub fn next_with_word(&mut self, before: u32) -> Option<(Descriptor, &'a [u8], Option<Word>)> {
+        assert!(before as usize >= NOTE_BYTES, "the word would reach into the packet");
         let (descriptor, bytes) = self.next()?;
-        if descriptor.address % SMALLEST_CELL_BYTES < NOTE_BYTES as u64 {
-            return None;
+        if descriptor.address % SMALLEST_CELL_BYTES < u64::from(before) {
+            return Some((descriptor, bytes, None));
         }
-        // SAFETY: the bytes lie in the same cell as the first of the packet (checked above), so in the memory. The cell
-        // is captured, which the `ChunkRange` behind `self` proves, so nobody writes to it during `'a`.
-        let note = unsafe { self.memory.bytes(descriptor.address - NOTE_BYTES as u64, NOTE_BYTES as u32) };
-        let note = Note::from_bytes(note.try_into().expect("as many as were asked for"));
-        Some((descriptor, bytes, note))
+        // SAFETY: the bytes lie in the same cell as the first of the packet, in front of it (both checked above), so in the
+        // memory. The cell is captured, which the `ChunkRange` behind `self` proves, so nobody writes to it during `'a`.
+        let word = unsafe { self.memory.bytes(descriptor.address - u64::from(before), NOTE_BYTES as u32) };
+        Some((descriptor, bytes, word.try_into().ok()))
     }
 }
+
+/// Bytes in front of a packet.
+pub type Word = [u8; NOTE_BYTES];
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use super::error::{Error, Result};
 use super::name;
 use super::netlink::{Conversation, Message, Scope, each_attribute, split_header};
-use super::{AttachedMode, AttachedProgram, HardwareType, InterfaceAddress, MacAddress};
+use super::{AttachedMode, AttachedProgram, HardwareType, InterfaceAddress, MacAddress, mac_address};
 
 // linux/if_link.h; not in libc.
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
@@ -196,7 +196,7 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         match kind {
             IFLA_IFNAME => link.name = text(value),
             IFLA_MTU => link.mtu = parse_u32(value)?,
-            IFLA_ADDRESS => link.mac = MacAddress::from_link_address(value),
+            IFLA_ADDRESS => link.mac = mac_address(value),
             IFLA_MASTER => link.master = Some(parse_u32(value)?),
             IFLA_LINK => link.lower = Some(parse_u32(value)?),
             // The index is one of another namespace then.

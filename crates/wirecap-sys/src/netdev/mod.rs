@@ -12,9 +12,11 @@
 //!  Promiscuous       PACKET        a mode that ends with the process
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
+//!  longest_frame()   -             what the kernel lets out
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  changes()         rtnetlink     down, up, removed: as it happens
+//!  LinkFault         rtnetlink     why nothing can be sent: down, no carrier, removed
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
@@ -25,6 +27,7 @@ mod bypass;
 mod changes;
 mod error;
 mod ethtool;
+mod fault;
 mod link;
 mod name;
 mod neighbours;
@@ -45,14 +48,16 @@ pub use bypass::bypass_queueing;
 pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
+pub use fault::LinkFault;
 use link::{Link, Selector};
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
-pub use reader::LinkReader;
+pub use reader::{LinkReader, LinkState};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
 pub use uppers::{Upper, uppers};
+pub use wirecap_headers::MacAddress;
 use xdp_features::NetdevFamily;
 pub use xdp_features::{RxMetadata, XdpFeatures};
 
@@ -208,6 +213,21 @@ pub fn transmit_queues(interface: &str) -> Result<Option<u32>> {
     Ok(Ethtool::open()?.transmit_queues(interface))
 }
 
+/// Longest frame that the kernel lets out of an Ethernet interface with this MTU, both in bytes, without checksum (FCS): the
+/// MTU, an Ethernet header and one VLAN tag, whether the frame has a tag or not. That is what it compares frames with that are
+/// forwarded to a device (`__is_skb_forwardable` in linux/netdevice.h, as veth does) and redirected to one by XDP
+/// (`xdp_ok_fwd_dev` in linux/filter.h). AF_XDP itself does not compare: what is longer, a driver takes or drops.
+///
+/// ```
+/// assert_eq!(wirecap_sys::netdev::longest_frame(1500), 1518);
+/// ```
+#[must_use]
+pub fn longest_frame(mtu: u32) -> u32 {
+    const ETHERNET_HEADER_BYTES: u32 = 14;
+    const VLAN_TAG_BYTES: u32 = 4;
+    mtu.saturating_add(ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES)
+}
+
 /// How many receive queues an interface has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
@@ -337,21 +357,9 @@ impl fmt::Display for HardwareType {
     }
 }
 
-/// A hardware address of 6 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MacAddress(pub [u8; 6]);
-
-impl MacAddress {
-    /// `None` if the address has another length (InfiniBand, tunnels) or is all zeros (loopback).
-    fn from_link_address(bytes: &[u8]) -> Option<Self> {
-        let bytes: [u8; 6] = bytes.try_into().ok()?;
-        (bytes != [0; 6]).then_some(Self(bytes))
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
+/// The Ethernet address that the kernel gives as a link's: `None` if it has another length (InfiniBand, tunnels) or is all zeros
+/// (loopback).
+fn mac_address(link_address: &[u8]) -> Option<MacAddress> {
+    let octets: [u8; 6] = link_address.try_into().ok()?;
+    (octets != [0; 6]).then_some(MacAddress(octets))
 }

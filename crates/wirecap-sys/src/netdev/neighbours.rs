@@ -15,6 +15,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use super::{
     MacAddress,
     error::{Error, Result},
+    mac_address,
     netlink::{Conversation, Message, Scope, each_attribute, split_header},
 };
 
@@ -82,7 +83,7 @@ impl Neighbours {
         let mut found = None;
         each_attribute(ACTION, attributes, |kind, value| {
             if kind == NDA_LLADDR {
-                found = MacAddress::from_link_address(value);
+                found = mac_address(value);
             }
             Ok(())
         })?;

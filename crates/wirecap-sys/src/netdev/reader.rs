@@ -14,6 +14,15 @@ pub struct LinkReader {
     ethtool: Ethtool,
 }
 
+/// What an interface can send now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkState {
+    /// Switched on and connected.
+    pub carrier: bool,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+}
+
 impl LinkReader {
     /// Opens its sockets in the calling thread's network namespace.
     ///
@@ -29,6 +38,24 @@ impl LinkReader {
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn statistics(&mut self, ifindex: u32) -> Result<LinkStatistics> {
         statistics(&mut self.rtnetlink, Selector::Index(ifindex))
+    }
+
+    /// Whether it is switched on and connected now, and its MTU in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn state(&mut self, ifindex: u32) -> Result<LinkState> {
+        let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
+        Ok(LinkState { carrier: link.header.carrier(), mtu: link.mtu })
+    }
+
+    /// How many transmit queues it has now, as [`transmit_queues`](super::transmit_queues).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn transmit_queues(&mut self, ifindex: u32) -> Result<Option<u32>> {
+        let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
+        Ok(self.ethtool.transmit_queues(&link.name))
     }
 
     /// The receive queues that it has now.

@@ -40,8 +40,8 @@ pub enum XskError {
     RingSize(u32),
     /// Somebody else has an AF_XDP socket on this queue, and kept it while we waited.
     #[error(
-        "receive queue {queue_id} (ifindex {ifindex}) is taken by another AF_XDP socket; after {waited_ms} ms of \
-         retries it is still busy. End that program, or capture other queues"
+        "queue {queue_id} (ifindex {ifindex}) is taken by another AF_XDP socket; after {waited_ms} ms of \
+         retries it is still busy. End that program, or use other queues"
     )]
     Busy {
         /// Interface.

@@ -1,29 +1,49 @@
 //! The kernel's own word on the AF_XDP sockets of this process, whoever has opened them.
 
-use std::{collections::BTreeMap, fs, io, ptr};
+use std::{
+    fs,
+    io::{self, Read as _},
+    ops::Range,
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    ptr,
+};
 
-use super::{BindMode, abi};
+use super::{
+    BindMode,
+    abi::{self, MmapOffsets, RingDescriptor},
+    cursor::RingSize,
+};
 use crate::socket_option::Integers;
 
-/// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the order in which
-/// they were opened: to check what a capture reports of itself. A socket that is not bound counts as one that copies.
+/// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the order of their
+/// lowest descriptors, which is that in which they were opened while none is closed: to check what a capture reports of
+/// itself. A socket that is not bound counts as one that copies.
 ///
 /// # Errors
 /// If the descriptors of the process cannot be listed: `/proc` is not mounted, for instance.
 pub fn modes_of_process() -> io::Result<Vec<BindMode>> {
-    let entries = fs::read_dir("/proc/self/fd")?;
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // A socket may have several descriptors; its cookie is its own, and grows from socket to socket.
-    let sockets: BTreeMap<u64, BindMode> = numbers.filter_map(mode_of).collect();
-    Ok(sockets.into_values().collect())
+    let mode =
+        |flags| if flags & abi::XDP_OPTIONS_ZEROCOPY != 0 { BindMode::ZeroCopy } else { BindMode::Copy };
+    Ok(sockets_of_process()?.into_iter().map(|(_, flags)| mode(flags)).collect())
 }
 
-/// Cookie and mode. `None` for what is no AF_XDP socket, and for a descriptor that was closed meanwhile.
-fn mode_of(number: libc::c_int) -> Option<(u64, BindMode)> {
-    let flags: u32 = option(number, abi::SOL_XDP, abi::XDP_OPTIONS)?;
-    let cookie: u64 = option(number, libc::SOL_SOCKET, libc::SO_COOKIE)?;
-    let zero_copy = flags & abi::XDP_OPTIONS_ZEROCOPY != 0;
-    Some((cookie, if zero_copy { BindMode::ZeroCopy } else { BindMode::Copy }))
+/// The lowest descriptor of each AF_XDP socket, in ascending order, and the socket's flags. A descriptor that is closed
+/// meanwhile is left out.
+fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
+    let entries = fs::read_dir("/proc/self/fd")?;
+    let mut numbers: Vec<libc::c_int> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    // A socket may have several descriptors; its cookie is its own. An order cookies have not: each CPU takes a batch of them.
+    let mut seen: Vec<u64> = Vec::new();
+    let socket = |number: libc::c_int| {
+        let flags: u32 = option(number, abi::SOL_XDP, abi::XDP_OPTIONS)?;
+        let cookie: u64 = option(number, libc::SOL_SOCKET, libc::SO_COOKIE)?;
+        let new = !seen.contains(&cookie);
+        seen.push(cookie);
+        new.then_some((number, flags))
+    };
+    Ok(numbers.into_iter().filter_map(socket).collect())
 }
 
 /// An option of whatever has this descriptor, if it is a socket that has it.
@@ -34,4 +54,190 @@ fn option<T: Integers>(number: libc::c_int, level: libc::c_int, option: libc::c_
     let result =
         unsafe { libc::getsockopt(number, level, option, ptr::from_mut(&mut value).cast(), &raw mut len) };
     (result == 0).then_some(value)
+}
+
+/// The transmit rings of the AF_XDP sockets of this process, as they lie in the memory that the kernel reads them from: to
+/// check which cells a sender has really lent to the kernel, whatever it says itself. A ring keeps its entries after the
+/// kernel has taken them, until others are written over them.
+///
+/// The kernel says which sockets there are (`/proc/self/fd`), where their rings are mapped (`/proc/self/maps`: kernels before
+/// 6.4 do not map a ring once more when its socket is bound) and how these are laid out (`XDP_MMAP_OFFSETS`). How many entries
+/// a ring has it does not say, but the size of the mapping does. Nothing is written into a ring, and what is read goes through
+/// the kernel, so that a ring which is gone is an error.
+///
+/// Source: `Documentation/networking/af_xdp.rst`, "Rings" and "XDP_MMAP_OFFSETS"; `xsk_mmap` in `net/xdp/xsk.c`.
+#[derive(Debug)]
+pub struct TransmitRings {
+    rings: Vec<TransmitRing>,
+    ferry: Ferry,
+}
+
+impl TransmitRings {
+    /// All transmit rings of so many entries. What is in them by now is not told.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] unless `entries` is a power of two, and fills a page at least: mappings are counted in
+    /// pages, so that smaller rings look alike. What the kernel said when `/proc` is not mounted, or a socket is closed
+    /// meanwhile.
+    pub fn of_process(entries: u32) -> io::Result<Self> {
+        let page = page_bytes();
+        let size = RingSize::new(entries).filter(|_| bytes_of(entries) >= page).ok_or_else(|| {
+            let wanted = format!("{entries} entries: a power of two that fills a page ({page} bytes)");
+            io::Error::new(io::ErrorKind::InvalidInput, wanted)
+        })?;
+        let (mappings, mut ferry) = (mappings()?, Ferry::new()?);
+        let mut rings = Vec::new();
+        for (number, _) in sockets_of_process()? {
+            let Ok(file) = fs::read_link(format!("/proc/self/fd/{number}")) else { continue };
+            let offsets: Option<MmapOffsets> = option(number, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS);
+            let Some(offsets) = offsets.map(|offsets| offsets.tx) else { continue };
+            let len = (offsets.descriptors as usize + bytes_of(entries)).next_multiple_of(page);
+            let is_its =
+                |mapping: &&Mapping| file.to_str() == Some(&mapping.file) && mapping.range.len() == len;
+            let Some(mapping) = mappings.iter().find(is_its).cloned() else { continue };
+            let mut ring = TransmitRing { mapping, offsets, size, seen: 0 };
+            ring.seen = ring.producer(&mut ferry)?;
+            rings.push(ring);
+        }
+        Ok(Self { rings, ferry })
+    }
+
+    /// Takes what was put into the rings since the last time, oldest first: one list for each ring, in the order of the lowest
+    /// descriptors of their sockets.
+    ///
+    /// What is staged but not published yet is not told of, but is written over what was there. So this tells everything if
+    /// it is called when nothing is staged, after each flush for instance.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] when more was put into a ring than it has entries, so that some are lost: look
+    /// more often. [`io::ErrorKind::NotFound`] when a ring is gone, since its socket was closed.
+    pub fn take(&mut self) -> io::Result<Vec<Vec<RingDescriptor>>> {
+        let Self { rings, ferry } = self;
+        let mappings = mappings()?;
+        let take = |ring: &mut TransmitRing| {
+            if !mappings.contains(&ring.mapping) {
+                let gone = format!("the transmit ring of {} is not mapped any more", ring.mapping.file);
+                return Err(io::Error::new(io::ErrorKind::NotFound, gone));
+            }
+            ring.take(ferry)
+        };
+        rings.iter_mut().map(take).collect()
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+struct TransmitRing {
+    mapping: Mapping,
+    offsets: abi::RingOffsets,
+    size: RingSize,
+    /// The producer's index when it was looked at last.
+    seen: u32,
+}
+
+impl TransmitRing {
+    fn take(&mut self, ferry: &mut Ferry) -> io::Result<Vec<RingDescriptor>> {
+        let before = self.producer(ferry)?;
+        let entries = ferry.fetch(self.at(self.offsets.descriptors), bytes_of(self.size.entries()))?;
+        // Once more: some may have been written over while they were read.
+        let put = self.producer(ferry)?.wrapping_sub(self.seen);
+        if put > self.size.entries() {
+            let lost = format!("{put} entries since the last look at a ring of {}", self.size.entries());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, lost));
+        }
+        let fresh = before.wrapping_sub(self.seen);
+        let indexes = (0..fresh).map(|past| self.seen.wrapping_add(past));
+        let entry = |index| descriptor(&entries[self.size.entry(index) * size_of::<RingDescriptor>()..]);
+        let descriptors = indexes.map(entry).collect();
+        self.seen = before;
+        Ok(descriptors)
+    }
+
+    fn producer(&self, ferry: &mut Ferry) -> io::Result<u32> {
+        let bytes = ferry.fetch(self.at(self.offsets.producer), size_of::<u32>())?;
+        Ok(u32::from_ne_bytes(first(&bytes)))
+    }
+
+    fn at(&self, offset: u64) -> usize {
+        self.mapping.range.start + offset as usize
+    }
+}
+
+/// `struct xdp_desc` at the beginning of these bytes.
+fn descriptor(bytes: &[u8]) -> RingDescriptor {
+    RingDescriptor {
+        address: u64::from_ne_bytes(first(bytes)),
+        len: u32::from_ne_bytes(first(&bytes[8..])),
+        options: u32::from_ne_bytes(first(&bytes[12..])),
+    }
+}
+
+fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    *bytes.first_chunk().expect("an entry is complete")
+}
+
+fn bytes_of(entries: u32) -> usize {
+    entries as usize * size_of::<RingDescriptor>()
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: sysconf(3) takes no pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Where a transmit ring is mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    range: Range<usize>,
+    /// The socket, as `/proc` calls it: `socket:[4711]`.
+    file: String,
+}
+
+/// The mappings of sockets at the offset of transmit rings.
+fn mappings() -> io::Result<Vec<Mapping>> {
+    Ok(fs::read_to_string("/proc/self/maps")?.lines().filter_map(mapping).collect())
+}
+
+/// A line of `/proc/self/maps` (proc_pid_maps(5)): `7f30497000-7f30499000 rw-s 80000000 00:09 4711   socket:[4711]`.
+fn mapping(line: &str) -> Option<Mapping> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let &[range, _, offset, _, _, file] = &fields[..] else { return None };
+    let number = |digits| usize::from_str_radix(digits, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let is_transmit_ring =
+        file.starts_with("socket:[") && number(offset)? as libc::off_t == abi::XDP_PGOFF_TX_RING;
+    is_transmit_ring.then_some(Mapping { range: number(start)?..number(end)?, file: file.to_owned() })
+}
+
+/// Brings bytes that others write, and may unmap at any time: the kernel copies them.
+#[derive(Debug)]
+struct Ferry {
+    from: UnixStream,
+    to: UnixStream,
+}
+
+impl Ferry {
+    /// Bytes at once: fewer than any socket buffer has.
+    const LOAD: usize = 1024;
+
+    fn new() -> io::Result<Self> {
+        let (from, to) = UnixStream::pair()?;
+        Ok(Self { from, to })
+    }
+
+    fn fetch(&mut self, start: usize, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        for (index, load) in bytes.chunks_mut(Self::LOAD).enumerate() {
+            let at = ptr::with_exposed_provenance::<libc::c_void>(start + index * Self::LOAD);
+            // SAFETY: nothing is read through the pointer here. The kernel copies from there, bytes that somebody writes
+            // meanwhile as they happen to be, and says EFAULT where nothing is mapped; memory of ours is not written.
+            let written = unsafe { libc::write(self.from.as_raw_fd(), at, load.len()) };
+            match usize::try_from(written) {
+                Ok(written) if written == load.len() => self.to.read_exact(load)?,
+                Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        }
+        Ok(bytes)
+    }
 }

@@ -27,7 +27,7 @@ mod socket;
 mod transmit_queue;
 
 pub use error::XskError;
-pub use in_process::modes_of_process;
+pub use in_process::{TransmitRings, modes_of_process};
 pub use received::{Contents, Received, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;

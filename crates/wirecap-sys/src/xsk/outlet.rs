@@ -16,13 +16,14 @@ use std::{
 };
 
 use super::{
-    Socket,
+    BindMode, Socket,
     abi::RingDescriptor,
     ring::{ConsumerRing, ProducerRing},
 };
 
-/// Times that the kernel is asked for one batch at most, in copy mode, where it takes a few packets each time.
-const KICKS: u32 = 4096;
+/// After so many calls by which nothing moved, the kernel is asked no more: the driver's queue is full, or the socket's share
+/// of memory is used up until something was sent.
+const VAIN_KICKS: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Outlet {
@@ -31,11 +32,31 @@ pub(super) struct Outlet {
     completion: ConsumerRing<u64>,
     /// INVARIANT: entries that were staged and did not come back, no more than the completion ring takes.
     flying: u32,
+    /// Whether the kernel copies each packet.
+    copies: bool,
     /// Entries that were written and not published.
     staged: u32,
+    /// Packets that the kernel has taken and the driver has dropped.
+    dropped: u64,
+}
+
+/// What became of asking the kernel to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kick {
+    /// It did, as far as it wants to with one call.
+    Went,
+    /// One packet was dropped by the driver; those behind it wait.
+    Dropped,
+    /// It cannot now.
+    Busy,
 }
 
 impl Outlet {
+    /// How many entries can be under way at the same time.
+    pub(super) fn capacity(&self) -> u32 {
+        self.tx.entries().min(self.completion.entries())
+    }
+
     /// How many more entries could be staged.
     pub(super) fn room(&mut self) -> u32 {
         self.tx.room().min(self.completion.entries() - self.flying)
@@ -56,7 +77,8 @@ impl Outlet {
         self.staged += 1;
     }
 
-    /// Has the kernel send what was staged: one publication, and a system call if the kernel wants one.
+    /// Has the kernel send what was staged: one publication, and a system call if the kernel wants one; in copy mode on older
+    /// kernels one for every 32 packets. Never waits for room in the driver: what is left in the ring goes with a later flush.
     ///
     /// # Errors
     /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays there, and is
@@ -66,12 +88,22 @@ impl Outlet {
             self.tx.publish();
             self.staged = 0;
         }
-        let mut attempts = KICKS;
-        while self.tx.needs_wakeup() && !self.tx.is_drained() && attempts > 0 {
-            if !self.kick()? {
-                break;
+        let (mut taken, mut vain) = (self.tx.taken(), 0);
+        // Each drop takes a packet out of the ring, though the kernel does not always say so at once.
+        let mut drops = self.tx.entries();
+        while vain < VAIN_KICKS && drops > 0 && self.tx.needs_wakeup() && !self.tx.is_drained() {
+            match self.kick()? {
+                Kick::Went => {}
+                Kick::Dropped => {
+                    self.dropped += 1;
+                    drops -= 1;
+                    continue;
+                }
+                Kick::Busy => break,
             }
-            attempts -= 1;
+            let now = self.tx.taken();
+            vain = if now == taken { vain + 1 } else { 0 };
+            taken = now;
         }
         Ok(())
     }
@@ -81,21 +113,29 @@ impl Outlet {
         self.kick().map(drop)
     }
 
-    /// Asks the kernel to go on. Returns whether to ask again: in copy mode it takes a few packets each time.
-    fn kick(&self) -> io::Result<bool> {
+    /// Asks the kernel to go on.
+    fn kick(&self) -> io::Result<Kick> {
         // SAFETY: a send without a buffer reads none of our memory.
         let sent =
             unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
         if sent >= 0 {
-            return Ok(true);
+            return Ok(Kick::Went);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::EAGAIN) => Ok(true),
-            // The driver's queue is full, or somebody else is sending: what is in the ring stays there.
-            Some(libc::EBUSY | libc::ENOBUFS) => Ok(false),
+            // It has sent as many as it does with one call, or the driver's queue is full.
+            Some(libc::EAGAIN) => Ok(Kick::Went),
+            // In copy mode the driver has dropped a packet, as veth does when the other end takes no more: it is completed
+            // and not sent (`NET_XMIT_DROP` in __xsk_generic_xmit()). In zero-copy the driver is being set up anew.
+            Some(libc::EBUSY) if self.copies => Ok(Kick::Dropped),
+            Some(libc::EBUSY | libc::ENOBUFS) => Ok(Kick::Busy),
             _ => Err(error),
         }
+    }
+
+    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Takes back the addresses of what was sent. `take` says whether it is one that was under way. Returns how many
@@ -123,6 +163,7 @@ impl Socket {
         let fd = self.try_clone_fd()?;
         let Some(tx) = self.tx.take() else { return Ok(None) };
         let completion = self.completion.take().expect("both are taken together");
-        Ok(Some(Outlet { fd, tx, completion, flying: 0, staged: 0 }))
+        let copies = self.mode()? == BindMode::Copy;
+        Ok(Some(Outlet { fd, tx, completion, flying: 0, copies, staged: 0, dropped: 0 }))
     }
 }

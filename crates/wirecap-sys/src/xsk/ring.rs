@@ -227,6 +227,11 @@ impl<T: Copy> ProducerRing<T> {
         Self { map, producer, cached_consumer: producer }
     }
 
+    /// Entries the ring has.
+    pub fn entries(&self) -> u32 {
+        self.map.size.entries()
+    }
+
     /// How many entries can be produced now.
     pub fn room(&mut self) -> u32 {
         // Pairs with the kernel's release store in __xskq_cons_release().
@@ -265,6 +270,11 @@ impl<T: Copy> ProducerRing<T> {
     pub fn publish(&mut self) {
         // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
         self.map.producer().store(self.producer, Ordering::Release);
+    }
+
+    /// The kernel's index: it grows by one for each entry that the kernel has taken.
+    pub fn taken(&self) -> u32 {
+        self.map.consumer().load(Ordering::Acquire)
     }
 
     /// Whether the kernel has taken all entries.

@@ -15,7 +15,7 @@ use std::{io, sync::Arc};
 use wirecap_core::{ChunkRange, Descriptor};
 
 use super::{
-    Socket,
+    MAX_PARTS, Socket, SocketConfig,
     abi::{RingDescriptor, XDP_PKT_CONTD},
     outlet::Outlet,
 };
@@ -31,16 +31,31 @@ pub struct Sender {
     /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in the order in
     /// which they lie, so one cache line serves eight of them.
     in_flight: Box<[Option<ChunkRange>]>,
+    /// Most cells of one packet: what the kernel refuses it never says to have sent.
+    most_parts: u32,
     /// Completions that name no cell in flight: 0, or a driver is broken.
     foreign: u64,
 }
 
 impl Sender {
-    fn new(outlet: Outlet, memory: Arc<PacketMemory>, cell_bytes: u32) -> Self {
-        debug_assert!(cell_bytes.is_power_of_two(), "the kernel takes no others");
-        let cell_shift = cell_bytes.trailing_zeros();
+    fn new(outlet: Outlet, memory: Arc<PacketMemory>, config: SocketConfig) -> Self {
+        debug_assert!(config.cell_bytes.is_power_of_two(), "the kernel takes no others");
+        let cell_shift = config.cell_bytes.trailing_zeros();
         let in_flight = (0..memory.len() >> cell_shift).map(|_| None).collect();
-        Self { outlet, memory, cell_shift, in_flight, foreign: 0 }
+        let most_parts = if config.multi_buffer { outlet.capacity().min(MAX_PARTS as u32) } else { 1 };
+        Self { outlet, memory, cell_shift, in_flight, most_parts, foreign: 0 }
+    }
+
+    /// No packet may have more cells: a driver takes no more in zero-copy (`xdp-zc-max-segs`).
+    pub fn limit_parts(&mut self, most: u32) {
+        self.most_parts = self.most_parts.min(most.max(1));
+    }
+
+    /// Whether a packet in so many cells can be sent at all: in one, or in up to [`MAX_PARTS`](super::MAX_PARTS) where the socket was
+    /// bound for packets in several.
+    #[inline]
+    pub fn takes(&self, cells: u32) -> bool {
+        cells <= self.most_parts
     }
 
     /// Which entry of `in_flight` an address belongs to.
@@ -58,6 +73,11 @@ impl Sender {
     #[inline]
     pub fn has_room(&mut self, cells: u32) -> bool {
         self.outlet.has_room(cells)
+    }
+
+    /// Whether cells with this reader lie in the memory that it sends from.
+    pub fn sends_from(&self, reader: &CellReader) -> bool {
+        reader.is_of(&self.memory)
     }
 
     /// As [`Sender::send`], for a packet in a single cell: most are, and need no second look.
@@ -80,7 +100,7 @@ impl Sender {
     /// [`Sender::flush`], or by the kernel when it comes by. `reader` is that of the pool they belong to.
     ///
     /// # Errors
-    /// The ranges as they were, when there is no room, when they do not name cells of that pool in this sender's
+    /// The ranges as they were, when there is no room or they are too many cells, when they do not name cells of that pool in this sender's
     /// memory, or when they are not one whole packet.
     pub fn send(
         &mut self,
@@ -88,7 +108,11 @@ impl Sender {
         ranges: [Option<ChunkRange>; 2],
     ) -> Result<(), [Option<ChunkRange>; 2]> {
         let cells: u32 = ranges.iter().flatten().map(ChunkRange::count).sum();
-        if !self.has_room(cells) || !reader.is_of(&self.memory) || !self.is_packet(reader, &ranges) {
+        if !self.takes(cells)
+            || !self.has_room(cells)
+            || !reader.is_of(&self.memory)
+            || !self.is_packet(reader, &ranges)
+        {
             return Err(ranges);
         }
         for range in ranges.into_iter().flatten() {
@@ -166,6 +190,11 @@ impl Sender {
         self.outlet.flying()
     }
 
+    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode it does.
+    pub fn dropped(&self) -> u64 {
+        self.outlet.dropped()
+    }
+
     /// Completions that named no cell in flight; 0 unless a driver is broken.
     pub fn foreign(&self) -> u64 {
         self.foreign
@@ -179,6 +208,6 @@ impl Socket {
     /// What the kernel said to copying the descriptor.
     pub fn take_sender(&mut self) -> io::Result<Option<Sender>> {
         let Some(outlet) = self.take_outlet()? else { return Ok(None) };
-        Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.cell_bytes())))
+        Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.config())))
     }
 }

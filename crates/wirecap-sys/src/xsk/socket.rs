@@ -342,9 +342,9 @@ impl Socket {
         self.fd.try_clone()
     }
 
-    /// Size of the cells, in bytes.
-    pub(super) fn cell_bytes(&self) -> u32 {
-        self.config.cell_bytes
+    /// How it was set up.
+    pub(super) fn config(&self) -> SocketConfig {
+        self.config
     }
 }
 
