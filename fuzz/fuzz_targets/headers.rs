@@ -1,17 +1,18 @@
 //! Any bytes as a frame: a layout that lies within it, changes that keep to what they are for, and the same again after there
-//! and back.
+//! and back. Errors about them are right, and breed none.
 //!
 //! ```text
 //!   input: which changes, room in front, the first EtherType, the rest is the frame
 //! ```
 #![no_main]
 
-use std::sync::LazyLock;
+use std::{net::IpAddr, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, Filled, Verdict};
 use wirecap_headers::{
-    Frame, Layout, MacAddress, Refused, Rewrite, Routes, SourceMac, Toward, Ttl, VecFrame,
+    Frame, ICMP_ERROR_MAX, IcmpProblem, IpVersion, Layout, MacAddress, Offender, Refused, Rewrite, Routes,
+    SourceMac, Toward, Ttl, VecFrame,
 };
 
 /// Made once: it takes longer than all the rest.
@@ -33,6 +34,8 @@ fuzz_target!(|input: &[u8]| {
     let _ = rewrite.apply(Toward::A, &mut frame);
     look(frame.data());
     fill(&bytes);
+    answer(*room, &bytes);
+    answer(*room, &mended(bytes));
 });
 
 /// Most inputs shall be frames of IP, some with tags.
@@ -103,4 +106,42 @@ fn fill(bytes: &[u8]) {
         Filled::Nothing => Verdict::NotIp,
     };
     assert_eq!(checksum::verify(&packet), expected);
+}
+
+/// With a right length and checksum of IP: most of what can be told about has both.
+fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Some(ip) = Layout::of(&bytes).and_then(|layout| layout.ip().copied()) else { return bytes };
+    let packet = &mut bytes[ip.start()..];
+    let len = packet.len();
+    match ip.version() {
+        IpVersion::V4 => packet[2..4].copy_from_slice(&(len as u16).to_be_bytes()),
+        IpVersion::V6 => packet[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes()),
+    }
+    let _ = checksum::fill(packet);
+    bytes
+}
+
+/// An error is right, fits, and nobody is told about it.
+fn answer(which: u8, bytes: &[u8]) {
+    let Some(offender) = Offender::of(bytes, bytes.len()) else { return };
+    let problems = [
+        IcmpProblem::Expired,
+        IcmpProblem::NoRoute,
+        IcmpProblem::BeyondScope,
+        IcmpProblem::HostUnreachable,
+        IcmpProblem::TooLong { mtu: 60 },
+        IcmpProblem::TooLong { mtu: 1280 },
+    ];
+    let address: IpAddr = match offender.sender() {
+        IpAddr::V4(_) => [192, 0, 2, 254].into(),
+        IpAddr::V6(_) => [0xfd; 16].into(),
+    };
+    let mac = SourceMac::try_from(MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
+    let mut error = Vec::new();
+    if offender.answer(problems[usize::from(which) % problems.len()], (mac, address), &mut error) {
+        let start = Layout::of(&error).unwrap().network();
+        assert!(error.len() - start <= ICMP_ERROR_MAX);
+        assert_eq!(checksum::verify(&error[start..]), Verdict::Right);
+        assert!(Offender::of(&error, error.len()).is_none());
+    }
 }

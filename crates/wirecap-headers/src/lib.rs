@@ -1,11 +1,11 @@
-//! Headers of packets: found, changed in place, checksums kept right; routes.
+//! Headers of packets: found, changed in place, checksums kept right; routes; ICMP errors.
 //!
 //! ```text
 //!   data, the first part of a packet
 //!   ├ MACs ─┼ VLAN tags ─┼ type ┼ IPv4, or IPv6 and extensions ─┼ TCP, UDP, … ─┤   Layout: where they are
 //!      ▲         ▲                 TTL ▲     ▲ addresses             ▲
 //!   MacAddress  VlanMap            Ttl ┘     └ Routes::look_up       └ checksum    what changes or reads them
-//!      └─────────┴──── Rewrite ────────┘
+//!      └─────────┴──── Rewrite ────────┘                                        Offender::answer: ICMP errors about it
 //! ```
 //!
 //! **The rules that hold here.** Packets are hostile: they end anywhere, and their lengths lie. No function panics, whatever
@@ -37,6 +37,7 @@ mod bytes;
 pub mod checksum;
 mod error;
 mod frame;
+mod icmp;
 mod layout;
 mod mac;
 mod rewrite;
@@ -46,6 +47,7 @@ mod vlan;
 
 pub use error::Error;
 pub use frame::{Frame, VecFrame};
+pub use icmp::{ICMP_ERROR_MAX, IcmpProblem, Offender};
 pub use layout::{ETHERNET_LEN, IpLayout, IpVersion, Layout, MAX_EXTENSIONS, MAX_VLAN_TAGS, VlanTag};
 pub use mac::{MacAddress, SourceMac};
 pub use rewrite::{Refused, Rewrite};

@@ -67,7 +67,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
 /// # Example
 ///
 /// ```
-/// // An IPv4 header whose checksum field is zero, for now.
+/// // An IPv4 header whose checksum field is zero, as it has to be while the checksum is computed.
 /// let header = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
 /// assert_eq!(wirecap_headers::checksum::of(&header), 0xf6d5);
 /// ```

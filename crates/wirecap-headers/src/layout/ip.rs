@@ -286,7 +286,7 @@ fn has_source_route(mut options: &[u8]) -> bool {
 }
 
 /// Those with a next header and a length. Encrypted ones (ESP) have none, and are what is carried.
-fn is_extension(protocol: u8) -> bool {
+pub(crate) fn is_extension(protocol: u8) -> bool {
     use protocol::{AUTHENTICATION, DESTINATION, FRAGMENT, HIP, HOP_BY_HOP, MOBILITY, ROUTING, SHIM6};
     matches!(
         protocol,

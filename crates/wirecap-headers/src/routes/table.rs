@@ -38,31 +38,25 @@ pub(super) trait Bits: Copy + Ord {
     fn next(self) -> Option<Self>;
 }
 
-impl Bits for u32 {
-    const BITS: u32 = Self::BITS;
-    const MIN: Self = 0;
+/// Numbers as wide as an address.
+macro_rules! bits {
+    ($($address:ty),+) => {$(
+        impl Bits for $address {
+            const BITS: u32 = Self::BITS;
+            const MIN: Self = 0;
 
-    fn bits(self, behind: u32, count: u32) -> usize {
-        (self >> behind) as usize & ((1 << count) - 1)
-    }
+            fn bits(self, behind: u32, count: u32) -> usize {
+                (self >> behind) as usize & ((1 << count) - 1)
+            }
 
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+        }
+    )+};
 }
 
-impl Bits for u128 {
-    const BITS: u32 = Self::BITS;
-    const MIN: Self = 0;
-
-    fn bits(self, behind: u32, count: u32) -> usize {
-        (self >> behind) as usize & ((1 << count) - 1)
-    }
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
-}
+bits!(u32, u128);
 
 /// A prefix with its route.
 #[derive(Clone, Copy, Debug)]
