@@ -13,7 +13,7 @@ use wirecap_sys::{
     packet::{BlockPacket, BlockPackets, BlockReader},
 };
 
-use crate::{engine::Shared, transmit::Drain};
+use crate::{engine::Shared, port::rx_hash::RxHash, transmit::Drain};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) enum Reader {
     Cells(CellReader),
     /// Packets are in cells, each with a note in front of it.
     Noted(CellReader),
+    /// Packets are in cells, each with the NIC's hash so many bytes in front of it.
+    Hashed(CellReader, u32),
     /// A chunk is a block that the kernel has packed with packets.
     Blocks(BlockReader),
 }
@@ -31,7 +33,7 @@ impl Reader {
     #[inline]
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
-            Reader::Cells(reader) | Reader::Noted(reader) => Some(reader),
+            Reader::Cells(reader) | Reader::Noted(reader) | Reader::Hashed(reader, _) => Some(reader),
             Reader::Blocks(_) => None,
         }
     }
@@ -98,14 +100,25 @@ impl Batch {
     /// The packets.
     pub fn packets(&self) -> Packets<'_> {
         let Some(handover) = &self.handover else {
-            return Packets { source: Source::Nothing, noted: false, number: self.first_number, left: 0 };
+            return Packets {
+                source: Source::Nothing,
+                front: Front::Nothing,
+                number: self.first_number,
+                left: 0,
+            };
         };
         let source = match &self.shared.queues[self.queue].reader {
-            Reader::Cells(reader) | Reader::Noted(reader) => Source::Cells(Cursor::new(reader, handover)),
+            Reader::Cells(reader) | Reader::Noted(reader) | Reader::Hashed(reader, _) => {
+                Source::Cells(Cursor::new(reader, handover))
+            }
             Reader::Blocks(reader) => Source::Block(reader.packets(&handover.range)),
         };
-        let noted = matches!(self.shared.queues[self.queue].reader, Reader::Noted(_));
-        Packets { source, noted, number: handover.first_number, left: handover.packets }
+        let front = match &self.shared.queues[self.queue].reader {
+            Reader::Noted(_) => Front::Note,
+            Reader::Hashed(_, at) => Front::Hash { at: *at },
+            Reader::Cells(_) | Reader::Blocks(_) => Front::Nothing,
+        };
+        Packets { source, front, number: handover.first_number, left: handover.packets }
     }
 }
 
@@ -159,9 +172,21 @@ impl<'b> Cursor<'b> {
         self.cells.next()
     }
 
-    /// The note in front of the next packet. Takes a copy and stays out of line, so that a cursor which is only read on
+    /// What stands in front of the next packet. Takes a copy and stays out of line, so that a cursor which is only read on
     /// can be in registers: that is 10 percent of the time of a packet.
     #[inline(never)]
+    fn next_front(mut self, front: Front) -> Aside {
+        let before = match front {
+            Front::Nothing => return Aside::Nothing,
+            Front::Note => return self.next_note().map_or(Aside::Nothing, Aside::Note),
+            Front::Hash { at } => at,
+        };
+        let next = self.cells.next_with_word(before);
+        let next = next.or_else(|| self.reader.cells(self.rest.take()?).next_with_word(before));
+        let hash = next.and_then(|(_, _, word)| RxHash::from_front(word?));
+        hash.map_or(Aside::Nothing, Aside::Hash)
+    }
+
     fn next_note(mut self) -> Option<Note> {
         let mut noted = self.cells.next_with_note();
         if noted.is_none() {
@@ -169,6 +194,25 @@ impl<'b> Cursor<'b> {
         }
         noted.map(|(_, _, note)| note)
     }
+}
+
+/// What stands in front of each packet of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Front {
+    Nothing,
+    /// What its file says of it.
+    Note,
+    /// The NIC's hash, so many bytes in front.
+    Hash {
+        at: u32,
+    },
+}
+
+/// What stood in front of a packet.
+enum Aside {
+    Nothing,
+    Note(Note),
+    Hash(RxHash),
 }
 
 /// Where the packets of a batch are.
@@ -184,8 +228,7 @@ enum Source<'b> {
 #[derive(Clone)]
 pub struct Packets<'b> {
     source: Source<'b>,
-    /// There is a note in front of each packet.
-    noted: bool,
+    front: Front,
     number: u64,
     left: u32,
 }
@@ -198,11 +241,11 @@ impl<'b> Iterator for Packets<'b> {
         let number = self.number;
         let packet = match &mut self.source {
             Source::Cells(cursor) => {
-                let note = if self.noted { cursor.clone().next_note() } else { None };
-                let packet = Packet::of_cells(cursor, number)?;
-                match note {
-                    Some(note) => packet.with(note),
-                    None => packet,
+                if self.front == Front::Nothing {
+                    Packet::of_cells(cursor, number)?
+                } else {
+                    let aside = cursor.clone().next_front(self.front);
+                    Packet::of_cells(cursor, number)?.with(aside)
                 }
             }
             Source::Block(packets) => Packet::of_block(packets.next()?, number),
@@ -220,18 +263,26 @@ impl<'b> Iterator for Packets<'b> {
 
 impl ExactSizeIterator for Packets<'_> {}
 
+/// Bit that is none of the kernel's types of hashes.
+const HAS_HASH: u16 = 1 << 15;
+
 /// One packet, as long as its batch is held.
 #[derive(Clone)]
 pub struct Packet<'b> {
     first: &'b [u8],
     rest: Option<Cursor<'b>>,
     len: usize,
-    /// 0 stands for `len`.
-    original_len: u32,
+    /// Its length on the wire, where 0 stands for `len`; or the NIC's hash, if `hash` says so.
+    length_or_hash: u32,
+    /// What the NIC's hash is over, if there is one, and [`HAS_HASH`].
+    hash: u16,
     timestamp_ns: u64,
     number: u64,
     direction: Option<Direction>,
 }
+
+/// A hash costs no packet anything that has none.
+const _: () = assert!(size_of::<Packet<'_>>() == size_of::<Option<Cursor<'_>>>() + 48);
 
 impl<'b> Packet<'b> {
     #[inline]
@@ -246,18 +297,35 @@ impl<'b> Packet<'b> {
             more = descriptor.more;
         }
         let timestamp_ns = descriptor.timestamp_ns;
-        Some(Packet { first, rest, len, original_len: 0, timestamp_ns, number, direction: None })
+        Some(Packet { first, rest, len, length_or_hash: 0, hash: 0, timestamp_ns, number, direction: None })
     }
 
-    fn with(self, note: Note) -> Self {
-        Packet { original_len: note.original_len, direction: note.direction, ..self }
+    fn with(self, aside: Aside) -> Self {
+        match aside {
+            Aside::Nothing => self,
+            Aside::Note(note) => {
+                Packet { length_or_hash: note.original_len, direction: note.direction, ..self }
+            }
+            Aside::Hash(hash) => {
+                Packet { length_or_hash: hash.value(), hash: hash.type_bits() | HAS_HASH, ..self }
+            }
+        }
     }
 
     #[inline]
     fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
         let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
         let direction = Some(direction);
-        Packet { first: data, rest: None, len: data.len(), original_len, timestamp_ns, number, direction }
+        Packet {
+            first: data,
+            rest: None,
+            len: data.len(),
+            length_or_hash: original_len,
+            hash: 0,
+            timestamp_ns,
+            number,
+            direction,
+        }
     }
 
     /// Length in bytes, all parts together.
@@ -269,7 +337,14 @@ impl<'b> Packet<'b> {
     /// How long it was on the wire, in bytes: more than [`Packet::len`] where the port has kept only the
     /// beginning of it.
     pub fn original_len(&self) -> usize {
-        if self.original_len == 0 { self.len } else { self.original_len as usize }
+        if self.hash != 0 || self.length_or_hash == 0 { self.len } else { self.length_or_hash as usize }
+    }
+
+    /// The hash by which the NIC has chosen its receive queue. `None` unless [`Builder::rx_hash`](crate::Builder::rx_hash) was asked
+    /// for, and if the driver had none for it, which is counted. It is read before a batch is [drained](Batch::drain): packets
+    /// that are owned do not carry it.
+    pub fn rx_hash(&self) -> Option<RxHash> {
+        (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
     }
 
     /// Which way it went: always in, but on a passive port and in a trace file.

@@ -11,7 +11,10 @@ use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
 use crate::{
     engine::Shared,
     open_port::{OpenPort, Taken},
-    port::{link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss, xdp::XdpPort},
+    port::{
+        QueueCounts, link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss,
+        xdp::XdpPort,
+    },
     report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
     timestamp::TimestampReport,
 };
@@ -33,9 +36,14 @@ impl Books<'_> {
         let open_ports = std::mem::take(&mut self.ports);
         for (port, range) in open_ports.iter_mut().zip(&self.shared.ports) {
             let timestamp = self.timestamp(port, range.clone());
+            let sum = |count: fn(&QueueCounts) -> u64| {
+                self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
+            };
+            let untagged = port.xdp().filter(|xdp| xdp.puts_tags_back).map(|_| sum(|counts| counts.untagged));
+            let unhashed = port.xdp().and_then(|xdp| xdp.hash_at).map(|_| sum(|counts| counts.unhashed));
             let queues =
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
-            ports.push(port_report(port, queues, timestamp, self.closed));
+            ports.push(port_report(port, queues, (timestamp, untagged, unhashed), self.closed));
         }
         let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
         drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
@@ -48,7 +56,8 @@ impl Books<'_> {
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
         let workers = workers.collect();
-        let cells_bytes = self.shared.geometry.pool_bytes() * self.shared.queues.len() as u64;
+        let pools = self.shared.queues.len() + self.shared.stocks.len();
+        let cells_bytes = self.shared.geometry.pool_bytes() * pools as u64;
         let memory = MemoryReport {
             cells_bytes,
             pages: memory.pages().as_str().into(),
@@ -125,7 +134,7 @@ impl Books<'_> {
 fn port_report(
     port: &mut OpenPort,
     mut queues: Vec<QueueReport>,
-    timestamp: TimestampReport,
+    (timestamp, untagged, unhashed): (TimestampReport, Option<u64>, Option<u64>),
     closed: bool,
 ) -> PortReport {
     let captured = queues.len() as u32;
@@ -141,6 +150,7 @@ fn port_report(
     }
     warnings.extend(port.upkeep.warnings(&port.name));
     warnings.extend(unstamped_in_words(&port.name, &timestamp));
+    warnings.extend(untagged_in_words(&port.name, untagged.unwrap_or(0)));
     let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
     warnings.extend(
         was_set.then(|| format!("{}: the clock that stamps was set: {}", port.name, timestamp.clock)),
@@ -155,6 +165,8 @@ fn port_report(
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
         timestamp,
+        untagged,
+        unhashed,
         filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
         rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
@@ -166,6 +178,7 @@ fn port_report(
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,
+        unsent: if port.sent.is_empty() { None } else { port.link.as_mut().map(LinkWatch::unsent) },
         transmitted: port.sent.iter().map(|sent| sent.report()).collect(),
     }
 }
@@ -215,6 +228,15 @@ fn unstamped_in_words(port: &str, timestamp: &TimestampReport) -> Option<String>
         let source = source.as_str();
         let packets = counted(*unstamped, "packet");
         format!("{port}: {packets} had no {source} time, but the one at which the batch was taken")
+    })
+}
+
+fn untagged_in_words(port: &str, untagged: u64) -> Option<String> {
+    (untagged > 0).then(|| {
+        let packets = counted(untagged, "packet");
+        format!(
+            "{port}: {packets} came without the VLAN tag that the NIC had taken off: it could not be put back"
+        )
     })
 }
 

@@ -112,6 +112,7 @@ pub struct Builder {
     stocks: u16,
     pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
+    rx_hash: bool,
     on_wait: Option<OnWait>,
 }
 
@@ -141,6 +142,7 @@ impl Default for Builder {
             stocks: 0,
             homes: Homes::InTurn,
             timestamp: None,
+            rx_hash: false,
             on_wait: None,
         }
     }
@@ -301,6 +303,33 @@ impl Builder {
         self
     }
 
+    /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side scaling chooses the
+    /// queue: for programs that spread flows themselves. Default: no, which costs nothing. It costs a call of the driver for each
+    /// packet of the interface, also for those that the filter does not want.
+    ///
+    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10), native mode and the whole
+    /// interface; else opening fails with [`Error::NoRxHash`], or with [`Error::NoMode`] if native mode cannot be had.
+    /// Packets without a hash are counted: [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
+    /// Documentation/networking/xdp-rx-metadata.rst.
+    ///
+    /// ```no_run
+    /// # use wirecap::Capture;
+    /// let mut capture = Capture::builder().port("eth1").rx_hash(true).open()?;
+    /// let mut worker = capture.take_workers().remove(0);
+    /// let mut bytes = [0; 64];
+    /// while let Some(batch) = worker.next_batch() {
+    ///     for packet in &batch {
+    ///         let Some(hash) = packet.rx_hash() else { continue };
+    ///         bytes[hash.value() as usize % 64] += packet.len();
+    ///     }
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn rx_hash(mut self, wanted: bool) -> Self {
+        self.rx_hash = wanted;
+        self
+    }
+
     /// Who is told, in words, when opening takes longer than a moment since a receive queue is not free yet: the capture
     /// that has it is starting or ending. Default: nobody.
     pub fn on_wait(mut self, tell: fn(&str)) -> Self {
@@ -365,6 +394,9 @@ impl Builder {
                 return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
             }
             self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
+            if self.rx_hash {
+                source.check_rx_hash()?;
+            }
             if source.is_passive() && self.rss == Rss::Symmetric {
                 return Err(Error::RssBesideHost(source.name));
             }
@@ -403,8 +435,18 @@ impl LookedUp {
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
         let (promiscuous, modes, rss, timestamp) =
             (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
-        let (transmit_entries, on_wait) = (builder.transmit_entries, builder.on_wait);
-        let xdp = XdpOptions { ring_entries, promiscuous, modes, rss, timestamp, transmit_entries, on_wait };
+        let (transmit_entries, on_wait, rx_hash) =
+            (builder.transmit_entries, builder.on_wait, builder.rx_hash);
+        let xdp = XdpOptions {
+            ring_entries,
+            promiscuous,
+            modes,
+            rss,
+            timestamp,
+            rx_hash,
+            transmit_entries,
+            on_wait,
+        };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;

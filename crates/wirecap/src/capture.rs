@@ -16,7 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue};
+use wirecap_core::{
+    BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue,
+    words::{counted, is},
+};
 use wirecap_sys::{
     clock::BatchClock,
     cpu,
@@ -30,7 +33,10 @@ use crate::{
     engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
     horizon::Horizons,
     open_port::{OpenPort, Taken},
-    port::{replay::ReplayPort, rss::SymmetricRss, source::OpenQueue, upkeep},
+    port::{
+        link::LinkWatch, packet::LINK_TYPE_ETHERNET, replay::ReplayPort, rss::SymmetricRss,
+        source::OpenQueue, upkeep,
+    },
     report::Report,
     transmit::{Stock, StockParts, Transmitter},
 };
@@ -160,7 +166,10 @@ impl Capture {
             }
         }
 
-        let (queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
+        let (mut queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
+        for queue in &mut queues {
+            queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
+        }
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
@@ -192,7 +201,7 @@ impl Capture {
             .enumerate()
             .map(|(index, capture_queues)| Worker::new(&shared, index, worker_cores[index], capture_queues))
             .collect();
-        let transmitters = transmitters(&shared, &mut parts.ports);
+        let transmitters = transmitters(&shared, &mut parts.ports)?;
         let mut capture = Self {
             transmitters,
             stocks: Stock::all(&shared, stock_pools),
@@ -248,6 +257,8 @@ impl Capture {
     pub fn events(&mut self) -> Vec<PortEvent> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = queues_changed(&mut ports);
+        let doubtful = ports.iter_mut().filter(|port| port.outlet.take_doubt());
+        events.extend(doubtful.filter_map(OpenPort::look_at_link));
         events.extend(traces_read(&mut ports));
         events.extend(upkeep::look_after(&mut ports));
         let Some(changes) = &mut self.changes else { return events };
@@ -262,8 +273,9 @@ impl Capture {
                         event(port.name.clone())
                     }));
                 }
-                // Some events are lost. One that must not be is that an interface is gone.
+                // Some events are lost: that one is gone, or what it can send now.
                 _ => {
+                    ports.iter_mut().for_each(|port| events.extend(port.look_at_link()));
                     let indexes: Vec<_> = ports.iter().filter_map(|port| port.ifindex).collect();
                     let gone = indexes.into_iter().filter(|&ifindex| {
                         matches!(LinkStatistics::of_index(ifindex), Err(netdev::Error::NoSuchIndex { .. }))
@@ -382,16 +394,35 @@ fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
     }
 }
 
-/// The sending half of each queue that has one.
-fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Vec<Transmitter> {
-    let queues = shared.queues.iter().enumerate();
-    let transmitters = queues.filter_map(|(index, queue)| {
+/// The sending half of each queue that has one. Where an interface has fewer transmit queues than receive queues, the kernel
+/// lets the others be bound, and never sends.
+fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Transmitter>, Error> {
+    let mut transmitters = Vec::new();
+    for (index, queue) in shared.queues.iter().enumerate() {
         let port = &mut ports[queue.port];
-        let transmitter = Transmitter::new(shared, index, queue.take_sender()?, &port.outlet);
+        let taken = queue.take_sender();
+        let sender = taken.map_err(|source| Error::Transmit {
+            port: port.name.clone(),
+            queue: queue.ring_id,
+            source,
+        })?;
+        let Some(mut sender) = sender else { continue };
+        let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
+        if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
+            port.fallbacks.push(format!(
+                "queue {} does not send: {} {} in use; `ethtool -L` gives it more",
+                queue.ring_id,
+                counted(there, "transmit queue"),
+                is(there),
+            ));
+            continue;
+        }
+        sender.limit_parts(port.most_parts);
+        let transmitter = Transmitter::new(shared, index, sender, &port.outlet);
         port.sent.push(Arc::clone(transmitter.sent()));
-        Some(transmitter)
-    });
-    transmitters.collect()
+        transmitters.push(transmitter);
+    }
+    Ok(transmitters)
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers.

@@ -309,6 +309,17 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The NIC's hash of each packet is asked for, and cannot be had.
+    #[error(
+        "{name} has no receive hash: {reason}; leave Builder::rx_hash out, or take an interface whose driver hands it to XDP \
+         programs (wirecap interfaces --json: rx_metadata)"
+    )]
+    NoRxHash {
+        /// The port.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// Nothing in the kernel sees the packets of this port.
     #[error(
         "{name} has no {source_name} timestamps, as its packets come from memory; use batch timestamps (--timestamp batch)"
@@ -326,6 +337,16 @@ pub enum Error {
         name: String,
         /// Why.
         source: ClockError,
+    },
+    /// A queue that shall send cannot.
+    #[error("queue {queue} of {port} cannot send: {source}; perhaps `ulimit -n` is too low")]
+    Transmit {
+        /// The port.
+        port: String,
+        /// Number of the queue.
+        queue: u16,
+        /// What the kernel said.
+        source: io::Error,
     },
     /// A thread could not be started.
     #[error("a capture thread could not be started: {0}")]

@@ -92,6 +92,7 @@ pub use port::{
     devices::{QueueDevice, queue_devices},
     filter::Unmatched,
     rss::Rss,
+    rx_hash::RxHash,
     xdp::Modes,
 };
 pub use report::Report;

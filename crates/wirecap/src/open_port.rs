@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use wirecap_sys::{cpu, netdev::Interface};
+use wirecap_sys::{
+    cpu,
+    netdev::{Interface, LinkState},
+};
 
 use crate::{
+    PortEvent,
     port::{
         filter::{FilterReport, PortFilter},
         link::{LinkWatch, Watched},
@@ -42,6 +46,8 @@ pub(crate) struct OpenPort {
     /// Its sending side, and what was sent from each queue.
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) sent: Vec<Arc<Sent>>,
+    /// Most cells of a packet that its driver sends.
+    pub(crate) most_parts: u32,
 }
 
 /// What has to be given back.
@@ -76,6 +82,7 @@ impl OpenPort {
             upkeep: Upkeep::default(),
             outlet: Arc::default(),
             sent: Vec::new(),
+            most_parts: u32::MAX,
         }
     }
 
@@ -87,11 +94,15 @@ impl OpenPort {
         watched: Watched<'_>,
         untold: &str,
     ) -> Self {
-        let link = LinkWatch::open(interface, watched);
+        let mut link = LinkWatch::open(interface, watched);
         let untold = link.as_ref().err().map(|error| format!("{untold} cannot be told: {error}"));
         let driver = interface.driver.as_ref().map(|driver| driver.name.clone());
         let outlet = Outlet::default();
-        outlet.note(interface.carrier, interface.mtu);
+        // It was looked up before its events were followed, and may have changed in between.
+        let state = link.as_mut().ok().and_then(LinkWatch::state);
+        let LinkState { carrier, mtu } =
+            state.unwrap_or(LinkState { carrier: interface.carrier, mtu: interface.mtu });
+        outlet.note(carrier, mtu);
         Self {
             outlet: Arc::new(outlet),
             ifindex: Some(interface.ifindex),
@@ -139,8 +150,20 @@ impl OpenPort {
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
         open.timestamp = port.timestamp();
         open.multi_buffer = port.multi_buffer;
+        if port.mode == QueueMode::ZeroCopy {
+            let most = interface.xdp_features.and_then(|features| features.zero_copy_max_segments);
+            open.most_parts = most.unwrap_or(u32::MAX);
+        }
         open.taken = Taken::Xdp(port);
         open
+    }
+
+    /// Looks whether its interface can send now, and tells if that has changed.
+    pub(crate) fn look_at_link(&mut self) -> Option<PortEvent> {
+        let LinkState { carrier, mtu } = self.link.as_mut()?.state()?;
+        let was_up = self.outlet.note(carrier, mtu);
+        let event = if carrier { PortEvent::Up } else { PortEvent::Down };
+        (was_up != carrier).then(|| event(self.name.clone()))
     }
 
     /// The AF_XDP port, if it is one.

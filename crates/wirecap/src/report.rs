@@ -107,6 +107,14 @@ pub struct PortReport {
     pub fallbacks: Vec<String>,
     /// Where the times of its packets come from.
     pub timestamp: TimestampReport,
+    /// Packets that had a VLAN tag which the NIC had taken off, and which could not be put back: they were captured without,
+    /// or left to the host. `None` where the XDP program puts no tags back: the NIC takes none off, or its driver does not
+    /// hand them to programs; then that is among `fallbacks`.
+    pub untagged: Option<u64>,
+    /// Packets for which the driver had no hash, or that had no room for it: their
+    /// [`Packet::rx_hash`](crate::Packet::rx_hash) is `None`. Only with [`Builder::rx_hash`](crate::Builder::rx_hash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhashed: Option<u64>,
     /// What is wanted of its packets, if not all are.
     pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
@@ -132,6 +140,11 @@ pub struct PortReport {
     /// Its receive queues: those that are captured, then those with packets that were added after the start
     /// ([`QueueMode::Host`]).
     pub queues: Vec<QueueReport>,
+    /// Packets that were given to the interface and that it did not send, as the kernel's link statistics say (`tx_dropped`,
+    /// `tx_errors`): of the whole interface, other senders included. `None` without
+    /// [`Builder::transmit`](crate::Builder::transmit).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<u64>,
     /// What was sent from it, by transmit queue; empty without [`Builder::transmit`](crate::Builder::transmit).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transmitted: Vec<TransmitReport>,
@@ -142,17 +155,20 @@ pub struct PortReport {
 pub struct TransmitReport {
     /// The queue's number on its NIC.
     pub queue: u16,
-    /// Packets given to the kernel to be sent.
+    /// Packets given to the kernel to be sent: those put into the ring.
     pub packets: u64,
     /// Bytes of these.
     pub bytes: u64,
+    /// Bytes of these that lay in no cell when they came and were copied into one in user space, by a [`Stock`](crate::Stock):
+    /// 0 where what was captured into cells is forwarded.
+    pub copied_bytes: u64,
     /// Cells that the kernel has and has not said to have sent.
     pub in_flight: u32,
-    /// Packets that could not be sent and were [given up](crate::NotSent::give_up).
+    /// Packets that could not be sent: those that were [given up](crate::NotSent::give_up), and `driver`.
     pub dropped: TransmitDrops,
 }
 
-/// Packets that were given up by a sender, by cause.
+/// Packets that were not sent, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TransmitDrops {
     /// The ring was full.
@@ -165,18 +181,23 @@ pub struct TransmitDrops {
     pub gone: u64,
     /// Not to be sent by this port at all.
     pub not_sendable: u64,
+    /// Given to the kernel, and dropped by the driver, as veth does when the other end takes no more. These are among `packets`,
+    /// as the only ones. Known where the kernel copies; a driver that sends from the cells counts what it does not send for the
+    /// whole interface: [`PortReport::unsent`].
+    pub driver: u64,
 }
 
 impl TransmitDrops {
     /// All of them, each with its name.
-    pub fn causes(&self) -> [(&'static str, u64); 5] {
-        let Self { ring_full, too_long, link_down, gone, not_sendable } = *self;
+    pub fn causes(&self) -> [(&'static str, u64); 6] {
+        let Self { ring_full, too_long, link_down, gone, not_sendable, driver } = *self;
         [
             ("ring_full", ring_full),
             ("too_long", too_long),
             ("link_down", link_down),
             ("gone", gone),
             ("not_sendable", not_sendable),
+            ("driver", driver),
         ]
     }
 
@@ -204,7 +225,7 @@ pub struct WorkerReport {
 /// The memory of a capture, in bytes.
 #[derive(Debug, Clone, Serialize)]
 pub struct MemoryReport {
-    /// Packet memory: queues × R × M × cell size.
+    /// Packet memory: R × M × cell size for each queue and each stock.
     pub cells_bytes: u64,
     /// Which pages it is on, in words.
     pub pages: String,

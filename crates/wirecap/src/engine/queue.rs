@@ -9,6 +9,7 @@
 //! that helps. The lock is taken once per batch and is uncontended but for buddies.
 
 use std::{
+    io,
     os::fd::OwnedFd,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
@@ -39,6 +40,8 @@ pub(crate) struct Queue {
     pub(crate) home: usize,
     pub(crate) reader: Reader,
     pub(crate) recycle: RecycleQueue,
+    /// Whether its packets are Ethernet frames, which can be sent out of any port.
+    pub(crate) is_of_frames: bool,
     owner: Mutex<QueueOwner>,
 }
 
@@ -57,6 +60,7 @@ impl Queue {
             home,
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
+            is_of_frames: true,
             owner: Mutex::new(QueueOwner {
                 source,
                 pool,
@@ -113,7 +117,10 @@ impl Queue {
     }
 
     /// Takes the sending half out of the port's queue, if it has one.
-    pub(crate) fn take_sender(&self) -> Option<Sender> {
+    ///
+    /// # Errors
+    /// What the kernel said to one more descriptor.
+    pub(crate) fn take_sender(&self) -> io::Result<Option<Sender>> {
         self.lock().source.take_sender()
     }
 
@@ -149,8 +156,8 @@ pub(crate) struct QueueOwner {
     pub(crate) clock: BatchClock,
     /// Timestamps of a queue increase strictly, also when the clock is set back.
     last_timestamp_ns: u64,
-    /// Nothing is received for now, since who merges the queues has enough of this one. INVARIANT: only of a port that can
-    /// wait.
+    /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
+    /// can wait.
     on_hold: bool,
     /// Nothing will be received any more, and that was told.
     is_at_end: bool,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_sys::netdev::{self, Interface, LinkReader, LinkStatistics};
+use wirecap_sys::netdev::{self, Interface, LinkReader, LinkState, LinkStatistics};
 
 /// How often the number of queues is looked at: the kernel announces a change to nobody who only follows the
 /// links, and the driver is asked under a lock of the whole network stack.
@@ -27,8 +27,9 @@ pub(crate) struct LinkWatch {
     reader: LinkReader,
     ifindex: u32,
     before: LinkStatistics,
-    /// The last count, for when the interface is gone.
+    /// The last counts, for when the interface is gone.
     dropped: u64,
+    unsent: u64,
     /// Receive queues from this number on are not captured, if all shall be.
     captured: u32,
     /// The highest receive queue that is captured, if only some shall be.
@@ -52,9 +53,9 @@ impl LinkWatch {
             Watched::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
             Watched::None => (u32::MAX, None),
         };
-        let (dropped, queues, looked) = (0, current, Instant::now());
+        let (dropped, unsent, queues, looked) = (0, 0, current, Instant::now());
         let told = if highest.is_some() { current } else { captured };
-        Ok(Self { reader, ifindex, before, dropped, captured, highest, queues, told, looked })
+        Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, told, looked })
     }
 
     /// Packets the NIC or its driver had no room for.
@@ -64,6 +65,25 @@ impl LinkWatch {
             self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
         }
         self.dropped
+    }
+
+    /// Packets that were given to the interface, by whomever, and that it has not sent.
+    pub(crate) fn unsent(&mut self) -> u64 {
+        if let Ok(now) = self.reader.statistics(self.ifindex) {
+            let since = now.since(&self.before);
+            self.unsent = since.tx_dropped + since.tx_errors;
+        }
+        self.unsent
+    }
+
+    /// Whether it can send now, and how long packets may be; `None` if it is gone.
+    pub(crate) fn state(&mut self) -> Option<LinkState> {
+        self.reader.state(self.ifindex).ok()
+    }
+
+    /// How many transmit queues it has now; `None` if nobody says.
+    pub(crate) fn transmit_queues(&mut self) -> Option<u32> {
+        self.reader.transmit_queues(self.ifindex).ok().flatten()
     }
 
     /// The receive queues there are by now, if any of them is not captured. Looks once a second at most, unless it has

@@ -25,6 +25,8 @@ pub(crate) mod devices;
 pub mod fault;
 pub(crate) mod filter;
 mod intake;
+#[cfg(test)]
+mod lab;
 pub(crate) mod link;
 pub mod null;
 pub(crate) mod packet;
@@ -33,15 +35,17 @@ pub(crate) mod program;
 mod queue_set;
 pub mod replay;
 pub(crate) mod rss;
+pub(crate) mod rx_hash;
 mod shared;
 mod sieve;
 mod socket_filter;
 pub(crate) mod source;
 pub(crate) mod stamp;
+mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{os::fd::OwnedFd, path::PathBuf};
+use std::{io, os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
 use wirecap_sys::{clock::StampClock, netdev, xsk::Sender};
@@ -65,6 +69,10 @@ pub(crate) struct QueueCounts {
     pub(crate) fill_ring_empty: u64,
     /// Packets for the socket that could not be stamped one by one, where that was asked for.
     pub(crate) unstamped: u64,
+    /// Packets whose VLAN tag could not be put back, where that is tried.
+    pub(crate) untagged: u64,
+    /// Packets for the socket that have no hash of the NIC's, where that was asked for.
+    pub(crate) unhashed: u64,
 }
 
 /// What a port can say of the times of packets that it has not given yet.
@@ -150,11 +158,14 @@ macro_rules! each_port {
 
 impl AnyQueue {
     /// Takes the sending half out of it, if it has one.
-    pub(crate) fn take_sender(&mut self) -> Option<Sender> {
+    ///
+    /// # Errors
+    /// What the kernel said to one more descriptor.
+    pub(crate) fn take_sender(&mut self) -> io::Result<Option<Sender>> {
         match self {
             AnyQueue::Xdp(queue) => queue.take_sender(),
             AnyQueue::Fault(queue) => queue.inner_mut().take_sender(),
-            AnyQueue::Packet(_) | AnyQueue::Replay(_) | AnyQueue::Null(_) | AnyQueue::Closed(_) => None,
+            AnyQueue::Packet(_) | AnyQueue::Replay(_) | AnyQueue::Null(_) | AnyQueue::Closed(_) => Ok(None),
         }
     }
 }

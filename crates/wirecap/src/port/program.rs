@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
+//!              captured queue, and the NIC has taken its VLAN tag off? ──► put back; taken off again on the way to the host
 //!              captured queue, and the filter does not want it? ──► filtered += 1, to the host's stack or drop
 //!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
 //!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
+//!              captured queue, and the NIC's hash is asked for? ──► in front of that
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
 //! ```
 //!
@@ -21,7 +23,9 @@ use wirecap_sys::bpf::{
 
 use super::{
     filter::{PortFilter, Unmatched},
-    stamp::Stamping,
+    rx_hash::{self, RxHashing},
+    stamp::{STAMP_BYTES, Stamping},
+    tags::{self, Tags},
 };
 
 // Offsets in a value of the counters map.
@@ -30,7 +34,13 @@ const FILTERED: i16 = 8;
 const PASSED: i16 = 16;
 const TOO_LONG: i16 = 24;
 const UNSTAMPED: i16 = 32;
-const COUNTERS_BYTES: u32 = 40;
+const UNTAGGED: i16 = 40;
+const UNHASHED: i16 = 48;
+const COUNTERS_BYTES: u32 = 56;
+
+/// On the stack: the driver's time of a packet that was asked for before the packet is changed.
+const ASKED_TIME: i16 = tags::STACK_END - 8;
+const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over another one");
 
 /// Counters of one queue, summed over the CPUs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +50,8 @@ pub(crate) struct ProgramCounts {
     pub(crate) passed: u64,
     pub(crate) too_long: u64,
     pub(crate) unstamped: u64,
+    pub(crate) untagged: u64,
+    pub(crate) unhashed: u64,
 }
 
 /// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
@@ -77,12 +89,39 @@ pub(crate) struct ProgramPlan<'a> {
     pub(crate) share: Option<Share>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<&'a Stamping>,
+    /// How VLAN tags are put back into packets of the captured queues, if they are.
+    pub(crate) tags: Option<Tags>,
+    /// How packets of the captured queues get the NIC's hash, if they do.
+    pub(crate) hashing: Option<RxHashing>,
 }
 
 impl ProgramPlan<'_> {
     /// Whether the program gets packets of several buffers.
     pub(crate) fn frags(&self) -> bool {
         self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+    }
+
+    /// Whether the driver is asked before the filter sees the packet.
+    fn asks_first(&self) -> bool {
+        self.tags.is_some() || self.hashing.is_some()
+    }
+
+    /// Bytes of the stamp in front of a packet.
+    fn stamp_bytes(&self) -> i32 {
+        if self.stamping.is_some() { STAMP_BYTES } else { 0 }
+    }
+
+    /// How far in front of a packet its hash begins, in bytes, if it has one.
+    pub(crate) fn hash_at(&self) -> Option<u32> {
+        self.hashing.map(|_| (self.stamp_bytes() + rx_hash::HASH_BYTES) as u32)
+    }
+
+    /// The interface that the program must be bound to, if it asks the driver.
+    fn bound_to(&self) -> Option<u32> {
+        self.stamping
+            .and_then(Stamping::bound_to)
+            .or(self.tags.map(|tags| tags.ifindex))
+            .or(self.hashing.map(|hashing| hashing.ifindex))
     }
 }
 
@@ -106,7 +145,7 @@ impl CaptureProgram {
     }
 
     fn load_any(plan: ProgramPlan<'_>, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
-        let ProgramPlan { queues, captured, stamping, .. } = plan;
+        let ProgramPlan { queues, captured, .. } = plan;
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
             key_size: 4,
@@ -124,7 +163,7 @@ impl CaptureProgram {
         let insns = assemble(&counters, &sockets, plan, filter)?;
         let spec = ProgramSpec {
             frags: plan.frags(),
-            bound_to: stamping.and_then(Stamping::bound_to),
+            bound_to: plan.bound_to(),
             ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
         };
         Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
@@ -151,6 +190,8 @@ impl CaptureProgram {
             passed: sum(PASSED),
             too_long: sum(TOO_LONG),
             unstamped: sum(UNSTAMPED),
+            untagged: sum(UNTAGGED),
+            unhashed: sum(UNHASHED),
         })
     }
 }
@@ -185,9 +226,22 @@ fn assemble(
         asm.call(Helper::MapLookupElem);
         asm.jump_if(Cond::Eq, R0, 0, to_host);
     }
-    if filter.is_some() || plan.longest_frame.is_some() {
+    if let Some(tags) = plan.tags {
+        tags.emit_begin(&mut asm);
+    }
+    if filter.is_some() || plan.longest_frame.is_some() || plan.asks_first() {
         // What is not captured need not be wanted, nor fit.
         asm.jump_if(Cond::Ge, R7, plan.captured as i32, keep);
+    }
+    // Drivers may have what they know in front of the packet: they are asked before anything is written there.
+    if let Some(hashing) = plan.hashing {
+        hashing.emit_ask(&mut asm);
+    }
+    if let Some(tags) = plan.tags {
+        if let Some(stamping) = plan.stamping {
+            stamping.emit_ask(&mut asm, ASKED_TIME);
+        }
+        put_tag_back(&mut asm, tags);
     }
     if let Some(filter) = filter {
         sift(&mut asm, filter, plan)?;
@@ -209,13 +263,20 @@ fn assemble(
 
     asm.bind(keep);
     if let Some(stamping) = plan.stamping {
-        stamp(&mut asm, plan.captured, stamping);
+        let asked = plan.tags.map(|_| ASKED_TIME);
+        stamp(&mut asm, plan.captured, stamping, asked);
+    }
+    if let Some(hashing) = plan.hashing {
+        hash(&mut asm, plan, hashing);
     }
     asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     let done = asm.label();
     asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
     asm.bind(to_host);
+    if let Some(tags) = plan.tags {
+        tags.emit_take_off(&mut asm);
+    }
     count(&mut asm, R8, PASSED);
     asm.mov_imm(R0, XDP_PASS);
     asm.bind(done);
@@ -244,7 +305,8 @@ fn sift(
     };
     asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
     // The filter's slots are where the key of the counters was.
-    let splice = Splice { matches: wanted, rejects: unwanted, beyond, length, stack_end: 0 };
+    let stack_end = if plan.asks_first() { rx_hash::STACK_END } else { 0 };
+    let splice = Splice { matches: wanted, rejects: unwanted, beyond, length, stack_end };
     ebpf::translate(asm, filter.filter.program(), &splice)?;
     asm.bind(unwanted);
     count(asm, R8, FILTERED);
@@ -252,20 +314,43 @@ fn sift(
         Unmatched::Pass => XDP_PASS,
         Unmatched::Drop => XDP_DROP,
     };
+    if let (Some(tags), Unmatched::Pass) = (plan.tags, filter.unmatched) {
+        tags.emit_take_off(asm);
+    }
     asm.mov_imm(R0, action).exit();
     asm.bind(wanted);
     Ok(())
 }
 
+/// Puts the tags of packets back, and counts those for which that fails.
+fn put_tag_back(asm: &mut Assembler, tags: Tags) {
+    let (failed, done) = (asm.label(), asm.label());
+    tags.emit_put_back(asm, failed, done);
+    asm.bind(failed);
+    count(asm, Reg::R8, UNTAGGED);
+    asm.bind(done);
+}
+
 /// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
 /// came.
-fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping) {
+fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping, asked: Option<i16>) {
     let (unstamped, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
-    stamping.emit(asm, unstamped);
+    stamping.emit(asm, unstamped, asked);
     asm.jump(done);
     asm.bind(unstamped);
     count(asm, Reg::R8, UNSTAMPED);
+    asm.bind(done);
+}
+
+/// Writes the hash in front of packets of captured queues, and counts those that have none.
+fn hash(asm: &mut Assembler, plan: ProgramPlan<'_>, hashing: RxHashing) {
+    let (unhashed, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, plan.captured as i32, done);
+    hashing.emit_write(asm, plan.stamp_bytes(), unhashed);
+    asm.jump(done);
+    asm.bind(unhashed);
+    count(asm, Reg::R8, UNHASHED);
     asm.bind(done);
 }
 

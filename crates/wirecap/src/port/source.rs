@@ -21,7 +21,7 @@ use super::{
     null::{NullPort, NullQueue},
     packet, preflight,
     replay::{self, Trace},
-    stamp,
+    rx_hash, stamp,
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
@@ -211,6 +211,17 @@ impl Source {
         }
     }
 
+    /// Whether its packets can have the NIC's hash.
+    pub(crate) fn check_rx_hash(&self) -> Result<(), Error> {
+        let reason = match &self.kind {
+            Kind::Xdp(interface) => return rx_hash::offered(interface),
+            Kind::Queues(_) => "it can be had for the whole interface only, not for queues of it",
+            Kind::Passive(..) => "it is captured beside the host, by AF_PACKET; say xdp:NAME to take it",
+            Kind::Replay(_) | Kind::Null(_) => "it is no interface",
+        };
+        Err(rx_hash::refusal(&self.name, reason))
+    }
+
     /// Queues whose pools are parts of the packet memory. Those of a passive port are rings of their own.
     pub(crate) fn queues_in_memory(&self) -> usize {
         if self.is_passive() { 0 } else { self.rings.len() }
@@ -285,10 +296,15 @@ impl Source {
             }
         };
         port.fallbacks.extend(far);
-        let reader = if port.mode == QueueMode::Replay { Reader::Noted } else { Reader::Cells };
+        let hash_at = port.xdp().and_then(|xdp| xdp.hash_at);
+        let reader = |cells| match hash_at {
+            _ if port.mode == QueueMode::Replay => Reader::Noted(cells),
+            Some(at) => Reader::Hashed(cells, at),
+            None => Reader::Cells(cells),
+        };
         let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(reader));
-        let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader)));
-        Ok((port, opened.collect()))
+        let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader))).collect();
+        Ok((port, opened))
     }
 
     fn with_faults(&self, (queue, pool, reader): OpenQueue) -> OpenQueue {

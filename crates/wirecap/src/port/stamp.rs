@@ -137,9 +137,18 @@ impl Stamping {
         TimestampReport { error_bound_ns, ..report }
     }
 
-    /// Stamps the packet, or jumps to `unstamped`. The context is in R6; R0 to R5 and R9 are lost, and all pointers into
-    /// the packet.
-    pub(crate) fn emit(&self, asm: &mut Assembler, unstamped: Label) {
+    /// Asks the driver, if it is asked, before the packet is changed: the answer is at `asked` on the stack. The context is
+    /// in R6; R0 to R5 and R9 are lost.
+    pub(crate) fn emit_ask(&self, asm: &mut Assembler, asked: i16) {
+        if let Asked::Driver { function, .. } = self.asked {
+            emit_question(asm, function);
+            asm.store(Size::Double, Reg::R10, asked, Reg::R9);
+        }
+    }
+
+    /// Stamps the packet, or jumps to `unstamped`. The driver was `asked` before, or is asked now. The context is in R6; R0 to
+    /// R5 and R9 are lost, and all pointers into the packet.
+    pub(crate) fn emit(&self, asm: &mut Assembler, unstamped: Label, asked: Option<i16>) {
         use Reg::{R0, R1, R2, R3, R6, R9};
         asm.mov(R1, R6).mov_imm(R2, -STAMP_BYTES);
         asm.call(Helper::XdpAdjustMeta);
@@ -149,7 +158,10 @@ impl Stamping {
                 asm.call(helper);
                 asm.mov(R9, R0);
             }
-            Asked::Driver { function, .. } => emit_question(asm, function),
+            Asked::Driver { function, .. } => match asked {
+                Some(asked) => _ = asm.load(Size::Double, R9, Reg::R10, asked),
+                None => emit_question(asm, function),
+            },
         }
         // Metadata that was there before would put the stamp elsewhere than right in front of the packet.
         asm.load(Size::Word, R1, R6, xdp_md::DATA_META).load(Size::Word, R2, R6, xdp_md::DATA);

@@ -1,68 +1,30 @@
 //! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
 
-use wirecap_core::{Geometry, Pool, PoolId};
-use wirecap_lab::{Namespace, VethOptions, VethPair, require_root, skip};
-use wirecap_sys::memory::{CellReader, PacketMemory};
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_lab::{require_root, skip};
 
 use super::*;
 use crate::{
     Modes,
     port::{
         Intake, ReceiveQueue,
-        xdp::{self, XdpOptions, XdpPort, XdpQueue},
+        lab::{Lab, Opened},
+        rx_hash::RxHashing,
+        tags::Tags,
+        xdp::{Prepared, VlanTags},
     },
 };
 
 const FRAMES: u64 = 30;
 
-/// A pair of namespaces with a veth pair; end `in0` is opened.
-struct Lab {
-    outside: Namespace,
-    inside: Namespace,
-    veth: VethPair,
-}
-
-impl Lab {
-    fn new(label: &str) -> Self {
-        let outside = Namespace::new(&format!("{label}_out")).unwrap();
-        let inside = Namespace::new(&format!("{label}_in")).unwrap();
-        let veth = VethPair::new(&outside, "out0", &inside, "in0", VethOptions::default()).unwrap();
-        Self { outside, inside, veth }
-    }
-
-    /// Opens the end as if its driver had a clock that shows what the kernel's does.
-    fn open(&self, modes: Modes) -> Result<(XdpPort, XdpQueue, Pool, CellReader), Error> {
-        let geometry = Geometry::new(64, 4, 2048).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-        let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
-        let mut pools = [pool];
-        let rss = crate::Rss::Keep;
-        let options = XdpOptions {
-            ring_entries: 256,
-            promiscuous: false,
-            rss,
-            modes,
-            timestamp: None,
-            transmit_entries: 0,
-            on_wait: None,
-        };
-        let (port, mut queues) = self.inside.enter(|| {
-            let interface = netdev::interface("in0")?;
-            let stamping = Stamping::by_driver(&interface, Ok(ClockSource::Tai))?;
-            xdp::open_stamped(&interface, false, &mut pools, &memory, (options, None, Some(stamping)), &[])
-        })?;
-        let [pool] = pools;
-        Ok((port, queues.remove(0), pool, reader))
-    }
-
-    fn send(&self, frames: u64) {
-        let ifindex = self.veth.a().ifindex().unwrap();
-        let mut sender = self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
-        for _ in 0..frames {
-            sender.send(&[0x55; 60]).unwrap();
-        }
-    }
+/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for `more` than that, too.
+fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
+    lab.open(modes, move |interface| {
+        let stamping = Stamping::by_driver(interface, Ok(ClockSource::Tai))?;
+        let tags = Tags::of(interface).ok().filter(|_| more);
+        let tags = tags.map_or(VlanTags::AsTheyAre(None), VlanTags::PutBack);
+        let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
+        Ok(Prepared { stamping: Some(stamping), tags, hashing })
+    })
 }
 
 /// Whether the test may run and this kernel lets programs ask drivers.
@@ -83,9 +45,16 @@ fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
     if !can_ask_drivers("stamp::packets_that_the_driver_does_not_stamp_are_counted_and_kept") {
         return;
     }
+    for more in [false, true] {
+        packets_that_the_driver_does_not_stamp(more);
+    }
+}
+
+fn packets_that_the_driver_does_not_stamp(more: bool) {
     let lab = Lab::new("stampdrv");
-    let (port, mut queue, mut pool, reader) = lab.open(Modes::Copy).unwrap();
-    lab.send(FRAMES);
+    let Opened { port, mut queue, mut pool, reader } = open(&lab, Modes::Copy, more).unwrap();
+    assert!(!port.fallbacks.iter().any(|line| line.contains("VLAN")), "{:?}", port.fallbacks);
+    lab.send((0..FRAMES).map(|_| [[2; 6], [4; 6], [0x55; 6]].concat()));
     while u64::from(queue.backlog()) < FRAMES {
         std::thread::yield_now();
     }
@@ -109,7 +78,7 @@ fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
     if !can_ask_drivers("stamp::a_program_that_asks_the_driver_does_not_run_in_generic_mode") {
         return;
     }
-    let error = Lab::new("stampgdr").open(Modes::Generic).map(drop).unwrap_err();
+    let error = open(&Lab::new("stampgdr"), Modes::Generic, false).map(drop).unwrap_err();
     assert!(matches!(error, Error::NoMode { .. }), "{error}");
     assert!(error.to_string().contains("generic"), "{error}");
 }
@@ -204,7 +173,7 @@ fn metadata_that_was_there_before_leaves_no_place_for_a_stamp() {
         let mut asm = Assembler::new();
         let unstamped = asm.label();
         asm.mov(Reg::R6, Reg::R1).mov_imm(Reg::R2, -metadata_bytes).call(Helper::XdpAdjustMeta);
-        stamping.emit(&mut asm, unstamped);
+        stamping.emit(&mut asm, unstamped, None);
         asm.mov_imm(Reg::R0, bpf::XDP_PASS).exit();
         asm.bind(unstamped).mov_imm(Reg::R0, bpf::XDP_DROP).exit();
         let insns = asm.finish().unwrap();

@@ -6,7 +6,7 @@
 //! | a queue that somebody else has | `xdp/bind.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
 //! | how long a frame may be | `xdp/frame_room.rs` |
-//! | VLAN tags that are lost | `xdp/vlan_tags.rs` |
+//! | VLAN tags that the NIC takes off | `xdp/vlan_tags.rs` |
 //!
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
@@ -25,9 +25,12 @@ use wirecap_sys::{
     xsk::BindMode,
 };
 
-#[cfg(test)]
-pub(super) use self::open::open_stamped;
 pub(crate) use self::{bind::OnWait, open::open, queue::XdpQueue};
+#[cfg(test)]
+pub(super) use self::{
+    open::{Prepared, open_prepared},
+    vlan_tags::VlanTags,
+};
 use super::{
     filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
@@ -45,6 +48,7 @@ pub(crate) struct XdpOptions {
     pub(crate) rss: Rss,
     pub(crate) modes: Modes,
     pub(crate) timestamp: Option<Timestamp>,
+    pub(crate) rx_hash: bool,
     /// Entries of the transmit and completion rings; 0: nothing is sent.
     pub(crate) transmit_entries: u32,
     /// Who is told of a wait for a queue that somebody else has.
@@ -98,6 +102,10 @@ pub(crate) struct XdpPort {
     pub(crate) rss: Option<SymmetricRss>,
     /// How packets are stamped one by one; kept as long as the port is captured.
     pub(crate) stamping: Option<Box<Stamping>>,
+    /// Whether the program puts VLAN tags back that the NIC has taken off.
+    pub(crate) puts_tags_back: bool,
+    /// How far in front of a packet the NIC's hash of it begins, in bytes, if it has one.
+    pub(crate) hash_at: Option<u32>,
 }
 
 impl XdpPort {

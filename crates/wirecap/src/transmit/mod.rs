@@ -42,8 +42,8 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// What becomes of a packet for which there is no room is the caller's choice: the refusal gives it back, to be
 /// [waited for](NotSent::wait), [given up](NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
 ///
-/// Dropping it closes its half of the socket. Cells that are still with the kernel are lost to their pools until the
-/// capture is dropped.
+/// Dropping it flushes it once and closes its half of the socket. Cells that are still with the kernel then are lost to their pools
+/// until the capture is dropped: [`Transmitter::finish`] waits for them.
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
@@ -59,13 +59,14 @@ pub struct Transmitter {
 pub enum Refusal {
     /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
     Full,
-    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together.
+    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells than its socket takes,
+    /// which is so for the MTU that there was at the start, and for a ring of fewer entries.
     TooLong,
     /// The interface is switched off, or not connected. As [`Capture::events`](crate::Capture::events) has told; so call it.
     LinkDown,
     /// The interface was deleted.
     Gone,
-    /// The packet is not one that this transmitter can send: one of another engine, for instance.
+    /// The packet is not one that this transmitter can send: one of another engine, or one of a trace file that is no Ethernet frame.
     NotSendable,
 }
 
@@ -140,6 +141,12 @@ impl Transmitter {
         self.queue
     }
 
+    /// The MTU of the interface, as [`Capture::events`](crate::Capture::events) has told last; 0 while it is not known. Frames that are
+    /// longer than that, an Ethernet header and one VLAN tag are [refused](Refusal::TooLong).
+    pub fn mtu(&self) -> u32 {
+        self.outlet.mtu()
+    }
+
     /// Packets taken so far.
     pub fn packets(&self) -> u64 {
         self.sent.report().packets
@@ -173,6 +180,12 @@ impl Transmitter {
         if let Some(reason) = self.outlet.refuses(len) {
             return Err(reason);
         }
+        if !packet.is_frame() {
+            return Err(Refusal::NotSendable);
+        }
+        if !self.sender.takes(cells) {
+            return Err(Refusal::TooLong);
+        }
         if !self.sender.has_room(cells) {
             self.complete();
             if !self.sender.has_room(cells) {
@@ -183,7 +196,15 @@ impl Transmitter {
             return Err(Refusal::NotSendable);
         }
         self.sent.count(1, len as u64);
+        if packet.is_copy() {
+            self.sent.count_copied(len as u64);
+        }
         Ok(())
+    }
+
+    /// Whether cells with this reader lie where it sends from.
+    fn sends_from(&self, reader: &CellReader) -> bool {
+        self.sender.sends_from(reader)
     }
 
     /// Whether a packet of one cell and this length would be taken.
@@ -258,6 +279,15 @@ impl Transmitter {
         let shared = &self.shared;
         self.sender.complete(|cells| shared.send_home(cells));
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
+        self.sent.by_driver.store(self.sender.dropped(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Transmitter {
+    /// What was taken is sent, and what was sent comes home, as far as that can be had at once.
+    fn drop(&mut self) {
+        // The account has what is left in flight.
+        let _ = self.flush();
     }
 }
 

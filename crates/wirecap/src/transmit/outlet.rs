@@ -2,28 +2,39 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use wirecap_sys::netdev::longest_frame;
+
 use super::Refusal;
 use crate::{engine::add, report::TransmitReport};
-
-/// What the kernel lets through besides the MTU: Ethernet header and one VLAN tag.
-const FRAME_OVERHEAD_BYTES: u32 = 14 + 4;
 
 /// The link of a port. Written by who follows the events of the kernel, read by every transmitter.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
     up: AtomicBool,
     gone: AtomicBool,
-    /// Longest frame that the link takes, in bytes without FCS.
-    longest: AtomicU32,
+    /// The kernel has said that it is down, and there was no event yet.
+    doubtful: AtomicBool,
+    /// In bytes; 0 while it is unknown.
+    mtu: AtomicU32,
 }
 
 impl Outlet {
-    /// The link is as this says; an MTU of 0 is unknown.
-    pub(crate) fn note(&self, up: bool, mtu: u32) {
-        self.up.store(up, Ordering::Relaxed);
+    /// The link is as this says; an MTU of 0 is unknown. Returns whether it was up before.
+    pub(crate) fn note(&self, up: bool, mtu: u32) -> bool {
         if mtu > 0 {
-            self.longest.store(mtu.saturating_add(FRAME_OVERHEAD_BYTES), Ordering::Relaxed);
+            self.mtu.store(mtu, Ordering::Relaxed);
         }
+        self.up.swap(up, Ordering::Relaxed)
+    }
+
+    /// Whether somebody has to look at the link: what the kernel said when it was asked to send may be older than the last event.
+    pub(crate) fn take_doubt(&self) -> bool {
+        self.doubtful.load(Ordering::Relaxed) && self.doubtful.swap(false, Ordering::Relaxed)
+    }
+
+    /// The MTU of the link; 0 while it is unknown.
+    pub(super) fn mtu(&self) -> u32 {
+        self.mtu.load(Ordering::Relaxed)
     }
 
     /// The interface was deleted.
@@ -39,13 +50,14 @@ impl Outlet {
         } else if !self.up.load(Ordering::Relaxed) {
             Some(Refusal::LinkDown)
         } else {
-            (len > self.longest.load(Ordering::Relaxed) as usize).then_some(Refusal::TooLong)
+            (len > longest_frame(self.mtu()) as usize).then_some(Refusal::TooLong)
         }
     }
 
-    /// The kernel said that the interface is down, before its event has come by.
+    /// The kernel said that the interface is down: perhaps before its event has come by.
     pub(super) fn note_down(&self) {
         self.up.store(false, Ordering::Relaxed);
+        self.doubtful.store(true, Ordering::Relaxed);
     }
 }
 
@@ -56,7 +68,10 @@ pub(crate) struct Sent {
     queue: u16,
     packets: AtomicU64,
     bytes: AtomicU64,
+    copied_bytes: AtomicU64,
     pub(super) in_flight: AtomicU32,
+    /// Taken by the kernel, and dropped by the driver.
+    pub(super) by_driver: AtomicU64,
     dropped: [AtomicU64; Refusal::ALL.len()],
 }
 
@@ -66,7 +81,9 @@ impl Sent {
             queue,
             packets: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
+            by_driver: AtomicU64::new(0),
             dropped: Default::default(),
         }
     }
@@ -75,6 +92,10 @@ impl Sent {
     pub(super) fn count(&self, packets: u64, bytes: u64) {
         add(&self.packets, packets);
         add(&self.bytes, bytes);
+    }
+
+    pub(super) fn count_copied(&self, bytes: u64) {
+        add(&self.copied_bytes, bytes);
     }
 
     pub(super) fn count_dropped(&self, reason: Refusal) {
@@ -87,6 +108,7 @@ impl Sent {
             queue: self.queue,
             packets: self.packets.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             dropped: crate::report::TransmitDrops {
                 ring_full: dropped(Refusal::Full),
@@ -94,6 +116,7 @@ impl Sent {
                 link_down: dropped(Refusal::LinkDown),
                 gone: dropped(Refusal::Gone),
                 not_sendable: dropped(Refusal::NotSendable),
+                driver: self.by_driver.load(Ordering::Relaxed),
             },
         }
     }
@@ -106,11 +129,11 @@ mod tests {
     #[test]
     fn a_link_takes_what_its_mtu_and_one_tag_allow_while_it_is_up() {
         let outlet = Outlet::default();
-        assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
+        assert_eq!((outlet.refuses(60), outlet.mtu()), (Some(Refusal::LinkDown), 0));
         outlet.note(true, 1500);
         assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
         outlet.note(true, 9000);
-        assert_eq!(outlet.refuses(9018), None);
+        assert_eq!((outlet.refuses(9018), outlet.mtu()), (None, 9000));
         outlet.note(false, 0);
         assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
         outlet.note_gone();

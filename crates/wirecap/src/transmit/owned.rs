@@ -96,6 +96,9 @@ impl Drain<'_> {
     /// ```
     pub fn forward(&mut self, transmitter: &mut Transmitter, mut change: impl FnMut(&mut [u8])) -> Forwarded {
         let mut run = Forwarded::default();
+        if !self.queue.is_of_frames || !transmitter.sends_from(self.reader) {
+            return run;
+        }
         while let (None, Some(range)) = (&self.lead, &mut self.rest) {
             let Some(part) = self.reader.first(range).filter(|part| !part.more) else { break };
             if !transmitter.has_place(part.len as usize) {
@@ -336,6 +339,22 @@ impl<'b> OwnedPacket<'b> {
         };
         let ranges = std::mem::take(&mut self.ranges);
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
+    }
+
+    /// Whether it is an Ethernet frame, as far as its port knows.
+    #[inline]
+    pub(super) fn is_frame(&self) -> bool {
+        match &self.owner {
+            Owner::Batch { queue, .. } => queue.is_of_frames,
+            Owner::Engine { shared, index } => shared.queues[*index].is_of_frames,
+            Owner::Stock { .. } => true,
+        }
+    }
+
+    /// Whether it lies where it was copied to in user space, not where it was captured.
+    #[inline]
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.owner, Owner::Stock { .. })
     }
 
     #[inline]

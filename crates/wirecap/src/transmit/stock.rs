@@ -88,13 +88,29 @@ impl Stock {
 
     /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for [`Stock::packet`].
     pub fn copy_of(&mut self, packet: &Packet<'_>) -> Option<OwnedPacket<'static>> {
-        let mut parts = packet.parts();
+        self.make_of(packet.parts(), packet.timestamp_ns())
+    }
+
+    /// Keeps a packet for long, with its timestamp, as a copy: [kept](OwnedPacket::keep) itself it would keep its whole chunk from
+    /// its pool. One that a stock has made stays as it is. `None`, and the packet is dropped, as for [`Stock::packet`].
+    pub fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
+        if packet.is_copy() {
+            return Some(packet.keep());
+        }
+        self.make_of(packet.parts(), packet.timestamp_ns())
+    }
+
+    fn make_of<'p>(
+        &mut self,
+        mut parts: impl Iterator<Item = &'p [u8]>,
+        timestamp_ns: u64,
+    ) -> Option<OwnedPacket<'static>> {
         let first = parts.next()?;
-        let Some(second) = parts.next() else { return self.make(first, packet.timestamp_ns()) };
+        let Some(second) = parts.next() else { return self.make(first, timestamp_ns) };
         let mut whole = std::mem::take(&mut self.whole);
         whole.clear();
         [first, second].into_iter().chain(parts).for_each(|part| whole.extend_from_slice(part));
-        let made = self.make(&whole, packet.timestamp_ns());
+        let made = self.make(&whole, timestamp_ns);
         self.whole = whole;
         made
     }

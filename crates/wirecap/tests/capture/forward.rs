@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use wirecap::{Capture, Next, Refusal, Transmitter, Worker};
+use wirecap::{Capture, Next, Refusal, Transmitter, Worker, report::TransmitReport};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
+use wirecap_sys::xsk::TransmitRings;
 use wirecap_traffic::{PacketSender, SendPath};
 
 use crate::support::{PATIENCE, check, need_root, wait_until};
@@ -289,6 +290,11 @@ fn untagged(number: u8) -> Vec<u8> {
     frame
 }
 
+/// What was sent from the first queue of a port.
+fn transmitted(capture: &Capture, port: usize) -> TransmitReport {
+    capture.report().ports[port].transmitted[0]
+}
+
 #[test]
 fn packets_are_made_sent_and_come_home_to_their_stock() {
     need_root!("forward::packets_are_made_sent_and_come_home_to_their_stock");
@@ -298,6 +304,9 @@ fn packets_are_made_sent_and_come_home_to_their_stock() {
     let mut out = capture.take_transmitters().remove(0);
     let mut stock = capture.take_stocks().remove(0);
     assert!(capture.take_stocks().is_empty());
+    let report = capture.report();
+    let pools = report.ports[0].queues.len() as u64 + 1;
+    assert_eq!(report.memory.cells_bytes, pools * 2 * 64 * 2048);
     let mut far = bridge.listen();
     let mut listener = far.take_workers().remove(0);
 
@@ -371,6 +380,12 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
         taken == 20
     });
     assert_eq!(stock.copied_bytes(), bytes as u64);
+    let counted = transmitted(&capture, 1);
+    assert_eq!(
+        (counted.packets, counted.copied_bytes),
+        (20, bytes as u64),
+        "each was copied once: {counted:?}"
+    );
     let mut arrived = Vec::new();
     wait_until("twenty packets", || {
         if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
@@ -386,13 +401,18 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
 fn what_is_sent_lies_where_it_was_captured() {
     need_root!("forward::what_is_sent_lies_where_it_was_captured");
     let bridge = Bridge::new("where", 1_500);
-    let mut capture = bridge.capture(4);
+    // The size tells its rings from those of the tests beside this one.
+    let builder = Capture::builder().port("xdp:m0").port("xdp:m1").workers(1).transmit(512);
+    let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).open()).unwrap();
     let mut out = capture.take_transmitters().remove(1);
+    let mut rings = TransmitRings::of_process(512).unwrap();
     let mut worker = capture.take_workers().remove(0);
     let mut talker = bridge.talker();
     for number in 0..50 {
         talker.send(&untagged(number)).unwrap();
     }
+    // Address and length of each packet: as it was received, and as it lies in the ring that the kernel reads.
+    let (mut received, mut lent) = (Vec::new(), Vec::new());
     let mut sent = 0;
     wait_until("fifty packets", || {
         if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
@@ -400,6 +420,7 @@ fn what_is_sent_lies_where_it_was_captured() {
             let read: Vec<_> = batch.packets().map(|packet| packet.data().as_ptr()).collect();
             for (mut packet, at) in batch.drain().unwrap().zip(read) {
                 let first = packet.addresses().next().unwrap();
+                received.push((first, packet.data().len() as u32));
                 packet.data_mut()[0] ^= 2;
                 assert_eq!(packet.data().as_ptr(), at);
                 let packet = packet.keep();
@@ -409,12 +430,18 @@ fn what_is_sent_lies_where_it_was_captured() {
                 sent += usize::from(ours);
             }
             out.flush().unwrap();
+            lent.extend(rings.take().unwrap().into_iter().flatten().map(|entry| (entry.address, entry.len)));
         }
         sent == 50
     });
+    received.sort_unstable();
+    lent.sort_unstable();
+    assert_eq!(lent, received, "the kernel is lent the cells that were captured into");
     // The kernel names each cell by its address when it has sent it: all that it named were in flight, and all came home.
     assert!(out.finish(PATIENCE).unwrap());
     assert_eq!((out.in_flight(), out.unknown_completions()), (0, 0));
+    let counted = transmitted(&capture, 1);
+    assert!(counted.bytes >= 50 * 100 && counted.copied_bytes == 0, "{counted:?}");
     wait_until("all cells are home", || {
         let _ = worker.next_batch_within(Duration::ZERO);
         capture.report().pool_used_percent() == 0.0

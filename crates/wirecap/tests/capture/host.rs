@@ -42,8 +42,9 @@ fn queues_that_are_added_go_to_the_host() {
     need_root!("host::queues_that_are_added_go_to_the_host");
     let (report, to_host) = add_queues(Modes::Copy);
     let account = check::account_closed(&report);
-    // veth does not run its native program on queues that are added, so they are not even seen.
-    assert_eq!((account.delivered, account.passed, to_host), (40, 0, 40), "{report:#?}");
+    assert_eq!((account.delivered, to_host), (40, 40), "{report:#?}");
+    // Not every kernel's veth runs its native program on queues that are added: what it does not see, the account has not.
+    assert!([0, to_host].contains(&account.passed), "{report:#?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::VethOptions;
+use wirecap_traffic::Random;
 
 use crate::support::{
     check,
@@ -14,21 +15,10 @@ const FRAMES: usize = 3_000;
 /// What the kernel leaves free in each cell.
 const HEADROOM: usize = 256;
 
-/// Pseudo-random numbers, the same in each run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn frame(&mut self, least: usize, most: usize) -> Vec<u8> {
-        let len = least + self.next() as usize % (most - least + 1);
-        (0..len).map(|_| self.next() as u8).collect()
-    }
+/// Random bytes, the same in each run.
+fn frame(random: &mut Random, least: usize, most: usize) -> Vec<u8> {
+    let len = least + random.below((most - least + 1) as u32) as usize;
+    (0..len).map(|_| random.next() as u8).collect()
 }
 
 fn jumbo(label: &str, mtu: u32) -> Wire {
@@ -66,8 +56,8 @@ fn assert_same(arrivals: &[Arrival], frames: &[Vec<u8>], cell_bytes: usize) {
 #[test]
 fn jumbo_frames_come_in_parts_also_across_chunks() {
     need_root!("large_frames::jumbo_frames_come_in_parts_also_across_chunks");
-    let mut random = Random(1);
-    let frames: Vec<_> = (0..FRAMES).map(|_| random.frame(60, 9_014)).collect();
+    let mut random = Random::new(1);
+    let frames: Vec<_> = (0..FRAMES).map(|_| frame(&mut random, 60, 9_014)).collect();
     for cell_bytes in [2048, 4096] {
         for dispatch in [Dispatch::Pull, Dispatch::Push] {
             let wire = jumbo("jumbo", 9_000);
@@ -83,8 +73,8 @@ fn jumbo_frames_come_in_parts_also_across_chunks() {
 #[test]
 fn the_largest_frames_there_are() {
     need_root!("large_frames::the_largest_frames_there_are");
-    let mut random = Random(2);
-    let frames: Vec<_> = (0..100).map(|_| random.frame(60_000, 65_549)).collect();
+    let mut random = Random::new(2);
+    let frames: Vec<_> = (0..100).map(|_| frame(&mut random, 60_000, 65_549)).collect();
     let wire = jumbo("largest", 65_535);
     let capture = wire.capture(Capture::builder().cells_per_chunk(64).chunks_per_pool(16));
     let arrivals = send_all(&wire, capture, &frames, 10);
@@ -96,7 +86,7 @@ fn large_frames_that_wait_at_the_stop_are_delivered() {
     need_root!("large_frames::large_frames_that_wait_at_the_stop_are_delivered");
     // Four packets of 15 cells leave the end of a chunk of 64 to the beginning of a fifth. They are handed over first,
     // so that nothing whole is left in that chunk when the rest comes.
-    let frame = Random(3).frame(1792 * 15, 1792 * 15);
+    let frame = frame(&mut Random::new(3), 1792 * 15, 1792 * 15);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("waiting", 65_535);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64);
@@ -167,7 +157,7 @@ fn large_cells_hold_more() {
     let mut capture = wire.capture(Capture::builder().cells_per_chunk(8).cell_bytes(4096));
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
-    let frame = Random(4).frame(3_014, 3_014);
+    let frame = frame(&mut Random::new(4), 3_014, 3_014);
     sender.send(&frame).unwrap();
     crew.wait_for(1);
     capture.stopper().stop();

@@ -17,6 +17,9 @@
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
 //! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
 //! | times of packets | `timestamps` |
+//! | the NIC's hash of packets | `rx_hash` |
+//! | VLAN tags that the NIC takes off | `vlan_tags` |
+//! | forwarding; sending where it does not go as it should | `forward`, `transmit` |
 //! | traces, sent and captured again | `traces` |
 
 #[path = "../support/mod.rs"]
@@ -43,9 +46,12 @@ mod queues_conflicts;
 mod queues_killed;
 mod queues_upkeep;
 mod refusals;
+mod rx_hash;
 mod several_ports;
 mod stop;
 mod timestamps;
 mod traces;
+mod transmit;
 mod unprivileged;
+mod vlan_tags;
 mod worker_end;

@@ -19,7 +19,7 @@ pub mod gate;
 pub mod wire;
 
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -46,6 +46,13 @@ pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut()
         assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {}", explain());
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether the kernel is of this version or a later one.
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }
 
 /// Whether the test may run: `false` means return now, see [`wirecap_lab::require_root`].

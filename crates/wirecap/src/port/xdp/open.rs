@@ -23,15 +23,20 @@ use super::{
         preflight,
         program::{CaptureProgram, ProgramPlan},
         rss::{Rss, SymmetricRss},
+        rx_hash::RxHashing,
         shared::{Attachment, Attempts, Way},
         stamp::{StampReader, Stamping},
+        tags::Tags,
     },
     XdpOptions, XdpPort, XdpQueue,
     bind::Wanted,
     frame_room::{self, cell_payload, longest_frame},
-    vlan_tags,
+    vlan_tags::{self, VlanTags},
 };
 use crate::{Error, report::QueueMode};
+
+/// Why hashes cannot be had in this mode.
+const NO_HASHES: &str = "generic is not available: drivers hand out the NIC's hash in native mode only";
 
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
@@ -41,7 +46,15 @@ pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 struct Wishes<'a> {
     options: XdpOptions,
     filter: Option<&'a PortFilter>,
-    stamping: Option<&'a Stamping>,
+    prepared: &'a Prepared,
+}
+
+/// What the program does to packets beside choosing them, as far as it can be done.
+#[derive(Debug)]
+pub(in crate::port) struct Prepared {
+    pub(in crate::port) stamping: Option<Stamping>,
+    pub(in crate::port) tags: VlanTags,
+    pub(in crate::port) hashing: Option<RxHashing>,
 }
 
 /// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue. These are all queues, unless
@@ -57,17 +70,22 @@ pub(crate) fn open(
     preflight::check_kind(interface)?;
     // Before anything is set on the NIC: another's capture must not feel that this one is refused.
     way_of(interface, shared, pools)?;
-    let stamping = Stamping::prepare(interface, options.timestamp)?;
-    open_stamped(interface, shared, pools, memory, (options, filter, stamping), sharable)
+    let hashing = options.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
+    let prepared = Prepared {
+        hashing,
+        stamping: Stamping::prepare(interface, options.timestamp)?,
+        tags: VlanTags::prepare(interface, shared),
+    };
+    open_prepared(interface, shared, pools, memory, (options, filter, prepared), sharable)
 }
 
-/// Opens an interface that was found fit for XDP, its packets stamped as prepared.
-pub(in crate::port) fn open_stamped(
+/// Opens an interface that was found fit for XDP, for packets that are handled as prepared.
+pub(in crate::port) fn open_prepared(
     interface: &Interface,
     shared: bool,
     pools: &mut [Pool],
     memory: &Arc<PacketMemory>,
-    (options, filter, mut stamping): (XdpOptions, Option<&PortFilter>, Option<Stamping>),
+    (options, filter, mut prepared): (XdpOptions, Option<&PortFilter>, Prepared),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
@@ -75,7 +93,7 @@ pub(in crate::port) fn open_stamped(
     let mut attempts = Attempts::new();
     let (mut port, queues) = loop {
         let way = way_of(interface, shared, pools)?;
-        let wishes = Wishes { options, filter, stamping: stamping.as_ref() };
+        let wishes = Wishes { options, filter, prepared: &prepared };
         match open_by(&way, interface, pools, memory, wishes, sharable) {
             // Somebody else became the founder just before us.
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
@@ -84,9 +102,9 @@ pub(in crate::port) fn open_stamped(
             opened => break opened?,
         }
     };
-    let told = stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
+    let told = prepared.stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
     port.fallbacks.extend(told);
-    Ok((XdpPort { promiscuous, rss, stamping: stamping.map(Box::new), ..port }, queues))
+    Ok((XdpPort { promiscuous, rss, stamping: prepared.stamping.map(Box::new), ..port }, queues))
 }
 
 /// How the interface can be had, if it can.
@@ -114,19 +132,35 @@ fn open_by(
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
             let cut = || frame_room::refuses(interface, geometry, bind_mode);
-            if let Some(refused) = way.refuses(xdp_mode).or_else(cut) {
+            let unhashed =
+                || (wishes.prepared.hashing.is_some() && xdp_mode == XdpMode::Generic).then_some(NO_HASHES);
+            if let Some(refused) = way.refuses(xdp_mode).or_else(cut).or_else(|| unhashed().map(String::from))
+            {
                 // The same for zero-copy and copy.
                 if !failures.contains(&refused) {
                     failures.push(refused);
                 }
                 continue;
             }
-            let attempt = Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer };
-            match attempt.run(pools, sharable) {
-                Ok(Opened { link, queues, filter }) => {
+            let tags = wishes.prepared.tags.in_mode(xdp_mode);
+            let mut attempt =
+                Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer, tags };
+            let mut not_put_back = wishes.prepared.tags.reason().cloned();
+            let mut run = attempt.run(pools, sharable);
+            if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
+                not_put_back = Some(vlan_tags::not_put_back(&reason));
+                pools.iter_mut().for_each(Pool::detach_unfilled);
+                attempt.tags = None;
+                run = attempt.run(pools, sharable);
+            }
+            match run {
+                Ok(Opened { link, queues, filter, hash_at }) => {
                     failures.extend(filter.fallbacks);
                     failures.extend(way.restriction(multi_buffer));
-                    failures.extend(vlan_tags::lost(interface));
+                    if attempt.tags.is_none() {
+                        failures.extend(not_put_back);
+                        failures.extend(vlan_tags::lost(interface));
+                    }
                     let port = XdpPort {
                         link: Some(link),
                         program: Arc::clone(&queues[0].program),
@@ -137,6 +171,8 @@ fn open_by(
                         filter: filter.runs,
                         rss: None,
                         stamping: None,
+                        puts_tags_back: attempt.tags.is_some(),
+                        hash_at,
                     };
                     return Ok((port, queues));
                 }
@@ -182,6 +218,7 @@ struct Attempt<'a> {
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
+    tags: Option<Tags>,
 }
 
 /// What came of an attempt.
@@ -189,6 +226,7 @@ struct Opened {
     link: Attachment,
     queues: Vec<XdpQueue>,
     filter: PlacedFilter,
+    hash_at: Option<u32>,
 }
 
 impl Attempt<'_> {
@@ -202,7 +240,9 @@ impl Attempt<'_> {
             captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
             longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
             share: hook.share(),
-            stamping: self.wishes.stamping,
+            stamping: self.wishes.prepared.stamping.as_ref(),
+            tags: self.tags,
+            hashing: self.wishes.prepared.hashing,
         };
         let (program, not_in_kernel) = self.load(plan)?;
         let filter = PlacedFilter::new(self.wishes.filter, not_in_kernel, plan.frags());
@@ -221,8 +261,7 @@ impl Attempt<'_> {
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
-            let (sieve, stamps) =
-                (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.wishes.stamping));
+            let (sieve, stamps) = (filter.sieve(geometry.cells_per_pool()), StampReader::new(plan.stamping));
             let multi_buffer = self.multi_buffer;
             opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
@@ -231,7 +270,7 @@ impl Attempt<'_> {
         }
         let entries = opened.iter().filter_map(|queue| queue.entry.as_ref());
         let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, entries);
-        Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter })
+        Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter, hash_at: plan.hash_at() })
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
@@ -294,6 +333,16 @@ impl Attempt<'_> {
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// Why VLAN tags cannot be put back, in words, if the attempt may have failed for that: the kernel did not take the
+    /// program that does it, or the device did not.
+    fn is_for_tags(&self, error: &Error) -> Option<String> {
+        match error {
+            Error::Program { source: bpf::Error::Busy { .. }, .. } => None,
+            Error::Program { source, .. } => self.tags.map(|_| source.to_string()),
+            _ => None,
         }
     }
 

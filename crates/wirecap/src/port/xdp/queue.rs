@@ -1,6 +1,7 @@
 //! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
 
 use std::{
+    io,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
@@ -34,8 +35,11 @@ pub(crate) struct XdpQueue {
 
 impl XdpQueue {
     /// Takes the sending half out of the socket, if it has one; once.
-    pub(crate) fn take_sender(&mut self) -> Option<Sender> {
-        self.socket.take_sender().ok().flatten()
+    ///
+    /// # Errors
+    /// What the kernel said to one more descriptor.
+    pub(crate) fn take_sender(&mut self) -> io::Result<Option<Sender>> {
+        self.socket.take_sender()
     }
 
     /// Whether another port may use this one's UMEM registration: it would inherit that packets come
@@ -97,6 +101,8 @@ impl ReceiveQueue for XdpQueue {
                 fill_ring_empty: socket.rx_fill_ring_empty,
                 // The program's includes those that were lost, and the reader's those with a stamp that cannot be.
                 unstamped: program.unstamped.max(self.stamps.unknown()),
+                untagged: program.untagged,
+                unhashed: program.unhashed,
             };
         }
         self.last

@@ -1,15 +1,69 @@
-//! VLAN tags that the XDP program never sees.
+//! VLAN tags that the XDP program does not see in the packet.
+//!
+//! ```text
+//!   the NIC takes tags off ──┬─ the driver hands them to programs, and all of the interface is ours ──► put back (tags.rs)
+//!                            └─ else: packets are without, which is said
+//! ```
 //!
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to look for it; in a cell the
-//! packet is without. No driver is asked to leave tags on: the setting is the NIC's, and the host's VLANs use it, too.
+//! packet would be without. No driver is asked to leave tags on: the setting is the NIC's, and the host's VLANs use it, too.
 
-use wirecap_sys::netdev::Interface;
+use wirecap_sys::{bpf::XdpMode, netdev::Interface};
 
-/// What becomes of VLAN tags on this interface, in words; `None` if they stay on. Of a virtual device it is not said: its packets
-/// come as somebody on this machine has made them.
+use super::super::tags::Tags;
+
+/// What can be done about tags on an interface.
+#[derive(Debug, Clone)]
+pub(in crate::port) enum VlanTags {
+    /// The program puts them back, where the driver runs it.
+    PutBack(Tags),
+    /// Nothing, for a reason, in words, if there was something to be done.
+    AsTheyAre(Option<String>),
+}
+
+impl VlanTags {
+    /// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program that is
+    /// bound to a device into a table of programs.
+    pub(super) fn prepare(interface: &Interface, shared: bool) -> Self {
+        // A virtual device hands on what somebody on this machine has made, with the tag beside the packet whatever its
+        // setting for tags that come in.
+        let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
+        let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
+        if shared || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
+            return Self::AsTheyAre(None);
+        }
+        match Tags::of(interface) {
+            Ok(tags) => Self::PutBack(tags),
+            Err(reason) => Self::AsTheyAre(Some(not_put_back(&reason))),
+        }
+    }
+
+    /// How they are put back in this mode.
+    pub(super) fn in_mode(&self, mode: XdpMode) -> Option<Tags> {
+        match (self, mode) {
+            (Self::PutBack(tags), XdpMode::Native) => Some(*tags),
+            (Self::PutBack(_), XdpMode::Generic) | (Self::AsTheyAre(_), _) => None,
+        }
+    }
+
+    /// Why they cannot be put back although the driver hands them to programs, in words.
+    pub(super) fn reason(&self) -> Option<&String> {
+        match self {
+            Self::PutBack(_) => None,
+            Self::AsTheyAre(reason) => reason.as_ref(),
+        }
+    }
+}
+
+/// That they cannot be put back, with the reason.
+pub(super) fn not_put_back(reason: &str) -> String {
+    format!("VLAN tags that are beside the packets cannot be put back into them: {reason}")
+}
+
+/// What becomes of VLAN tags that are not put back on this interface, in words; `None` if they stay on. Of a virtual device it is
+/// not said: its packets come as somebody on this machine has made them.
 pub(super) fn lost(interface: &Interface) -> Option<String> {
-    let is_nic = interface.driver.as_ref().is_some_and(|driver| driver.bus.is_some());
-    (is_nic && interface.takes_vlan_tags).then(|| {
+    (is_nic(interface) && interface.takes_vlan_tags).then(|| {
         let name = &interface.name;
         format!(
             "VLAN tags are missing from packets: the NIC takes them off before XDP sees them; to have them: ethtool -K {name} rxvlan \
@@ -18,22 +72,45 @@ pub(super) fn lost(interface: &Interface) -> Option<String> {
     })
 }
 
+fn is_nic(interface: &Interface) -> bool {
+    interface.driver.as_ref().is_some_and(|driver| driver.bus.is_some())
+}
+
 #[cfg(test)]
 mod tests {
-    use wirecap_sys::netdev::{self, Driver};
+    use wirecap_sys::netdev::{self, Driver, RxMetadata, XdpFeatures};
 
     use super::*;
 
+    fn interface(bus: Option<&str>, takes_vlan_tags: bool) -> Interface {
+        let driver = Driver { name: "igb".into(), version: None, firmware: None, bus: bus.map(Into::into) };
+        Interface { driver: Some(driver), takes_vlan_tags, ..netdev::interface("lo").unwrap() }
+    }
+
+    const NIC: Option<&str> = Some("0000:01:00.0");
+
     #[test]
     fn nics_that_take_tags_off_are_told_of() {
-        let interface = |bus: Option<&str>, takes_vlan_tags| {
-            let driver =
-                Driver { name: "igb".into(), version: None, firmware: None, bus: bus.map(Into::into) };
-            Interface { driver: Some(driver), takes_vlan_tags, ..netdev::interface("lo").unwrap() }
-        };
-        let nic = Some("0000:01:00.0");
-        assert!(lost(&interface(nic, true)).is_some_and(|words| words.ends_with("ethtool -K lo rxvlan off")));
-        assert_eq!(lost(&interface(nic, false)), None);
+        assert!(lost(&interface(NIC, true)).is_some_and(|words| words.ends_with("ethtool -K lo rxvlan off")));
+        assert_eq!(lost(&interface(NIC, false)), None);
         assert_eq!(lost(&interface(None, true)), None, "a virtual device");
+    }
+
+    #[test]
+    fn tags_are_put_back_where_the_driver_hands_them_out_and_nobody_shares_the_interface() {
+        let looks = |bus, takes, vlan_tag, shared| {
+            let metadata = RxMetadata { vlan_tag, ..RxMetadata::default() };
+            let features = XdpFeatures { rx_metadata: Some(metadata), ..XdpFeatures::default() };
+            let interface = Interface { xdp_features: Some(features), ..interface(bus, takes) };
+            // A kernel without the call gives a reason.
+            !matches!(VlanTags::prepare(&interface, shared), VlanTags::AsTheyAre(None))
+        };
+        assert!(looks(NIC, true, true, false));
+        assert!(looks(None, false, true, false), "veth has them beside the packet whatever its setting");
+        assert!(!looks(NIC, false, true, false), "they stay on");
+        assert!(!looks(NIC, true, false, false), "the driver hands out none");
+        assert!(!looks(NIC, true, true, true), "queues of it");
+        let unknown = VlanTags::prepare(&interface(NIC, true), false);
+        assert!(matches!(unknown, VlanTags::AsTheyAre(None)), "an older kernel");
     }
 }

@@ -1,0 +1,107 @@
+//! One end of a veth, opened without an engine, for tests.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_lab::{Bridge, Namespace, VethOptions, VethPair};
+use wirecap_sys::{
+    memory::{CellReader, PacketMemory},
+    netdev::{self, Interface},
+};
+use wirecap_traffic::{PacketSender, SendPath};
+
+use super::{
+    Intake, ReceiveQueue,
+    xdp::{self, Prepared, XdpOptions, XdpPort, XdpQueue},
+};
+use crate::{Error, Modes};
+
+/// How long packets have to come.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that VLAN tags stand
+/// beside the packets.
+pub(super) struct Lab {
+    outside: Namespace,
+    pub(super) inside: Namespace,
+    source: VethPair,
+    _bridge: Bridge,
+    _veth: VethPair,
+}
+
+/// An end that is open.
+pub(super) struct Opened {
+    pub(super) port: XdpPort,
+    pub(super) queue: XdpQueue,
+    pub(super) pool: Pool,
+    pub(super) reader: CellReader,
+}
+
+impl Lab {
+    pub(super) fn new(label: &str) -> Self {
+        let outside = Namespace::new(&format!("{label}_out")).unwrap();
+        let inside = Namespace::new(&format!("{label}_in")).unwrap();
+        let veth = VethPair::new(&outside, "out0", &inside, "in0", VethOptions::default()).unwrap();
+        let source = VethPair::new(&outside, "src0", &outside, "src1", VethOptions::default()).unwrap();
+        let bridge = Bridge::new(&outside, "br0", &["src1", "out0"]).unwrap();
+        Self { outside, inside, source, _bridge: bridge, _veth: veth }
+    }
+
+    /// Opens the end for packets that are handled as prepared.
+    pub(super) fn open(
+        &self,
+        modes: Modes,
+        prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
+    ) -> Result<Opened, Error> {
+        let geometry = Geometry::new(64, 4, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+        let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let mut pools = [pool];
+        let options = XdpOptions {
+            ring_entries: 256,
+            promiscuous: false,
+            rss: crate::Rss::Keep,
+            modes,
+            timestamp: None,
+            rx_hash: false,
+            transmit_entries: 0,
+            on_wait: None,
+        };
+        let (port, mut queues) = self.inside.enter(|| {
+            let interface = netdev::interface("in0")?;
+            let prepared = prepare(&interface)?;
+            xdp::open_prepared(&interface, false, &mut pools, &memory, (options, None, prepared), &[])
+        })?;
+        let [pool] = pools;
+        Ok(Opened { port, queue: queues.remove(0), pool, reader })
+    }
+
+    pub(super) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
+        let ifindex = self.source.a().ifindex().unwrap();
+        let mut sender = self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+        for frame in frames {
+            sender.send(&frame).unwrap();
+        }
+    }
+}
+
+impl Opened {
+    /// The bytes of so many packets, once they have come.
+    pub(super) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.queue.backlog() < packets {
+            assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());
+            thread::yield_now();
+        }
+        let mut intake = Intake::new(self.pool.filler().unwrap(), 1, 1, None);
+        let space = intake.space();
+        self.queue.receive(space, &mut intake);
+        intake.finish();
+        let handover = self.pool.hand_over().unwrap();
+        self.reader.cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
+    }
+}

@@ -1,0 +1,224 @@
+//! Sending, where it does not go as it should: what the driver drops, what it does not take at all, queues that cannot send.
+
+use std::time::Duration;
+
+use wirecap::{Builder, Capture, Next, Refusal, Transmitter, Worker};
+use wirecap_file::{PacketHeader, pcap};
+use wirecap_lab::{Namespace, VethOptions, VethPair};
+
+use crate::support::{PATIENCE, need_root, wait_until};
+
+/// here:t0 ── there:u0, where somebody listens beside the host
+struct Link {
+    here: Namespace,
+    there: Namespace,
+    pair: VethPair,
+}
+
+impl Link {
+    fn new(label: &str, options: VethOptions) -> Self {
+        let [here, there] =
+            ["here", "there"].map(|place| Namespace::new(&format!("{label}_{place}")).unwrap());
+        let pair = VethPair::new(&here, "t0", &there, "u0", options).unwrap();
+        Self { here, there, pair }
+    }
+
+    /// A capture that can send from `t0`, with one stock.
+    fn open(&self, with: impl FnOnce(Builder) -> Builder) -> Capture {
+        let builder = Capture::builder().port("xdp:t0").workers(1).transmit(64).stocks(1);
+        let builder = builder.chunks_per_pool(4).cells_per_chunk(64);
+        let builder = with(builder);
+        self.here.enter(|| builder.open()).unwrap()
+    }
+
+    fn listen(&self) -> (Capture, Worker) {
+        let open = || Capture::builder().port("packet:u0").workers(1).chunks_per_pool(4).open();
+        let mut capture = self.there.enter(open).unwrap();
+        let worker = capture.take_workers().remove(0);
+        (capture, worker)
+    }
+
+    fn set_here(&self, what: &[&str]) {
+        let name = [&["link", "set", self.pair.a().name()], what].concat();
+        self.here.ip(&name).unwrap();
+    }
+
+    fn set_there(&self, what: &[&str]) {
+        let name = [&["link", "set", self.pair.b().name()], what].concat();
+        self.there.ip(&name).unwrap();
+    }
+}
+
+fn frame(number: u8, len: usize) -> Vec<u8> {
+    let mut frame = vec![number; len];
+    frame[0] = 2;
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
+}
+
+fn send(out: &mut Transmitter, capture: &mut Capture, frames: &[Vec<u8>]) {
+    let mut stock = capture.take_stocks().remove(0);
+    for frame in frames {
+        stock.packet(frame).unwrap().forward(out).unwrap();
+    }
+}
+
+fn await_frames(worker: &mut Worker, count: usize) -> Vec<Vec<u8>> {
+    let mut arrived = Vec::new();
+    wait_until(&format!("{count} frames"), || {
+        if let Next::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
+            let ours = batch.packets().map(|packet| packet.data().to_vec());
+            arrived.extend(ours.filter(|frame| frame[12..14] == [0x88, 0xb5]));
+        }
+        arrived.len() >= count
+    });
+    arrived
+}
+
+#[test]
+fn what_the_driver_drops_is_counted_and_holds_nothing_up() {
+    need_root!("transmit::what_the_driver_drops_is_counted_and_holds_nothing_up");
+    let link = Link::new("drops", VethOptions::default());
+    // A veth drops what the other end is too small for.
+    link.set_there(&["mtu", "600"]);
+    let mut capture = link.open(|builder| builder);
+    let (_far, mut listener) = link.listen();
+    let mut out = capture.take_transmitters().remove(0);
+    let frames: Vec<_> =
+        (0..40).map(|number| frame(number, if number % 2 == 0 { 100 } else { 1_000 })).collect();
+    send(&mut out, &mut capture, &frames);
+    // One flush is enough: a drop keeps back nothing that is behind it.
+    out.flush().unwrap();
+    let arrived = await_frames(&mut listener, 20);
+    assert_eq!(arrived, frames.iter().step_by(2).cloned().collect::<Vec<_>>());
+    assert!(out.finish(PATIENCE).unwrap());
+    let port = &capture.report().ports[0];
+    let sent = port.transmitted[0];
+    assert_eq!((sent.packets, sent.dropped.driver, sent.in_flight), (40, 20, 0), "{sent:?}");
+    assert_eq!(sent.dropped.total(), 20);
+    assert_eq!(port.unsent, Some(20), "the interface has counted them, too");
+}
+
+#[test]
+fn what_a_driver_takes_in_no_case_is_refused_as_such() {
+    need_root!("transmit::what_a_driver_takes_in_no_case_is_refused_as_such");
+    let link = Link::new("never", VethOptions { mtu: 3_400, ..VethOptions::default() });
+    // Cells of 4 KiB take all frames of this link in one piece; those of 2 KiB do not.
+    let mut capture = link.open(|builder| builder.cell_bytes(4096));
+    assert!(!capture.report().ports[0].multi_buffer);
+    let mut out = capture.take_transmitters().remove(0);
+    let mut stock = capture.take_stocks().remove(0);
+    assert!(stock.packet(&frame(1, 3_000)).unwrap().forward(&mut out).is_ok());
+    let refused = stock.packet(&frame(2, 3_900)).unwrap().forward(&mut out).unwrap_err();
+    assert_eq!(refused.reason, Refusal::TooLong);
+    drop((refused, out, stock, capture));
+
+    let mut capture = link.open(|builder| builder.transmit(2));
+    assert!(capture.report().ports[0].multi_buffer, "{:?}", capture.report().ports[0].fallbacks);
+    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let (_far, mut listener) = link.listen();
+    assert!(stock.packet(&frame(3, 3_000)).unwrap().forward(&mut out).is_ok(), "two cells");
+    assert!(out.finish(PATIENCE).unwrap());
+    assert_eq!(await_frames(&mut listener, 1), [frame(3, 3_000)]);
+    drop((out, stock, capture));
+
+    // Longer than the ring: no patience helps.
+    let link = Link::new("ring", VethOptions { mtu: 9_000, ..VethOptions::default() });
+    let mut capture = link.open(|builder| builder.transmit(2));
+    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let refused = stock.packet(&frame(4, 8_000)).unwrap().forward(&mut out).unwrap_err();
+    assert_eq!(refused.reason, Refusal::TooLong);
+    refused.give_up(&out);
+    assert_eq!((out.in_flight(), capture.report().ports[0].transmitted[0].dropped.too_long), (0, 1));
+    drop((out, stock, capture));
+
+    // Raised while it runs: what the MTU allows now, and one cell does not hold.
+    let link = Link::new("raised", VethOptions::default());
+    let mut capture = link.open(|builder| builder);
+    assert!(!capture.report().ports[0].multi_buffer);
+    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    link.set_here(&["mtu", "3400"]);
+    wait_until("the MTU is known", || {
+        capture.events();
+        out.mtu() == 3_400
+    });
+    let refused = stock.packet(&frame(5, 3_000)).unwrap().forward(&mut out).unwrap_err();
+    assert_eq!(refused.reason, Refusal::TooLong);
+}
+
+#[test]
+fn queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_said() {
+    need_root!("transmit::queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_said");
+    let link = Link::new("fewer", VethOptions { queues: 3, ..VethOptions::default() });
+    let mut ethtool = link.here.command("ethtool");
+    let status = ethtool.args(["-L", link.pair.a().name(), "rx", "3", "tx", "1"]).status().unwrap();
+    assert!(status.success());
+    let mut capture = link.open(|builder| builder);
+    let transmitters = capture.take_transmitters();
+    assert_eq!(transmitters.iter().map(Transmitter::queue).collect::<Vec<_>>(), [0]);
+    let report = capture.report();
+    let said = |queue: &str| {
+        report.ports[0]
+            .fallbacks
+            .iter()
+            .any(|line| line.starts_with(queue) && line.contains("1 transmit queue is"))
+    };
+    assert!(said("queue 1") && said("queue 2") && !said("queue 0"), "{:?}", report.ports[0].fallbacks);
+}
+
+#[test]
+fn a_transmitter_that_is_dropped_sends_what_it_has_taken() {
+    need_root!("transmit::a_transmitter_that_is_dropped_sends_what_it_has_taken");
+    let link = Link::new("dropped", VethOptions::default());
+    let mut capture = link.open(|builder| builder);
+    let (_far, mut listener) = link.listen();
+    let mut out = capture.take_transmitters().remove(0);
+    let frames: Vec<_> = (0..10).map(|number| frame(number, 90)).collect();
+    send(&mut out, &mut capture, &frames);
+    drop(out);
+    assert_eq!(await_frames(&mut listener, 10), frames);
+    let sent = capture.report().ports[0].transmitted[0];
+    assert_eq!((sent.packets, sent.in_flight), (10, 0), "{sent:?}");
+}
+
+#[test]
+fn packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not() {
+    need_root!("transmit::packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not");
+    /// Linux cooked capture.
+    const LINK_TYPE_COOKED: u16 = 113;
+    let link = Link::new("cooked", VethOptions::default());
+    let directory = tempfile::tempdir().unwrap();
+    for (link_type, sendable) in [(1, true), (LINK_TYPE_COOKED, false)] {
+        let path = directory.path().join(format!("{link_type}.pcap"));
+        let mut trace = Vec::new();
+        pcap::file_header(&mut trace, link_type, 0);
+        let header = PacketHeader {
+            timestamp_ns: 1,
+            original_len: 80,
+            interface: 0,
+            queue: None,
+            packet_id: None,
+            outbound: None,
+        };
+        pcap::packet(&mut trace, &header, 0, [&frame(7, 80)[..]]);
+        std::fs::write(&path, trace).unwrap();
+        let port = format!("replay:{}", path.display());
+        let mut capture = link.open(|builder| builder.port(port));
+        let (mut worker, mut out) = (capture.take_workers().remove(0), capture.take_transmitters().remove(0));
+        let mut seen = false;
+        wait_until("the packet of the trace", || {
+            let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else { return seen };
+            if batch.port() == 1 {
+                let mut drain = batch.drain().unwrap();
+                let run = drain.forward(&mut out, |bytes| bytes[20] = 9);
+                assert_eq!(run.packets == 1, sendable);
+                if let Some(packet) = drain.next() {
+                    assert_eq!(packet.data()[20], 7, "what is refused is not changed");
+                    assert_eq!(packet.forward(&mut out).unwrap_err().reason, Refusal::NotSendable);
+                }
+                seen = true;
+            }
+            seen
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! VLAN tags that stand beside the packet, as a NIC leaves them that takes them off: in the packet for who captures, as they
+//! came for the host.
+//!
+//! ```text
+//!   src0 ═══ src1 ── bridge ── out0 ═══ in0      the kernel takes the outermost tag off what comes in by src1, and keeps it
+//!                                                beside the packet from there on
+//! ```
+
+use std::collections::HashSet;
+
+use wirecap::{Builder, Capture, Modes, Report, Timestamp, Unmatched, report::FilterPlace};
+use wirecap_lab::{Bridge, VethOptions, VethPair};
+use wirecap_sys::netdev;
+use wirecap_traffic::{PacketSender, SendPath};
+
+use crate::{
+    filters::{runs, wanted},
+    support::{check, crew::Crew, need_root, wire::Wire},
+};
+
+/// A wire whose far end sends frames with their outermost tag beside them.
+pub struct Beside {
+    pub sender: PacketSender,
+    _bridge: Bridge,
+    _source: VethPair,
+    pub wire: Wire,
+}
+
+impl Beside {
+    pub fn new(label: &str, mtu: u32) -> Self {
+        let wire = Wire::new(label, VethOptions { mtu, ..VethOptions::default() });
+        let options = VethOptions { mtu, ..VethOptions::default() };
+        let source = VethPair::new(&wire.outside, "src0", &wire.outside, "src1", options).unwrap();
+        let bridge = Bridge::new(&wire.outside, "br0", &["src1", "out0"]).unwrap();
+        let ifindex = source.a().ifindex().unwrap();
+        let sender = wire.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+        Self { wire, sender, _bridge: bridge, _source: source }
+    }
+}
+
+/// A frame of its own: without a tag, with one, with one that has a priority, with one of a provider; another one inside
+/// now and then; cut short now and then.
+fn frame(index: usize, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    frame.extend(match index % 4 {
+        0 => &[][..],
+        1 => &[0x81, 0, 0, 7],
+        2 => &[0x81, 0, 0xb0, 9],
+        _ => &[0x88, 0xa8, 0x60, 100],
+    });
+    if index % 7 == 0 {
+        frame.extend([0x81, 0, 0x20, 42]);
+    }
+    frame.extend([8, 0, 0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend((index as u64).to_be_bytes());
+    frame.resize(len.max(frame.len()), index as u8);
+    // The kernel drops a frame that has less than two bytes of payload behind the tag it would take off.
+    match index % 11 {
+        0 if index % 7 > 0 => frame.truncate(20),
+        1 if index % 7 > 0 => frame.truncate(23),
+        _ => {}
+    }
+    frame
+}
+
+/// Without its outermost tag.
+fn stripped(frame: &[u8]) -> Vec<u8> {
+    match frame[12..14] {
+        [0x81, 0] | [0x88, 0xa8] => [&frame[..12], &frame[16..]].concat(),
+        _ => frame.into(),
+    }
+}
+
+fn small_pool() -> Builder {
+    Capture::builder().cells_per_chunk(64).chunks_per_pool(16).workers(1)
+}
+
+fn of_all() -> Builder {
+    small_pool().port("xdp:in0")
+}
+
+/// What was sent, what was captured, and what the host has heard.
+struct Ran {
+    sent: Vec<Vec<u8>>,
+    got: Vec<Vec<u8>>,
+    heard: Vec<Vec<u8>>,
+    report: Report,
+}
+
+/// Sends frames through a capture, not more than a few ahead of it.
+fn run(
+    Beside { wire, sender, .. }: &mut Beside,
+    (builder, drops): (Builder, bool),
+    frames: usize,
+    lens: &[usize],
+) -> Ran {
+    // The host's own view: what XDP leaves to it.
+    let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
+    let heard = Crew::eager(host.take_workers());
+    let mut capture = wire.inside.enter(|| builder.open()).unwrap();
+    let crew = Crew::eager(capture.take_workers());
+    let mut sent = Vec::new();
+    for index in 0..frames {
+        sent.push(frame(index, lens[index / 4 % lens.len()]));
+        sender.send(&sent[index]).unwrap();
+        if sent.len() % 50 == 0 {
+            let explain = || format!("the workers keep up\n{}", wire.explain(&capture));
+            crate::support::wait_or_explain(explain, || {
+                let account = capture.report().total();
+                account.filtered + account.passed + account.delivered >= sent.len() as u64
+            });
+        }
+    }
+    capture.stopper().stop();
+    let mut arrivals = crew.join();
+    let report = capture.finish();
+    check::pools_whole(&report);
+    let account = check::account_closed(&report);
+    assert_eq!((account.seen, account.lost.total()), (sent.len() as u64, 0), "{report:#?}");
+    check::in_order(&arrivals);
+    arrivals.sort_by_key(|arrival| arrival.number);
+    heard.wait_for(if drops { 0 } else { account.filtered + account.passed });
+    host.stopper().stop();
+    let bytes = |arrivals: Vec<crate::support::crew::Arrival>| {
+        arrivals.into_iter().map(|arrival| arrival.bytes).collect::<Vec<_>>()
+    };
+    Ran { sent, got: bytes(arrivals), heard: bytes(heard.join()), report }
+}
+
+/// Whether this kernel's veth hands tags to XDP programs; says so if not.
+fn tags_are_offered(test: &str) -> bool {
+    let wire = Wire::with_queues("vlanask", 1);
+    let features = wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_features;
+    let offered =
+        features.and_then(|features| features.rx_metadata).is_some_and(|metadata| metadata.vlan_tag);
+    if !offered {
+        wirecap_lab::skip(test, "veth of this kernel hands no VLAN tags to XDP programs (Linux 6.8)");
+    }
+    offered
+}
+
+macro_rules! need_tags {
+    ($test:literal) => {
+        need_root!($test);
+        if !tags_are_offered($test) {
+            return;
+        }
+    };
+}
+
+#[track_caller]
+fn same(got: &[Vec<u8>], expected: &[Vec<u8>], what: &str) {
+    for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
+        assert!(got == expected, "{what}: number {index}\n got {got:02x?}\nsent {expected:02x?}");
+    }
+    assert_eq!(got.len(), expected.len(), "{what}");
+}
+
+#[test]
+fn frames_are_as_they_were_on_the_wire() {
+    need_tags!("vlan_tags::frames_are_as_they_were_on_the_wire");
+    for (label, builder) in [
+        ("vlanwire", of_all()),
+        ("vlanstamp", of_all().timestamp(Timestamp::Kernel)),
+        ("vlanbig", of_all().cell_bytes(4096)),
+    ] {
+        let mut beside = Beside::new(label, 1500);
+        let Ran { sent, got, heard, report } =
+            run(&mut beside, (builder, false), 600, &[60, 200, 1_000, 1_500]);
+        same(&got, &sent, label);
+        assert_eq!(heard, Vec::<Vec<u8>>::new());
+        let port = &report.ports[0];
+        assert_eq!((port.untagged, port.timestamp.unstamped), (Some(0), 0));
+        assert!(!port.fallbacks.iter().any(|line| line.contains("VLAN")), "{:?}", port.fallbacks);
+    }
+}
+
+/// The filter sees the tag; what it does not want is the host's, with one tag, not two.
+#[test]
+fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
+    need_tags!("vlan_tags::the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came");
+    for (expression, unmatched, place) in [
+        ("vlan 7", Unmatched::Pass, FilterPlace::Kernel),
+        ("vlan 7 and udp", Unmatched::Drop, FilterPlace::Kernel),
+        ("vlan 100 and vlan 42", Unmatched::Pass, FilterPlace::Kernel),
+        ("not vlan", Unmatched::Pass, FilterPlace::Kernel),
+        ("greater 1000", Unmatched::Pass, FilterPlace::Kernel),
+        ("ether[14:2] & 0xe000 = 0xa000 and ether[12:2] = 0x8100", Unmatched::Pass, FilterPlace::Kernel),
+    ] {
+        let mut beside = Beside::new("vlanfilter", 1500);
+        let builder = of_all().filter(expression).unmatched(unmatched).timestamp(Timestamp::Kernel);
+        let drops = unmatched == Unmatched::Drop;
+        let Ran { sent, got, heard, report } =
+            run(&mut beside, (builder, drops), 600, &[60, 200, 1_000, 1_500]);
+        runs(&report, place, expression);
+        let wanted = wanted(&sent, expression);
+        same(&got, &wanted, expression);
+        let rest: Vec<_> = sent.iter().filter(|frame| !wanted.contains(frame)).cloned().collect();
+        same(&heard, if drops { &[] } else { &rest }, expression);
+    }
+}
+
+/// Packets of several cells have the tag in the first.
+#[test]
+fn packets_of_several_cells_have_their_tags() {
+    need_tags!("vlan_tags::packets_of_several_cells_have_their_tags");
+    for expression in ["", "vlan 7 or greater 5000"] {
+        let mut beside = Beside::new("vlanjumbo", 9_000);
+        let builder = of_all().chunks_per_pool(64).timestamp(Timestamp::Kernel).filter(expression);
+        let Ran { sent, got, heard, report } =
+            run(&mut beside, (builder, false), 400, &[60, 9_000, 1_790, 4_000]);
+        assert_eq!((report.ports[0].multi_buffer, report.ports[0].untagged), (true, Some(0)));
+        let is_wanted = |frame: &&Vec<u8>| expression.is_empty() || wanted(&sent, expression).contains(frame);
+        let (in_time, rest): (Vec<_>, Vec<_>) = sent.iter().partition(is_wanted);
+        same(&got, &in_time.into_iter().cloned().collect::<Vec<_>>(), expression);
+        same(&heard, &rest.into_iter().cloned().collect::<Vec<_>>(), expression);
+    }
+}
+
+/// Where the program cannot be bound to the device, packets are as its driver gives them.
+#[test]
+fn generic_mode_and_single_queues_have_packets_as_they_come() {
+    need_tags!("vlan_tags::generic_mode_and_single_queues_have_packets_as_they_come");
+    let generic = of_all().modes(Modes::Generic);
+    for builder in [generic, small_pool().port("in0@0")] {
+        let mut beside = Beside::new("vlanbare", 1500);
+        let Ran { sent, got, report, .. } = run(&mut beside, (builder, false), 200, &[60, 1_500]);
+        same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");
+        assert_ne!(got, sent);
+        assert_eq!(report.ports[0].untagged, None);
+    }
+}
+
+/// Frames of many lengths with and without tags, faster than they are taken, by a pool that is always full: what comes is
+/// intact, and the rest is lost for a cause.
+#[test]
+fn tagged_frames_that_find_no_cell_are_accounted_for() {
+    need_tags!("vlan_tags::tagged_frames_that_find_no_cell_are_accounted_for");
+    const FRAMES: u64 = 60_000;
+    let mut beside = Beside::new("vlanfull", 1500);
+    let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(2).workers(1).port("xdp:in0");
+    let mut capture = beside.wire.inside.enter(|| builder.open()).unwrap();
+    let crew =
+        Crew::start(capture.take_workers(), |_, _| std::thread::sleep(std::time::Duration::from_millis(1)));
+    let frames: Vec<_> = (0..1_000).map(|index| frame(index, 60 + index)).collect();
+    let sendable: Vec<_> = frames.iter().filter(|frame| frame.len() <= 1_514).collect();
+    for frame in sendable.iter().cycle().take(FRAMES as usize) {
+        beside.sender.send(frame).unwrap();
+    }
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    check::pools_whole(&report);
+    let account = check::account_closed(&report);
+    assert!(account.lost.no_free_cell > 0 && account.delivered > 1_000, "{account:#?}");
+    assert_eq!(report.ports[0].untagged, Some(0));
+    let known: HashSet<_> = sendable.into_iter().collect();
+    assert!(arrivals.iter().all(|arrival| known.contains(&arrival.bytes)), "none is damaged");
+}
