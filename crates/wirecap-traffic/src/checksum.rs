@@ -1,16 +1,6 @@
-//! The internet checksum (RFC 1071), in parts that can be added up.
-
-/// The internet checksum of `bytes`; over a header that includes its checksum it is 0 if that is right.
-pub fn internet_checksum(bytes: &[u8]) -> u16 {
-    !fold(word_sum(bytes))
-}
-
-/// Sum of the big-endian 16-bit words; a last odd byte counts as a high one.
-pub(crate) fn word_sum(bytes: &[u8]) -> u64 {
-    let pairs = bytes.chunks_exact(2);
-    let odd = pairs.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
-    pairs.fold(odd, |sum, pair| sum + u64::from(u16::from_be_bytes([pair[0], pair[1]])))
-}
+//! The internet checksum (RFC 1071) of frames that are stamped one after the other: sums of numbers, added up and folded once.
+//!
+//! Sums of bytes, which are taken once for all frames, are those of `wirecap-headers`.
 
 /// What a number adds, in 32-bit halves: as good as adding its words, since 2^16 is 1 modulo 0xffff.
 #[inline]

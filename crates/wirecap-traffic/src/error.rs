@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wirecap_sys::{bpf, xsk::XskError};
+use wirecap_sys::{bpf, netdev::LinkFault, xsk::XskError};
 
 /// Failures of building and sending frames.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum Error {
     /// Not a single frame went out.
     #[error(
         "{interface} took none of {frames} frames: is it up, and has its driver XDP transmit? For veth the *other* end \
-         must be up and have an XDP program, or `ethtool -K OTHER_END gro on`"
+         must be up and have a native XDP program, or `ethtool -K OTHER_END gro on`"
     )]
     NothingTaken {
         /// Name of the interface.
@@ -129,17 +129,13 @@ pub enum Error {
         /// Why not.
         cause: XskError,
     },
-    /// The interface went down.
-    #[error("{interface} is down; switch it on: ip link set {interface} up")]
-    LinkDown {
+    /// The interface went down, has no carrier any more, or is gone.
+    #[error("{interface} {fault}{}", behind(*.fault, interface))]
+    Link {
         /// Name of the interface.
         interface: String,
-    },
-    /// The interface is gone.
-    #[error("{interface} was removed")]
-    Removed {
-        /// Name of the interface.
-        interface: String,
+        /// What is wrong with it.
+        fault: LinkFault,
     },
     /// The kernel does not send any more.
     #[error(
@@ -166,4 +162,28 @@ pub enum Error {
     /// A BPF call failed.
     #[error(transparent)]
     Bpf(#[from] bpf::Error),
+}
+
+/// What is said behind a fault in words.
+fn behind(fault: LinkFault, interface: &str) -> String {
+    match fault {
+        LinkFault::Down => format!("; switch it on: ip link set {interface} up"),
+        LinkFault::NoCarrier | LinkFault::Removed => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_link_is_told_with_what_can_be_done() {
+        let told = |fault| Error::Link { interface: "x0".into(), fault }.to_string();
+        assert_eq!(told(LinkFault::Down), "x0 is down; switch it on: ip link set x0 up");
+        assert_eq!(
+            told(LinkFault::NoCarrier),
+            "x0 has no carrier: what it is given is lost; connect the other end, and bring that up"
+        );
+        assert_eq!(told(LinkFault::Removed), "x0 was removed");
+    }
 }

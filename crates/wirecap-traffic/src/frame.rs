@@ -15,8 +15,10 @@
 //! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks is 60 here.
 //! Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180).
 
+use wirecap_headers::checksum;
+
 use crate::{
-    checksum::{fold, internet_checksum, number_sum, transport_checksum, word_sum},
+    checksum::{fold, number_sum, transport_checksum},
     error::Error,
     marks::{MAGIC, MARKS_LEN, Marks},
 };
@@ -122,21 +124,24 @@ pub struct FrameSpec {
 }
 
 impl Default for FrameSpec {
-    /// 60 bytes, IPv4, UDP, no VLAN, locally administered MAC addresses, run 0.
+    /// [`FrameSpec::DEFAULT`].
     fn default() -> Self {
-        Self {
-            len: FRAME_LEN_MIN,
-            ip: IpVersion::V4,
-            transport: Transport::Udp,
-            vlan: None,
-            source_mac: [2, 0, 0, 0, 0, 1],
-            destination_mac: [2, 0, 0, 0, 0, 2],
-            run: 0,
-        }
+        Self::DEFAULT
     }
 }
 
 impl FrameSpec {
+    /// 60 bytes, IPv4, UDP, no VLAN, locally administered MAC addresses, run 0.
+    pub const DEFAULT: Self = Self {
+        len: FRAME_LEN_MIN,
+        ip: IpVersion::V4,
+        transport: Transport::Udp,
+        vlan: None,
+        source_mac: [2, 0, 0, 0, 0, 1],
+        destination_mac: [2, 0, 0, 0, 0, 2],
+        run: 0,
+    };
+
     /// Shortest length that holds its headers and the marks, in bytes without FCS.
     pub fn len_min(&self) -> usize {
         Layout::new(self.ip, self.transport, self.vlan.is_some()).marks_end().max(FRAME_LEN_MIN)
@@ -315,10 +320,10 @@ impl Template {
         let Layout { ip, transport, .. } = self.layout;
         let addresses = if self.spec.ip == IpVersion::V4 { ip + 12 } else { ip + 8 };
         let length = (self.bytes.len() - transport) as u64;
-        word_sum(&self.bytes[addresses..transport])
+        u64::from(checksum::sum(&self.bytes[addresses..transport]))
             + length
             + u64::from(self.spec.transport.protocol())
-            + word_sum(&self.bytes[transport..])
+            + u64::from(checksum::sum(&self.bytes[transport..]))
     }
 
     fn write_ethernet(&mut self) {
@@ -342,7 +347,7 @@ impl Template {
         self.put(ip + 8, &[HOPS, self.spec.transport.protocol()]);
         self.put(ip + 12, &PREFIX_V4);
         self.put(ip + 16, &[198, 19, 0, 1]);
-        let checksum = internet_checksum(&self.bytes[ip..ip + 20]);
+        let checksum = checksum::ipv4_header(&self.bytes[ip..ip + 20]);
         self.put(ip + 10, &checksum.to_be_bytes());
     }
 

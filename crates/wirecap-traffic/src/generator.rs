@@ -40,6 +40,9 @@ pub trait Engine {
     /// The shortest sleep that is worth it while a rate is kept.
     const TICK: Duration;
 
+    /// The shortest time from one call to the next while a rate is kept: the rest of it is slept, and more is due then.
+    const BETWEEN_CALLS: Duration = Duration::ZERO;
+
     /// Sends frames until one of the limits is reached; the last may go beyond `units`. May send fewer, or none while there is
     /// no room. Returns how many units were sent.
     ///
@@ -81,6 +84,8 @@ pub fn drive<E: Engine>(
     let mut pace = Pace::new(timing);
     let unit = pace.unit();
     let start = Instant::now();
+    let between_calls = if timing.rate.is_some() { E::BETWEEN_CALLS } else { Duration::ZERO };
+    let mut next_call = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
         if !go_on(elapsed, engine.made()) {
@@ -90,7 +95,9 @@ pub fn drive<E: Engine>(
             Step::Done => return Outcome { elapsed, end: End::Done },
             Step::Wait(time) => thread::sleep(time.clamp(E::TICK, LONGEST_SLEEP)),
             Step::Rest(time) => rest(time.min(LONGEST_SLEEP)),
+            Step::Send { .. } if elapsed < next_call => thread::sleep(next_call - elapsed),
             Step::Send { frames, units } => {
+                next_call = elapsed + between_calls;
                 let before = engine.made().frames;
                 match engine.send(frames, units, unit) {
                     Ok(units) => {
@@ -121,6 +128,8 @@ fn rest(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wirecap_sys::netdev::LinkFault;
+
     use crate::pace::{Bursts, Rate};
 
     /// Takes a few frames at a time, and now and then none.
@@ -133,11 +142,12 @@ mod tests {
 
     impl Engine for Slow {
         const TICK: Duration = Duration::from_micros(50);
+        const BETWEEN_CALLS: Duration = Duration::from_millis(2);
 
         fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
             self.calls += 1;
             if self.fail_at == Some(self.calls) {
-                return Err(Error::Removed { interface: "x0".into() });
+                return Err(Error::Link { interface: "x0".into(), fault: LinkFault::Removed });
             }
             let taken = if self.calls % 3 == 0 { 0 } else { frames.min(units).min(7) };
             self.made.add(taken, 60 * taken);
@@ -166,13 +176,25 @@ mod tests {
     }
 
     #[test]
+    fn calls_keep_their_distance_while_a_rate_is_kept() {
+        let rate = Some(Rate::frames(1_000_000));
+        let mut engine = Slow::default();
+        let time = Some(Duration::from_millis(40));
+        drive(&mut engine, Timing { rate, time, ..Timing::default() }, |_, _| true);
+        assert!((2..=20).contains(&engine.calls), "{} calls", engine.calls);
+        let mut engine = Slow::default();
+        drive(&mut engine, Timing { time, ..Timing::default() }, |_, _| true);
+        assert!(engine.calls > 20, "as fast as it goes: {} calls", engine.calls);
+    }
+
+    #[test]
     fn a_run_is_stopped_and_fails_with_what_was_made() {
         let mut engine = Slow::default();
         let outcome = drive(&mut engine, Timing::default(), |_, made| made.frames < 100);
         assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));
         let mut engine = Slow { fail_at: Some(5), ..Slow::default() };
         let outcome = drive(&mut engine, Timing::default(), |_, _| true);
-        assert!(matches!(outcome.end, End::Failed(Error::Removed { .. })));
+        assert!(matches!(outcome.end, End::Failed(Error::Link { fault: LinkFault::Removed, .. })));
         assert_eq!(engine.made.frames, 3 * 7);
         let timing = Timing {
             rate: Some(Rate::frames(1)),

@@ -34,7 +34,6 @@ mod stamp_program;
 mod verify;
 mod xdp;
 
-pub use checksum::internet_checksum;
 pub use copy_sender::CopySender;
 pub use error::Error;
 pub use frame::{
@@ -47,6 +46,7 @@ pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
 pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};
 pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
 pub use popularity::Popularity;
+pub use random::Random;
 pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};
 pub use verify::{LatencyVerdict, RunVerdict, Verdict, Verifier};
 pub use xdp::{QueueMade, QueueShare, XdpGenerator, XdpOptions};

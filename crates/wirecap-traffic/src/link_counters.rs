@@ -12,8 +12,8 @@ const PATH: &str = "/proc/thread-self/net/dev";
 /// Columns after the name: 8 of reception, then bytes, packets, errors, drops.
 const COLUMN_PACKETS: usize = 9;
 const COLUMN_DROPPED: usize = 11;
-/// How long to wait for the counters to reach what was sent.
-const SETTLE: Duration = Duration::from_millis(200);
+/// How long to wait for the counters to reach what was sent: some drivers refresh them once a second.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// What an interface has taken since a moment.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl LinkWatch {
     }
 
     /// What it took and dropped, once it has counted `frames`: the last of them may still be under way when the kernel
-    /// returns. Waits for it for 0.2 s.
+    /// returns, and some drivers count once a second. Waits for it for 2 s at most.
     ///
     /// # Errors
     /// [`Error::Counters`], when it is gone for instance.

@@ -11,7 +11,7 @@
 //! a call short. What the interface took is read from its own counters and reported beside it.
 //!
 //! To know before use:
-//! - **veth**: the *other* end must be up and have an XDP program (any) or GRO on (`ethtool -K END gro on`), or it has
+//! - **veth**: the *other* end must be up and have an XDP program (any, but native) or GRO on (`ethtool -K END gro on`), or it has
 //!   no ring to receive into and every frame is dropped.
 //! - The frames enter the receive queue whose number is that of the CPU the generator runs on (modulo the queues): pin
 //!   the calling thread to choose. The other end's receive work runs on that same CPU, so a slow receiver slows the
@@ -37,6 +37,9 @@ use crate::stamp_program::{STATE_LEN, assemble, state_at};
 const CHUNK: u64 = 65_536;
 /// Shortest sleep between calls into the kernel: each costs what many frames do.
 const TICK: Duration = Duration::from_millis(1);
+/// Each call has a page pool of its own, which lives on for a second or more if frames are still under way at the call's end.
+/// The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there are 5,000 calls a second at most.
+const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
 /// What to send, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub struct LiveOptions {
     /// Frames per batch in the kernel, 1 to 256; 0 means 64. veth's receive ring holds 256, so the largest batches lose
     /// frames when the machine is busy and receive work is put off.
     pub batch: u32,
-    /// Frames per second; `None` is as fast as it goes. Kept in steps of 1 ms, and over the whole run: time lost is
+    /// Frames per second; `None` is as fast as it goes. Kept in steps of 0.2 to 1 ms, and over the whole run: time lost is
     /// made up for in a burst.
     pub rate_pps: Option<NonZeroU64>,
 }
@@ -199,6 +202,7 @@ impl LiveGenerator {
 
 impl Engine for LiveGenerator {
     const TICK: Duration = TICK;
+    const BETWEEN_CALLS: Duration = BETWEEN_CALLS;
 
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
         let len = self.template.bytes().len();

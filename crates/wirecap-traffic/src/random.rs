@@ -1,16 +1,27 @@
 //! Random numbers that are the same in every run: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 
 /// A generator of random numbers, from a seed.
+///
+/// ```
+/// use wirecap_traffic::Random;
+///
+/// let (mut one, mut other) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.next(), other.next());
+/// assert!(one.below(6) < 6);
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A generator that gives the same numbers whenever it starts from this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// The next number, of all 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "it never ends, and an Option would say it may")]
     #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -19,7 +30,7 @@ impl Random {
 
     /// A number below `end`; its bias is below `end` in 2^32.
     #[inline]
-    pub(crate) fn below(&mut self, end: u32) -> u32 {
+    pub fn below(&mut self, end: u32) -> u32 {
         ((u64::from(self.next() as u32) * u64::from(end)) >> 32) as u32
     }
 }

@@ -11,12 +11,13 @@
 //! read before any of them is sent.
 
 use std::{
-    io, thread,
+    io,
     time::{Duration, Instant},
 };
 
 use wirecap_sys::{
     clock,
+    netdev::LinkFault,
     xsk::{BindChoice, BindMode, CellPart, TransmitOptions, TransmitQueue, XskError},
 };
 
@@ -36,8 +37,6 @@ const SLOTS: u32 = 512;
 /// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system call.
 const BATCH: u64 = 32;
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an interface is down before it is gone, when it is removed.
-const REMOVAL: Duration = Duration::from_millis(200);
 /// Nothing was put into this slot yet.
 const EMPTY: u8 = u8::MAX;
 
@@ -226,24 +225,21 @@ impl XdpGenerator {
         self.lanes.iter().map(queue).collect()
     }
 
-    /// Why a queue does not send: what the kernel said, if it did say something.
+    /// Why a queue does not send: what the kernel said, if it did say something. What has become of the interface only a thread
+    /// in its network namespace sees.
     fn trouble(&self, lane: usize, said: Option<io::Error>) -> Error {
         let (interface, queue) = (self.interface.clone(), self.lanes[lane].id);
         match said {
             None => Error::Stalled { interface, queue, seconds: PATIENCE.as_secs() },
-            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown && self.stays() => {
-                Error::LinkDown { interface }
+            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown => {
+                let fault = LinkFault::settled(self.ifindex).unwrap_or(LinkFault::Down);
+                Error::Link { interface, fault }
             }
-            Some(cause) if cause.kind() == io::ErrorKind::NetworkDown => Error::Removed { interface },
-            Some(cause) if cause.raw_os_error() == Some(ENXIO) => Error::Removed { interface },
+            Some(cause) if cause.raw_os_error() == Some(ENXIO) => {
+                Error::Link { interface, fault: LinkFault::Removed }
+            }
             Some(cause) => Error::Refused { interface, queue, cause },
         }
-    }
-
-    /// Whether the interface is still there a little later: one that is removed is switched off first.
-    fn stays(&self) -> bool {
-        thread::sleep(REMOVAL);
-        interface_name(self.ifindex).is_some()
     }
 
     /// The queue that is furthest behind its share.
