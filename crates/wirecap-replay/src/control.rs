@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{error::LinkFault, player::Limits};
+use wirecap_sys::netdev::LinkFault;
+
+use crate::player::Limits;
 
 /// Stops a replay, and watches it. Shared between the thread that sends and those that look.
 #[derive(Debug, Default)]
@@ -23,7 +25,8 @@ pub struct Control {
     packets: AtomicU64,
     /// Of these, in bytes. Written by the thread that sends.
     bytes: AtomicU64,
-    /// How much of the files is read in this pass, in millionths, and which pass it is. Written by the thread that reads.
+    /// How much of the files is read in this pass, as a share, and which pass it is. Written by the thread that sends,
+    /// once for each block that it takes.
     read: Mutex<Option<(u64, f64)>>,
 }
 
@@ -40,6 +43,15 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
+    /// How long it will take, until the files or a limit end it, where that is known.
+    pub(crate) fn length(&self) -> Option<Duration> {
+        let Limits { count, duration } = self.limits;
+        // When so many packets are sent is not known before.
+        let is_cut = count.is_some_and(|count| self.packets.is_none_or(|packets| count < packets));
+        let planned = self.planned.filter(|_| !is_cut)?;
+        Some(planned.min(duration.unwrap_or(planned)))
+    }
+
     pub(crate) fn begun(self, at: Instant) -> Started {
         Started { at, expected: self }
     }
@@ -155,6 +167,18 @@ mod tests {
         assert_eq!(share(Expected { limits: limits(Some(1_000), Some(60)), ..planned }, None), Some(0.5));
         assert_eq!(share(Expected { packets: Some(1_000), ..four }, None), Some(0.5));
         assert_eq!(share(four, Some((2, 0.5))), Some(0.625));
+    }
+
+    #[test]
+    fn it_takes_until_the_end_that_comes_first() {
+        let length = |count, seconds| {
+            let (planned, packets) = (Some(40 * SECOND), Some(600));
+            Expected { planned, packets, limits: limits(count, seconds), ..Expected::default() }.length()
+        };
+        assert_eq!(length(None, None), Some(40 * SECOND));
+        assert_eq!((length(None, Some(10)), length(None, Some(50))), (Some(10 * SECOND), Some(40 * SECOND)));
+        assert_eq!((length(Some(600), None), length(Some(599), None)), (Some(40 * SECOND), None));
+        assert_eq!(Expected { limits: limits(None, Some(10)), ..Expected::default() }.length(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use wirecap_sys::xsk::XskError;
+use wirecap_sys::{netdev::LinkFault, xsk::XskError};
 
 /// Why a replay did not start, or did not get to its end.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,14 @@ pub enum Error {
         /// Memory for cells, in MiB.
         memory_mib: u64,
     },
+    /// Files had packets in one pass, and none in a later one.
+    #[error(
+        "in pass {pass} over the files there was nothing to send any more: they were changed meanwhile; replay a copy of them"
+    )]
+    Emptied {
+        /// The pass, from 1.
+        pass: u64,
+    },
     /// The side file cannot be read.
     #[error("cannot read the side file {path:?}: {source}; it is a text file with one queue number a packet")]
     Side {
@@ -108,13 +116,13 @@ pub enum Error {
         /// Queue asked for.
         queue: u16,
     },
-    /// The interface is down or has no carrier.
-    #[error("{interface} {}", .state.in_words(interface))]
+    /// The interface is down, has no carrier, or is gone.
+    #[error("{interface} {fault}{}", behind(*.fault, interface))]
     Link {
         /// The interface.
         interface: String,
-        /// What it is.
-        state: LinkFault,
+        /// What is wrong with it.
+        fault: LinkFault,
     },
     /// The interface cannot be found or asked.
     #[error(transparent)]
@@ -143,42 +151,31 @@ pub enum Error {
     },
     /// The kernel stopped sending without saying why.
     #[error(
-        "{interface}: {packets} packets were given to the kernel and not sent within {seconds} s; see ip link show {interface}, \
-         and whether its driver has AF_XDP transmit"
+        "{interface}: {packets} packets were given to the kernel, and it has sent none of them for {seconds} s; see ip link show \
+         {interface}, and whether its driver has AF_XDP transmit"
     )]
     Stuck {
         /// The interface.
         interface: String,
         /// Packets that are still with the kernel.
         packets: u64,
-        /// Seconds that were waited.
+        /// Seconds in which none of them was sent.
         seconds: u64,
     },
+    /// The thread that reads ahead has panicked.
+    #[error("the thread that reads ahead has panicked; this is a defect of wirecap")]
+    Reader,
     /// A thread could not be started.
     #[error("cannot start the thread that reads ahead: {0}")]
     Thread(io::Error),
 }
 
-/// What keeps an interface from sending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkFault {
-    /// Switched off.
-    Down,
-    /// Not connected.
-    NoCarrier,
-    /// Not there any more.
-    Removed,
-}
-
-impl LinkFault {
-    fn in_words(self, interface: &str) -> String {
-        match self {
-            LinkFault::Down => format!("is down; bring it up: ip link set {interface} up"),
-            LinkFault::NoCarrier => {
-                "has no carrier: what it is given is lost; connect the other end, and bring that up".into()
-            }
-            LinkFault::Removed => "was removed, or moved to another network namespace".into(),
-        }
+/// What is said behind a fault in words.
+fn behind(fault: LinkFault, interface: &str) -> String {
+    match fault {
+        LinkFault::Down => format!("; bring it up: ip link set {interface} up"),
+        LinkFault::NoCarrier => String::new(),
+        LinkFault::Removed => ", or moved to another network namespace".into(),
     }
 }
 
@@ -218,5 +215,16 @@ mod tests {
         );
         assert!(message(101).contains("tcprewrite --dlt=enet"));
         assert!(message(189).contains("link type 189,") && message(189).contains("convert the file"));
+    }
+
+    #[test]
+    fn a_fault_of_the_link_is_told_with_what_can_be_done() {
+        let told = |fault| Error::Link { interface: "x0".into(), fault }.to_string();
+        assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
+        assert_eq!(
+            told(LinkFault::NoCarrier),
+            "x0 has no carrier: what it is given is lost; connect the other end, and bring that up"
+        );
+        assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
     }
 }

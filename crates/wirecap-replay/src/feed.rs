@@ -9,11 +9,16 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{Error, Placement, Timing, merge::Merge, placement::Placer, timeline::TimeFaults, trace::Packet};
+use crate::{
+    Error, Placement, Timing,
+    merge::{Merge, Step},
+    placement::Placer,
+    timeline::TimeFaults,
+    trace::Packet,
+};
 
 /// Bytes of an Ethernet header, the shortest that is sent.
 const HEADER: usize = 14;
-const TAG: usize = 4;
 /// A block is full with so many bytes or frames.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
@@ -40,20 +45,31 @@ pub(crate) struct FeedPlan {
     /// The queues of the placement, in order.
     pub(crate) queues: Vec<u16>,
     pub(crate) cut: Cut,
-    /// Largest packet of the interface without its Ethernet header, in bytes.
-    pub(crate) mtu: u32,
+    pub(crate) room: Room,
 }
 
-/// What was found in the files in one pass, in packets.
+/// How long frames may be, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Longest frame that is sent.
+    pub(crate) longest: u32,
+    /// Longest frame that could be with another MTU: what the cells of one frame hold.
+    pub(crate) of_cells: u32,
+}
+
+/// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends within its first
+/// pass, as much as was read for what was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Packets that were read.
     pub packets: u64,
     /// Left out: shorter than an Ethernet header.
     pub too_short: u64,
-    /// Left out: longer than the interface's MTU allows.
+    /// Left out: longer than the interface takes, see [`longest_frame`](wirecap_sys::netdev::longest_frame).
     pub too_long: u64,
-    /// The MTU that would do for them, in bytes.
+    /// Those of them that no MTU would do for: the cells of one frame do not hold them.
+    pub oversized: u64,
+    /// The MTU that would do for the others, in bytes: what the longest has behind its Ethernet header; 0 if there are none.
     pub mtu_needed: u32,
     /// Packets of which the file has only the beginning.
     pub cut: u64,
@@ -69,6 +85,10 @@ pub struct Tally {
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
     pub(crate) frames: Vec<Frame>,
+    /// What was found in the pass up to the end of this block.
+    pub(crate) tally: Tally,
+    /// How much of the files was read then, as a share; `None` if one is a pipe.
+    pub(crate) share_read: Option<f64>,
 }
 
 /// A frame in a block.
@@ -98,13 +118,22 @@ impl Block {
     }
 }
 
+/// When a block is given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Once it is full.
+    Whole,
+    /// As soon as it has a frame and a pipe has nothing at the moment.
+    Prompt,
+}
+
 /// One pass over the files.
 #[derive(Debug)]
 pub(crate) struct Feed {
     merge: Merge,
     placer: Placer,
     cut: Cut,
-    mtu: usize,
+    room: Room,
     tally: Tally,
     frames: u64,
     span_ns: u64,
@@ -129,7 +158,7 @@ impl Feed {
             merge: Merge::open(&plan.files, plan.timing)?,
             placer: Placer::new(&plan.placement, &plan.queues)?,
             cut: plan.cut,
-            mtu: plan.mtu as usize,
+            room: plan.room,
             tally: Tally::default(),
             frames: 0,
             span_ns: 0,
@@ -137,14 +166,24 @@ impl Feed {
         })
     }
 
-    /// Fills a block. Returns whether there may be more: a block that is not full is the last one.
-    pub(crate) fn fill(&mut self, block: &mut Block) -> bool {
+    /// Fills a block. Returns whether there may be more.
+    pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
         block.clear();
+        let more = self.append(block, how);
+        (block.tally, block.share_read) = (self.tally(), self.merge.share_read());
+        more
+    }
+
+    fn append(&mut self, block: &mut Block, how: Fill) -> bool {
         while !block.is_full() {
             if self.failure.is_some() {
                 return false;
             }
-            let Some((offset_ns, packet)) = self.merge.next() else { return false };
+            let (offset_ns, packet) = match self.merge.next(how == Fill::Whole || block.frames.is_empty()) {
+                Step::Packet(offset_ns, packet) => (offset_ns, packet),
+                Step::Nothing => return true,
+                Step::End => return false,
+            };
             // A number of the side file is for each packet that is read, also for those that are not sent.
             let lane = match self.placer.place(&packet.bytes) {
                 Ok(lane) => lane,
@@ -154,7 +193,7 @@ impl Feed {
                 }
             };
             self.tally.packets += 1;
-            let Some(len) = len_to_send(packet, self.cut, self.mtu, &mut self.tally) else { continue };
+            let Some(len) = len_to_send(packet, self.cut, self.room, &mut self.tally) else { continue };
             let at = block.bytes.len();
             block.bytes.extend_from_slice(&packet.bytes);
             block.bytes.resize(at + len, 0);
@@ -165,20 +204,18 @@ impl Feed {
         true
     }
 
-    /// How much of the files is read, as a share; `None` if one is a pipe.
-    pub(crate) fn share_read(&self) -> Option<f64> {
-        self.merge.share_read()
+    fn tally(&self) -> Tally {
+        Tally { times: self.merge.faults(), shortened: self.merge.shortened(), ..self.tally }
     }
 
     pub(crate) fn end(&self) -> PassEnd {
-        let tally = Tally { times: self.merge.faults(), shortened: self.merge.shortened(), ..self.tally };
         let failures = self.merge.failures().chain(&self.failure).map(ToString::to_string).collect();
-        PassEnd { frames: self.frames, span_ns: self.span_ns, tally, failures }
+        PassEnd { frames: self.frames, span_ns: self.span_ns, tally: self.tally(), failures }
     }
 }
 
 /// How many bytes of a packet are sent; `None` leaves it out.
-fn len_to_send(packet: &Packet, cut: Cut, mtu: usize, tally: &mut Tally) -> Option<usize> {
+fn len_to_send(packet: &Packet, cut: Cut, room: Room, tally: &mut Tally) -> Option<usize> {
     let there = packet.bytes.len();
     let on_wire = packet.original_len as usize;
     let is_cut = there < on_wire;
@@ -191,28 +228,28 @@ fn len_to_send(packet: &Packet, cut: Cut, mtu: usize, tally: &mut Tally) -> Opti
         tally.too_short += 1;
         return None;
     }
-    let overhead = if is_tagged(&packet.bytes) { HEADER + TAG } else { HEADER };
-    if len > mtu + overhead {
+    if len > room.longest as usize {
         tally.too_long += 1;
-        tally.mtu_needed = tally.mtu_needed.max((len - overhead) as u32);
+        if len > room.of_cells as usize {
+            tally.oversized += 1;
+        } else {
+            tally.mtu_needed = tally.mtu_needed.max((len - HEADER) as u32);
+        }
         return None;
     }
     Some(len)
-}
-
-/// Whether there is a VLAN tag, which the MTU does not count.
-fn is_tagged(frame: &[u8]) -> bool {
-    matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ROOM: Room = Room { longest: 1_518, of_cells: 9_000 };
+
     fn lens(there: usize, on_wire: u32, cut: Cut) -> (Option<usize>, Tally) {
         let mut tally = Tally::default();
         let packet = Packet { placed_ns: None, bytes: vec![0; there], original_len: on_wire };
-        (len_to_send(&packet, cut, 1_500, &mut tally), tally)
+        (len_to_send(&packet, cut, ROOM, &mut tally), tally)
     }
 
     #[test]
@@ -229,18 +266,21 @@ mod tests {
     }
 
     #[test]
+    fn an_mtu_is_advised_only_where_it_would_help() {
+        let left_out = |len: usize| lens(len, len as u32, Cut::Send).1;
+        assert_eq!((left_out(9_000).oversized, left_out(9_000).mtu_needed), (0, 8_986));
+        assert_eq!(left_out(9_001), Tally { too_long: 1, oversized: 1, ..Tally::default() });
+    }
+
+    #[test]
     fn what_no_interface_takes_is_left_out() {
         assert_eq!(lens(14, 14, Cut::Send).0, Some(14));
         assert_eq!(lens(13, 13, Cut::Send), (None, Tally { too_short: 1, ..Tally::default() }));
         assert_eq!(lens(0, 60, Cut::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));
-        assert_eq!(lens(1_514, 1_514, Cut::Send).0, Some(1_514));
+        assert_eq!(lens(1_518, 1_518, Cut::Send).0, Some(1_518));
         assert_eq!(
-            lens(1_515, 1_515, Cut::Send),
-            (None, Tally { too_long: 1, mtu_needed: 1_501, ..Tally::default() })
+            lens(1_519, 1_519, Cut::Send),
+            (None, Tally { too_long: 1, mtu_needed: 1_505, ..Tally::default() })
         );
-        let mut bytes = vec![0; 1_518];
-        bytes[12] = 0x81;
-        let tagged = Packet { placed_ns: None, bytes, original_len: 1_518 };
-        assert_eq!(len_to_send(&tagged, Cut::Send, 1_500, &mut Tally::default()), Some(1_518));
     }
 }

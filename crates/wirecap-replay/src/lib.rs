@@ -17,7 +17,7 @@
 //! | from which queue it is sent | `placement`, `flow` |
 //! | what is sent of it | `feed` |
 //! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
-//! | the thread that sends | `player`, `catch_up`, `lane`, `link` |
+//! | the thread that sends | `player`, `catch_up`, `patience`, `starvation`, `lane`, `link` |
 //! | how evenly it was sent | `pacing` |
 //!
 //! # Example
@@ -47,6 +47,7 @@ mod link;
 mod loaded;
 mod merge;
 mod pacing;
+mod patience;
 mod placement;
 mod plan;
 mod player;
@@ -56,12 +57,13 @@ mod report;
 mod schedule;
 mod shape;
 mod source;
+mod starvation;
 mod streamed;
 mod timeline;
 mod trace;
 
 pub use control::{Control, Progress};
-pub use error::{Error, LinkFault};
+pub use error::Error;
 pub use feed::{Cut, Tally};
 pub use flow::flow_hash;
 pub use lane::LaneReport;
@@ -74,3 +76,4 @@ pub use replay::Replay;
 pub use report::{Counters, Held, Report};
 pub use schedule::{Schedule, Speed, mean_gap_ns};
 pub use timeline::TimeFaults;
+pub use wirecap_sys::netdev::LinkFault;

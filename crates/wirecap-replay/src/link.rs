@@ -1,77 +1,71 @@
 //! Watches the link while it is sent to.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     time::Duration,
 };
 
-use wirecap_sys::netdev::{self, Interface, LinkChanges, LinkEvent};
+use wirecap_sys::{
+    netdev::{self, Interface, LinkChanges, LinkFault},
+    xsk::PollSet,
+};
 
-use crate::{Control, Error, error::LinkFault};
+use crate::{Control, Error};
 
-const TICK: Duration = Duration::from_millis(20);
-/// After this time it is known what has become of an interface: one that is deleted goes down first.
-const SETTLE: Duration = Duration::from_millis(100);
+/// How long is waited for news at once: whoever wakes up takes the core from the sender if both have the same.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Whether an interface can send now.
 ///
 /// # Errors
 /// [`Error::Link`].
 pub(crate) fn check(interface: &Interface) -> Result<(), Error> {
-    match state(interface.up, interface.carrier) {
+    match interface.fault() {
         None => Ok(()),
-        Some(state) => Err(Error::Link { interface: interface.name.clone(), state }),
+        Some(fault) => Err(Error::Link { interface: interface.name.clone(), fault }),
     }
 }
 
-fn state(up: bool, carrier: bool) -> Option<LinkFault> {
-    match (up, carrier) {
-        (true, true) => None,
-        (true, false) => Some(LinkFault::NoCarrier),
-        (false, _) => Some(LinkFault::Down),
+/// News of the links, as long as somebody sends.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    changes: LinkChanges,
+    /// The news, and the end of sending.
+    readable: PollSet,
+    end: UnixStream,
+}
+
+impl Watch {
+    /// From now on, in the calling thread's network namespace, until what it is returned with is dropped.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub(crate) fn begin() -> io::Result<(Self, OwnedFd)> {
+        let changes = netdev::changes().map_err(io::Error::other)?;
+        let (end, sending) = UnixStream::pair()?;
+        end.set_nonblocking(true)?;
+        let readable =
+            PollSet::new(vec![changes.as_fd().try_clone_to_owned()?, end.as_fd().try_clone_to_owned()?]);
+        Ok((Self { changes, readable, end }, sending.into()))
     }
-}
 
-/// What is wrong with an interface now, if something is.
-pub(crate) fn fault_now(interface: &Interface) -> Option<LinkFault> {
-    match netdev::interface(&interface.name) {
-        Ok(now) if now.ifindex == interface.ifindex => state(now.up, now.carrier),
-        _ => Some(LinkFault::Removed),
-    }
-}
-
-/// What is wrong for good, when `first` was told of first.
-pub(crate) fn settled(interface: &Interface, first: LinkFault) -> LinkFault {
-    thread::sleep(SETTLE);
-    fault_now(interface).unwrap_or(first)
-}
-
-/// Tells `control` of the first thing that goes wrong, until `is_over`. To be run in the interface's network namespace.
-pub(crate) fn watch(
-    interface: &Interface,
-    mut changes: LinkChanges,
-    control: &Control,
-    is_over: &AtomicBool,
-) {
-    while !is_over.load(Ordering::Relaxed) {
-        // An error of reading is no news of the link.
-        while let Ok(Some(event)) = changes.next_event() {
-            if let Some(fault) = fault(&event, interface) {
-                control.fail(fault);
+    /// Tells `control` of the first thing that goes wrong, until nobody sends any more.
+    pub(crate) fn run(mut self, interface: &Interface, control: &Control) {
+        loop {
+            self.readable.wait(LONG);
+            // An error of reading is no news of the link.
+            while let Ok(Some(event)) = self.changes.next_event() {
+                if let Some(fault) = LinkFault::told_by(&event, interface.ifindex) {
+                    control.fail(fault);
+                }
+            }
+            if matches!(io::Read::read(&mut self.end, &mut [0]), Ok(0)) {
+                return;
             }
         }
-        thread::sleep(TICK);
-    }
-}
-
-fn fault(event: &LinkEvent, interface: &Interface) -> Option<LinkFault> {
-    match event {
-        LinkEvent::State { ifindex, up, carrier, .. } if *ifindex == interface.ifindex => {
-            state(*up, *carrier)
-        }
-        LinkEvent::Removed { ifindex, .. } if *ifindex == interface.ifindex => Some(LinkFault::Removed),
-        LinkEvent::Overrun => fault_now(interface),
-        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Control, Error, Plan,
-    feed::{Block, Feed},
+    feed::{Block, Feed, Fill},
     preloaded::Preloaded,
     shape::{RING, Shape},
     trace::is_regular,
@@ -57,7 +57,7 @@ pub(crate) fn read_ahead(
     }
     while !loaded.is_whole && !control.is_stopped() {
         let mut block = Block::default();
-        loaded.is_whole = !feed.fill(&mut block);
+        loaded.is_whole = !feed.fill(&mut block, Fill::Whole);
         let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         loaded.blocks.push(block);
@@ -67,9 +67,47 @@ pub(crate) fn read_ahead(
         }
     }
     match pipe {
-        Some(pipe) if !loaded.is_whole => {
+        // Who stops it does not want to hear of memory.
+        Some(pipe) if !loaded.is_whole && !control.is_stopped() => {
             Err(Error::OnePass { name: pipe.display().to_string(), memory_mib: plan.memory_bytes >> 20 })
         }
         _ => Ok(loaded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+    use wirecap_sys::netdev::{self, Interface};
+
+    use super::*;
+    use crate::feed::FeedPlan;
+
+    #[test]
+    fn a_pipe_that_does_not_fit_is_refused_unless_it_was_stopped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcap");
+        let mut file = Vec::new();
+        pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
+        let header = PacketHeader { original_len: 60, ..PacketHeader::default() };
+        pcap::packet(&mut file, &header, 0, [[0; 60].as_slice()]);
+        std::fs::write(&path, file).unwrap();
+        let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
+        // A device stands for a pipe: neither is a regular file.
+        let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
+        let shape = Shape::of(&interface, &plan, &[0]);
+        let feed_plan = FeedPlan {
+            files: vec![path],
+            timing: plan.timing,
+            placement: plan.placement.clone(),
+            queues: vec![0],
+            cut: plan.cut,
+            room: shape.room,
+        };
+        let control = Control::default();
+        let read = |control| read_ahead(&mut Feed::open(&feed_plan).unwrap(), &plan, shape, 1, control);
+        assert!(matches!(read(&control), Err(Error::OnePass { .. })));
+        control.stop();
+        assert!(read(&control).is_ok_and(|loaded| !loaded.is_whole));
     }
 }

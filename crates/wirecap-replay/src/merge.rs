@@ -48,6 +48,17 @@ impl Source {
     }
 }
 
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum Step<'m> {
+    /// A packet, and its time since the first one, in nanoseconds.
+    Packet(u64, &'m Packet),
+    /// Nothing yet: whoever writes a pipe has not written it.
+    Nothing,
+    /// All files have ended.
+    End,
+}
+
 impl Merge {
     /// Opens all files.
     ///
@@ -63,16 +74,21 @@ impl Merge {
         Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
     }
 
-    /// The next packet, and its time since the first one, in nanoseconds. `None` once all files have ended.
-    pub(crate) fn next(&mut self) -> Option<(u64, &Packet)> {
-        if let Some(current) = self.current.take() {
-            self.sources[current].trace.advance();
+    /// Steps to the next packet. It [is nothing](Step::Nothing) only if it shall not wait for whoever writes a pipe; then the
+    /// next call asks again.
+    pub(crate) fn next(&mut self, waits: bool) -> Step<'_> {
+        if let Some(current) = self.current {
+            if !self.sources[current].trace.advance(waits) {
+                return Step::Nothing;
+            }
+            self.current = None;
         }
         let next = self.sources.iter().enumerate();
         let next = next.filter_map(|(index, source)| Some((source.next_ns()?, index))).min();
-        let (placed_ns, index) = next?;
+        let Some((placed_ns, index)) = next else { return Step::End };
         self.current = Some(index);
-        Some((self.clock.offset(placed_ns), self.sources[index].trace.peek()?))
+        let offset_ns = self.clock.offset(placed_ns);
+        self.sources[index].trace.peek().map_or(Step::End, |packet| Step::Packet(offset_ns, packet))
     }
 
     /// Files that ended before their end, and why, in words.
@@ -129,7 +145,7 @@ mod tests {
     fn merged(paths: &[PathBuf], timing: Timing) -> Vec<(u64, String)> {
         let mut merge = Merge::open(paths, timing).unwrap();
         let mut all = Vec::new();
-        while let Some((offset_ns, packet)) = merge.next() {
+        while let Step::Packet(offset_ns, packet) = merge.next(true) {
             assert_eq!(packet.original_len, 40);
             all.push((offset_ns / 1_000, String::from_utf8(packet.bytes.clone()).unwrap()));
         }

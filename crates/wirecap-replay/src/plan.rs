@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wirecap_sys::xsk::BindMode;
+use wirecap_sys::xsk::BindChoice;
 
 use crate::{Cut, Limits, Placement, Speed, Timing};
 
@@ -29,8 +29,8 @@ pub struct Plan {
     pub cut: Cut,
     /// Bytes of memory for cells: a trace that needs more is streamed.
     pub memory_bytes: u64,
-    /// Zero-copy or copy; `None` is the best that there is.
-    pub mode: Option<BindMode>,
+    /// Zero-copy, copy, or the best that there is.
+    pub mode: BindChoice,
     /// What was wanted and given up before, in words: it is told with what else cannot be had.
     pub fallbacks: Vec<String>,
     /// The core of the thread that sends; `None` leaves it to the kernel.
@@ -59,7 +59,7 @@ impl Plan {
             limits: Limits::default(),
             cut: Cut::default(),
             memory_bytes: 1 << 30,
-            mode: None,
+            mode: BindChoice::Best,
             fallbacks: Vec::new(),
             core: None,
         }

@@ -17,16 +17,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::netdev::Interface;
+use wirecap_sys::netdev::{Interface, LinkFault};
 
 use crate::{
-    Control, Error, LinkFault,
+    Control, Error,
     catch_up::CatchUp,
     control::Expected,
     lane::Lane,
-    link,
     pacing::{Pacing, PacingReport},
-    source::{Next, Source},
+    patience::Patience,
+    source::{Awaited, Next, Source},
+    starvation::Starvation,
 };
 
 /// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its own departure.
@@ -37,9 +38,9 @@ const BATCH_TOP: usize = 256;
 const NEAR_NS: u64 = 200_000;
 /// The longest sleep: so soon a stop is noticed.
 const NAP_NS: u64 = 10_000_000;
-/// How long is waited for the kernel to send what it was given last.
+/// At the end, how long is waited for a completion.
 const FINISH: Duration = Duration::from_secs(2);
-/// How long a full ring may be without a completion.
+/// Before it, how long something may not go on for want of a completion.
 const STUCK: Duration = Duration::from_secs(10);
 /// How often others are told how far it is, in looks.
 const TELL: u32 = 64;
@@ -89,8 +90,9 @@ pub(crate) struct Player<'a> {
     /// When each of the frames that are staged was due.
     due: Vec<u64>,
     looks: u32,
-    /// Since when nothing came back while something could not go on.
-    stuck_since: Option<Instant>,
+    starvation: Starvation,
+    /// How long nothing came back while something could not go on.
+    patience: Patience,
 }
 
 /// What one look at the clock came to.
@@ -126,7 +128,8 @@ impl<'a> Player<'a> {
             bytes: 0,
             due: Vec::with_capacity(BATCH_TOP),
             looks: 0,
-            stuck_since: None,
+            starvation: Starvation::default(),
+            patience: Patience::default(),
         }
     }
 
@@ -156,24 +159,25 @@ impl<'a> Player<'a> {
 
     /// With a link that is lost, whatever showed that first.
     fn told_rightly(&self, error: Error) -> Error {
-        let state = match (&error, self.control.fault()) {
-            (Error::Link { state, .. }, _) => *state,
-            (_, Some(state)) => state,
+        let first = match (&error, self.control.fault()) {
+            (Error::Link { fault, .. }, _) => *fault,
+            (_, Some(fault)) => fault,
             _ => return error,
         };
-        self.link(link::settled(self.interface, state))
+        self.link(LinkFault::settled(self.interface.ifindex).unwrap_or(first))
     }
 
     /// Time begins when there is something to send: whoever writes a pipe may take long.
     fn await_first(&mut self) {
-        while self.source.peek(&mut self.lanes) == Next::Wait && !self.control.is_stopped() {
+        let is_over = || self.control.is_stopped() || self.control.fault().is_some();
+        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !is_over() {
             thread::sleep(Duration::from_micros(50));
         }
     }
 
     fn look(&mut self) -> Result<Step, Error> {
-        if let Some(state) = self.control.fault() {
-            return Err(self.link(state));
+        if let Some(fault) = self.control.fault() {
+            return Err(self.link(fault));
         }
         if self.control.is_stopped() {
             return Ok(Step::Over(End::Stopped));
@@ -214,9 +218,15 @@ impl<'a> Player<'a> {
             }
             let frame = match self.source.peek(&mut self.lanes) {
                 Next::Frame(frame) => frame,
-                Next::Wait => return Step::Held,
+                Next::Wait(awaited) => {
+                    if awaited == Awaited::File && self.packets > 0 {
+                        self.starvation.waits();
+                    }
+                    return Step::Held;
+                }
                 Next::End => return Step::Over(End::Complete),
             };
+            self.starvation.came(self.pacing.is_none() || frame.due_ns < now_ns);
             let not_before_ns = self.catch_up.not_before(frame.due_ns);
             if self.pacing.is_some() && not_before_ns > now_ns {
                 return Step::Early(not_before_ns - now_ns);
@@ -241,6 +251,7 @@ impl<'a> Player<'a> {
             self.due.iter().for_each(|&due_ns| pacing.departed(due_ns, departed_ns));
         }
         self.due.clear();
+        self.patience.restart();
         for index in 0..self.lanes.len() {
             self.lanes[index].flush_staged().map_err(|source| self.refused(index, source))?;
         }
@@ -253,25 +264,27 @@ impl<'a> Player<'a> {
         for index in 0..self.lanes.len() {
             back += self.lanes[index].turn().map_err(|source| self.refused(index, source))?;
         }
+        if back > 0 {
+            self.patience.restart();
+        }
         Ok(back)
     }
 
     fn hold(&mut self) -> Result<(), Error> {
         let back = self.turn()?;
         let in_flight: u32 = self.lanes.iter().map(Lane::in_flight).sum();
-        if back > 0 || in_flight == 0 {
-            self.stuck_since = None;
-            if in_flight == 0 && back == 0 {
+        if in_flight == 0 {
+            self.patience.restart();
+            if back == 0 {
                 // It is the file that is waited for.
                 thread::sleep(Duration::from_micros(50));
             }
-            return Ok(());
+        } else if back == 0 {
+            if self.patience.waited(Instant::now()) > STUCK {
+                return Err(self.stuck(STUCK));
+            }
+            std::hint::spin_loop();
         }
-        let since = *self.stuck_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > STUCK {
-            return Err(self.stuck(STUCK));
-        }
-        std::hint::spin_loop();
         Ok(())
     }
 
@@ -294,16 +307,16 @@ impl<'a> Player<'a> {
 
     /// Waits until everything was sent.
     fn finish(&mut self) -> Result<(), Error> {
-        let since = Instant::now();
+        self.patience.restart();
         loop {
             self.turn()?;
             if self.lanes.iter().all(|lane| lane.in_flight() == 0) {
                 return Ok(());
             }
-            if let Some(state) = self.control.fault() {
-                return Err(self.link(state));
+            if let Some(fault) = self.control.fault() {
+                return Err(self.link(fault));
             }
-            if since.elapsed() > FINISH {
+            if self.patience.waited(Instant::now()) > FINISH {
                 return Err(self.stuck(FINISH));
             }
             thread::sleep(Duration::from_micros(100));
@@ -312,14 +325,14 @@ impl<'a> Player<'a> {
 
     fn refused(&self, lane: usize, source: std::io::Error) -> Error {
         // The kernel refuses (ENETDOWN, ENXIO) before its news of the link are read.
-        if let Some(state) = self.control.fault().or_else(|| link::fault_now(self.interface)) {
-            return self.link(state);
+        if let Some(fault) = self.control.fault().or_else(|| LinkFault::now(self.interface.ifindex)) {
+            return self.link(fault);
         }
         Error::Send { interface: self.interface.name.clone(), queue: self.lanes[lane].number, source }
     }
 
-    fn link(&self, state: LinkFault) -> Error {
-        Error::Link { interface: self.interface.name.clone(), state }
+    fn link(&self, fault: LinkFault) -> Error {
+        Error::Link { interface: self.interface.name.clone(), fault }
     }
 
     fn stuck(&self, waited: Duration) -> Error {
@@ -334,6 +347,11 @@ impl<'a> Player<'a> {
 
     pub(crate) fn pacing(&self) -> Option<PacingReport> {
         self.pacing.as_ref().map(Pacing::report)
+    }
+
+    /// How often a frame was due, and the file was not read so far.
+    pub(crate) fn starved(&self) -> u64 {
+        self.starvation.times()
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {

@@ -7,17 +7,14 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use wirecap_sys::{
     cpu,
-    netdev::{self, Interface, LinkStatistics},
+    netdev::{self, Interface, LinkFault, LinkStatistics},
 };
 
 use crate::{
@@ -128,7 +125,7 @@ impl Replay {
             placement: plan.placement.clone(),
             queues,
             cut: plan.cut,
-            mtu: shape.mtu,
+            room: shape.room,
         };
         let mut feed = Feed::open(&feed_plan)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
@@ -151,9 +148,9 @@ impl Replay {
         self.trace.pass.as_ref().map(|pass| (pass.frames, pass.tally, pass.failures.as_slice()))
     }
 
-    /// How long it will take, where that is known.
+    /// How long it will take, until the files or a limit end it, where that is known.
     pub fn planned(&self) -> Option<Duration> {
-        self.trace.expected.planned
+        self.trace.expected.length()
     }
 
     /// The interface, as it was when it was looked up.
@@ -182,26 +179,31 @@ impl Replay {
         let before = LinkStatistics::of_index(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
         let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
-        let is_over = AtomicBool::new(false);
         let (end, error) = thread::scope(|scope| {
-            match netdev::changes() {
-                Ok(changes) => {
-                    scope.spawn(|| link::watch(&interface, changes, &control, &is_over));
-                }
-                Err(cause) => fallbacks.push(format!("the link is not watched: {cause}")),
+            let watched = link::Watch::begin().map(|(watch, sending)| {
+                scope.spawn(|| watch.run(&interface, &control));
+                sending
+            });
+            if let Err(cause) = &watched {
+                fallbacks.push(format!("the link is not watched: {cause}"));
             }
-            let ended = player.run();
-            is_over.store(true, Ordering::Relaxed);
-            ended
+            // Much may have happened since it was opened: writers of pipes are waited for.
+            if let Some(fault) = LinkFault::now(interface.ifindex) {
+                control.fail(fault);
+            }
+            player.run()
         });
         let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();
         let bytes = queues.iter().map(|queue| queue.bytes).sum();
-        let (pass, held) = match player.source() {
-            Source::Streamed(trace) => (trace.end.clone(), held.with_starved(trace.starved)),
-            Source::Preloaded(_) => (pass.unwrap_or_default(), held),
+        let PassEnd { tally, mut failures, .. } = pass.unwrap_or_default();
+        let (trace, held) = match player.source() {
+            Source::Streamed(streamed) => {
+                failures.extend_from_slice(&streamed.failures);
+                (streamed.tally, held.with_starved(player.starved()))
+            }
+            Source::Preloaded(_) => (tally, held),
         };
-        let mut failures = pass.failures;
         failures.extend(error.map(|error| error.to_string()));
         let seconds = player.seconds();
         Report {
@@ -217,7 +219,7 @@ impl Replay {
             held,
             pacing: player.pacing(),
             queues,
-            trace: pass.tally,
+            trace,
             truncated: plan.cut,
             fallbacks,
             failures,

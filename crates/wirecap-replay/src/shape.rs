@@ -5,7 +5,7 @@ use wirecap_sys::{
     xsk::{BindChoice, BindMode, MAX_PARTS, TransmitOptions, TransmitQueue},
 };
 
-use crate::{Error, Plan, lane::Lane};
+use crate::{Error, Plan, feed::Room, lane::Lane};
 
 /// Frames that can be with the kernel at the same time, for each queue.
 pub(crate) const RING: u32 = 2048;
@@ -15,44 +15,38 @@ const STREAM_CELLS: u32 = 2 * RING;
 const LEAST_STREAM_CELLS: u32 = 64;
 const SHORT_CELL: u32 = 2048;
 const LONG_CELL: u32 = 4096;
-/// An Ethernet header and a VLAN tag, in bytes.
-const OVERHEAD: u32 = 18;
 
 /// How cells are laid out for an interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) cell_bytes: u32,
     multi_buffer: bool,
-    /// The MTU, or what fits into the cells of one frame.
-    pub(crate) mtu: u32,
+    pub(crate) room: Room,
     /// Frames of several cells were wanted, and the kernel or driver does not have them.
     refused: bool,
 }
 
 impl Shape {
     pub(crate) fn of(interface: &Interface, plan: &Plan, queues: &[u16]) -> Self {
-        let longest = interface.mtu.saturating_add(OVERHEAD);
+        let longest = netdev::longest_frame(interface.mtu);
         let cell_bytes = if longest <= SHORT_CELL { SHORT_CELL } else { LONG_CELL };
-        let shape = |parts: u32, refused| Self {
+        let shape = |parts: u32, of_cells: u32, refused| Self {
             cell_bytes,
             multi_buffer: parts > 1,
-            mtu: interface.mtu.min(cell_bytes * parts - OVERHEAD),
+            room: Room { longest: longest.min(cell_bytes * parts), of_cells },
             refused,
         };
         if longest <= cell_bytes {
-            return shape(1, false);
+            // With a larger MTU, frames might take several.
+            return shape(1, LONG_CELL * MAX_PARTS as u32, false);
         }
         // Only trying tells whether the driver sends frames of several cells.
         let queue = queues.first().copied().unwrap_or(0);
-        let options = TransmitOptions {
-            cells: 64,
-            cell_bytes,
-            ring_entries: 64,
-            bind: bind(plan.mode),
-            multi_buffer: true,
-        };
-        let refused = TransmitQueue::open(interface.ifindex, queue.into(), options).is_err();
-        shape(if refused { 1 } else { MAX_PARTS as u32 }, refused)
+        let options =
+            TransmitOptions { cells: 64, cell_bytes, ring_entries: 64, bind: plan.mode, multi_buffer: true };
+        let opened = TransmitQueue::open(interface.ifindex, queue.into(), options);
+        let parts = opened.as_ref().map_or(1, |queue| parts(interface, queue.mode()));
+        shape(parts, cell_bytes * parts, opened.is_err())
     }
 
     /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory goes.
@@ -85,14 +79,14 @@ impl Shape {
         interface: &Interface,
         queues: &[u16],
         cells: &[u64],
-        mode: Option<BindMode>,
+        mode: BindChoice,
     ) -> Result<Vec<Lane>, Error> {
         let lanes = queues.iter().zip(cells).map(|(&queue, &cells)| {
             let options = TransmitOptions {
                 cells: (cells as u32).max(1),
                 cell_bytes: self.cell_bytes,
                 ring_entries: RING,
-                bind: bind(mode),
+                bind: mode,
                 multi_buffer: self.multi_buffer,
             };
             let opened = TransmitQueue::open(interface.ifindex, queue.into(), options);
@@ -103,8 +97,14 @@ impl Shape {
     }
 }
 
-fn bind(mode: Option<BindMode>) -> BindChoice {
-    mode.map_or(BindChoice::Best, BindChoice::Only)
+/// Cells of one frame, at most: in zero-copy as many as the driver takes.
+fn parts(interface: &Interface, mode: BindMode) -> u32 {
+    let most = MAX_PARTS as u32;
+    let of_driver = interface.xdp_features.and_then(|features| features.zero_copy_max_segments);
+    match (mode, of_driver) {
+        (BindMode::ZeroCopy, Some(segments)) => segments.clamp(1, most),
+        _ => most,
+    }
 }
 
 /// Whether the interface has these queues.
@@ -122,10 +122,42 @@ pub(crate) fn check_queues(interface: &Interface, queues: &[u16]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netdev::XdpFeatures;
+
+    fn loopback(mtu: u32) -> Interface {
+        Interface { mtu, ..netdev::interface("lo").unwrap() }
+    }
+
+    #[test]
+    fn a_frame_of_one_cell_needs_nothing_of_the_driver() {
+        for (mtu, cell_bytes) in
+            [(1_500, SHORT_CELL), (2_030, SHORT_CELL), (2_031, LONG_CELL), (4_078, LONG_CELL)]
+        {
+            let shape = Shape::of(&loopback(mtu), &Plan::new(["a.pcap"], "lo"), &[0]);
+            assert_eq!(
+                (shape.cell_bytes, shape.room.longest, shape.multi_buffer),
+                (cell_bytes, mtu + 18, false)
+            );
+            assert!(shape.fallback(&loopback(mtu)).is_none() && shape.room.of_cells == 65_536);
+        }
+    }
+
+    #[test]
+    fn in_zero_copy_a_frame_takes_as_many_cells_as_the_driver_has() {
+        let driver = |zero_copy_max_segments| Interface {
+            xdp_features: Some(XdpFeatures { zero_copy_max_segments, ..XdpFeatures::default() }),
+            ..loopback(9_000)
+        };
+        for (segments, most) in [(Some(5), 5), (Some(0), 1), (Some(99), 16), (None, 16)] {
+            assert_eq!(parts(&driver(segments), BindMode::ZeroCopy), most);
+            assert_eq!(parts(&driver(segments), BindMode::Copy), 16);
+        }
+    }
 
     #[test]
     fn cells_of_a_stream_are_as_many_as_memory_allows() {
-        let shape = Shape { cell_bytes: SHORT_CELL, multi_buffer: false, mtu: 1_500, refused: false };
+        let room = Room { longest: 1_518, of_cells: 2_048 };
+        let shape = Shape { cell_bytes: SHORT_CELL, multi_buffer: false, room, refused: false };
         assert_eq!(shape.stream_cells(1 << 30, 4), STREAM_CELLS);
         assert_eq!(shape.stream_cells(1 << 20, 4), 128);
         assert_eq!(shape.stream_cells(1 << 20, 4_096), LEAST_STREAM_CELLS);

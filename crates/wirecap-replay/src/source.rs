@@ -17,9 +17,18 @@ pub(crate) struct Ready {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Frame(Ready),
-    /// Nothing yet: cells, or the file, are waited for.
-    Wait,
+    /// Nothing yet.
+    Wait(Awaited),
     End,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Cells that the kernel has.
+    Cells,
+    /// What is read of the file.
+    File,
 }
 
 /// How often the files are sent.

@@ -23,11 +23,11 @@ use std::{
 };
 
 use crate::{
-    Control,
-    feed::{Block, Feed, FeedPlan, PassEnd},
+    Control, Error,
+    feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
     lane::Lane,
     schedule::Schedule,
-    source::{Next, Passes, Ready},
+    source::{Awaited, Next, Passes, Ready},
 };
 
 /// Blocks that are read ahead: of 1 MiB each.
@@ -41,6 +41,8 @@ const BATCH: usize = 64;
 enum Message {
     Block(Block),
     PassEnd(PassEnd),
+    /// Why there is no other pass.
+    Failed(String),
 }
 
 #[derive(Debug)]
@@ -49,21 +51,33 @@ pub(crate) struct Streamed {
     emptied: Sender<Block>,
     block: Block,
     at: usize,
-    /// With the cells that each takes.
-    ready: VecDeque<(Ready, u32)>,
+    ready: VecDeque<Waiting>,
     circles: Vec<Circle>,
     schedule: Schedule,
     passes: Passes,
+    control: Arc<Control>,
     /// Passes that were read to their end.
     ended: u64,
     begun: u64,
-    /// Of the last pass that ended.
-    pub(crate) end: PassEnd,
+    /// Of the last pass that ended; of the first, as far as it was taken, until that has ended.
+    pub(crate) tally: Tally,
+    /// What could not be read, of any pass; each once.
+    pub(crate) failures: Vec<String>,
     is_at_end: bool,
-    /// The file is behind; told once for each time.
-    is_starved: bool,
-    /// How often a frame was not there when the one before it had been sent.
-    pub(crate) starved: u64,
+    /// What came last from the thread that reads was the end of a pass, or why there is no other.
+    is_complete: bool,
+    /// All that was read so far is ready, or sent.
+    is_dry: bool,
+}
+
+/// A frame that lies ready.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    frame: Ready,
+    /// Cells that it takes.
+    cells: u32,
+    /// The pass it belongs to, from 1.
+    pass: u64,
 }
 
 /// The cells of a lane, taken in turn.
@@ -98,7 +112,7 @@ impl Streamed {
     ) -> io::Result<Self> {
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
-        let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };
+        let reader = Ahead { plan, passes, messages, empties };
         thread::Builder::new().name("wirecap-read".into()).spawn(move || reader.run(feed, head))?;
         let circles = cells.iter().map(|&cells| Circle { cells, next: 0, ready: 0 }).collect();
         Ok(Self {
@@ -110,12 +124,14 @@ impl Streamed {
             circles,
             schedule,
             passes,
+            control: Arc::clone(control),
             ended: 0,
             begun: 0,
-            end: PassEnd::default(),
+            tally: Tally::default(),
+            failures: Vec::new(),
             is_at_end: false,
-            is_starved: false,
-            starved: 0,
+            is_complete: false,
+            is_dry: false,
         })
     }
 
@@ -124,15 +140,16 @@ impl Streamed {
             self.prepare(lanes, BATCH);
         }
         match self.ready.front() {
-            Some(&(ready, _)) => Next::Frame(ready),
+            Some(waiting) => Next::Frame(waiting.frame),
             None if self.is_at_end => Next::End,
-            None => Next::Wait,
+            None => Next::Wait(if self.is_dry { Awaited::File } else { Awaited::Cells }),
         }
     }
 
     pub(crate) fn advance(&mut self) {
-        if let Some((sent, cells)) = self.ready.pop_front() {
-            self.circles[usize::from(sent.lane)].ready -= cells;
+        if let Some(Waiting { frame, cells, pass }) = self.ready.pop_front() {
+            self.circles[usize::from(frame.lane)].ready -= cells;
+            self.begun = pass;
         }
     }
 
@@ -151,9 +168,9 @@ impl Streamed {
             *circle = Circle { next: cell + cells, ready: circle.ready + cells, ..*circle };
             let due_ns = self.schedule.due_ns(frame.offset_ns);
             self.schedule.sent(frame.len);
-            self.ready.push_back((Ready { due_ns, cell, len: frame.len, lane: frame.lane }, cells));
+            let frame = Ready { due_ns, cell, len: frame.len, lane: frame.lane };
+            self.ready.push_back(Waiting { frame, cells, pass: self.ended + 1 });
             self.at += 1;
-            self.begun = self.ended + 1;
         }
         self.ready.len() > before
     }
@@ -162,24 +179,21 @@ impl Streamed {
     fn has_frame(&mut self) -> bool {
         while self.at == self.block.frames.len() {
             match self.messages.try_recv() {
-                Ok(Message::Block(block)) => {
-                    self.is_starved = false;
-                    // Nobody takes it once all is read.
-                    let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
-                    self.at = 0;
-                }
-                Ok(Message::PassEnd(end)) => {
-                    self.schedule.next_pass(end.span_ns, self.passes.gap_ns(end.span_ns, end.frames));
-                    self.ended += 1;
-                    self.end = end;
+                Ok(Message::Block(block)) => self.take(block),
+                Ok(Message::PassEnd(end)) => self.end_pass(end),
+                Ok(Message::Failed(failure)) => {
+                    self.is_complete = true;
+                    self.note(failure);
                 }
                 Err(TryRecvError::Empty) => {
-                    self.starved += u64::from(!self.is_starved && self.ready.is_empty() && self.begun > 0);
-                    self.is_starved = true;
+                    self.is_dry = true;
                     return false;
                 }
                 Err(TryRecvError::Disconnected) => {
                     self.is_at_end = true;
+                    if !self.is_complete {
+                        self.note(Error::Reader.to_string());
+                    }
                     return false;
                 }
             }
@@ -187,7 +201,35 @@ impl Streamed {
         true
     }
 
-    /// Passes that were begun.
+    fn take(&mut self, block: Block) {
+        (self.is_dry, self.is_complete) = (false, false);
+        if self.ended == 0 {
+            self.tally = block.tally;
+        }
+        self.control.read(self.ended, block.share_read);
+        // Nobody takes it once all is read.
+        let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
+        self.at = 0;
+    }
+
+    fn end_pass(&mut self, end: PassEnd) {
+        self.schedule.next_pass(end.span_ns, self.passes.gap_ns(end.span_ns, end.frames));
+        self.ended += 1;
+        self.is_complete = true;
+        // Of a pass in which there was nothing, that there was more before says more.
+        if end.frames > 0 || self.ended == 1 {
+            self.tally = end.tally;
+        }
+        end.failures.into_iter().for_each(|failure| self.note(failure));
+    }
+
+    fn note(&mut self, failure: String) {
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Passes of which a frame was sent.
     pub(crate) fn passes_begun(&self) -> u64 {
         self.begun
     }
@@ -199,7 +241,6 @@ struct Ahead {
     passes: Passes,
     messages: SyncSender<Message>,
     empties: Receiver<Block>,
-    control: Arc<Control>,
 }
 
 impl Ahead {
@@ -210,10 +251,13 @@ impl Ahead {
             }
         }
         for pass in 0.. {
-            if self.read(&mut feed, pass).is_err() {
+            if self.read(&mut feed).is_err() {
                 return;
             }
-            let end = feed.end();
+            let mut end = feed.end();
+            if pass > 0 && end.frames == 0 {
+                end.failures.push(Error::Emptied { pass: pass + 1 }.to_string());
+            }
             let go_on = end.frames > 0 && !self.passes.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));
             if sent.is_err() || !go_on {
@@ -222,8 +266,7 @@ impl Ahead {
             match Feed::open(&self.plan) {
                 Ok(opened) => feed = opened,
                 Err(failure) => {
-                    let failures = vec![failure.to_string()];
-                    let _ = self.messages.send(Message::PassEnd(PassEnd { failures, ..PassEnd::default() }));
+                    let _ = self.messages.send(Message::Failed(failure.to_string()));
                     return;
                 }
             }
@@ -231,11 +274,10 @@ impl Ahead {
     }
 
     /// Reads what is left of a pass. An error if nobody wants it any more.
-    fn read(&self, feed: &mut Feed, pass: u64) -> Result<(), ()> {
+    fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();
-            let more = feed.fill(&mut block);
-            self.control.read(pass, feed.share_read());
+            let more = feed.fill(&mut block, Fill::Prompt);
             self.messages.send(Message::Block(block)).map_err(drop)?;
             if !more {
                 return Ok(());
@@ -245,17 +287,5 @@ impl Ahead {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_are_taken_in_a_circle_and_ready_ones_are_left_alone() {
-        let mut circle = Circle { cells: 8, next: 6, ready: 2 };
-        assert_eq!(circle.place(1), Some(6));
-        assert_eq!(circle.place(2), Some(6));
-        circle.next = 7;
-        assert_eq!(circle.place(2), Some(0), "one cell at the end is left out");
-        circle.ready = 3;
-        assert_eq!((circle.place(1), circle.place(2)), (Some(7), None), "half of them at most");
-    }
-}
+#[path = "streamed_tests.rs"]
+mod tests;

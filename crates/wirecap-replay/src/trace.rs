@@ -3,7 +3,7 @@
 //! Rule: a packet is given on as it stands in the file. A trace ends with its file, or before the first packet that cannot be
 //! read or sent; then [`Trace::failure`] tells why.
 
-use std::{fmt, path::Path};
+use std::{fmt, io, path::Path};
 
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
@@ -24,6 +24,14 @@ pub(crate) struct Trace {
     next: Packet,
     has_next: bool,
     failure: Option<Error>,
+}
+
+/// What reading came to.
+enum Read {
+    Packet,
+    End,
+    /// A pipe has nothing at the moment.
+    Nothing,
 }
 
 /// A packet on its way from the file. Its buffer is used again.
@@ -54,7 +62,7 @@ impl Trace {
         let reader = input.and_then(Reader::new).map_err(failed)?;
         let (timeline, next) = (Timeline::default(), Packet::default());
         let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
-        trace.advance();
+        trace.advance(true);
         match trace.failure.take() {
             // Whoever gives a file of another kind wants to know before anything is sent.
             Some(Error::OtherLinkType { name, interface, link_type, .. }) => {
@@ -69,25 +77,36 @@ impl Trace {
         self.has_next.then_some(&self.next)
     }
 
-    /// Steps to the packet after it.
-    pub(crate) fn advance(&mut self) {
+    /// Steps to the packet after it. Returns false, and stays, if a pipe has nothing at the moment and it shall not wait.
+    pub(crate) fn advance(&mut self, waits: bool) -> bool {
+        self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {
-            Ok(is_there) => is_there,
+            Ok(Read::Packet) => true,
+            Ok(Read::End) => false,
+            Ok(Read::Nothing) => return false,
             Err(failure) => {
                 self.failure = Some(failure);
                 false
             }
         };
+        true
     }
 
-    fn read(&mut self) -> Result<bool, Error> {
+    fn read(&mut self) -> Result<Read, Error> {
         if self.failure.is_some() {
-            return Ok(false);
+            return Ok(Read::End);
         }
         loop {
-            let record = self.reader.next();
-            match record.map_err(|source| Error::Trace { name: self.name.clone(), source })? {
-                None => return Ok(false),
+            let record = match self.reader.next() {
+                Err(wirecap_file::Error::Read { source, .. })
+                    if source.kind() == io::ErrorKind::WouldBlock =>
+                {
+                    return Ok(Read::Nothing);
+                }
+                record => record.map_err(|source| Error::Trace { name: self.name.clone(), source })?,
+            };
+            match record {
+                None => return Ok(Read::End),
                 Some(Record::Packet(packet)) if packet.link_type != LINK_TYPE_ETHERNET => {
                     let (interface, link_type) = (packet.interface, packet.link_type);
                     return Err(self.other_link_type(interface, link_type));
@@ -98,7 +117,7 @@ impl Trace {
                     self.next.bytes.extend_from_slice(packet.data);
                     // A damaged file may say less than there is.
                     self.next.original_len = packet.original_len.max(packet.data.len() as u32);
-                    return Ok(true);
+                    return Ok(Read::Packet);
                 }
                 Some(_) => {}
             }

@@ -1,0 +1,59 @@
+//! How often the file was behind.
+//!
+//! ```text
+//!   last frame sent ── nothing is read ── nothing is read ── the next one is read ── it is due     in time
+//!   last frame sent ── nothing is read ── it is due ── nothing is read ── the next one is read     behind, once
+//! ```
+//!
+//! Rule: a file is behind when a frame is due and not read, not when nothing is left to be sent: whoever writes a pipe may take
+//! his time until then.
+
+/// Counts how often the file was behind.
+#[derive(Debug, Default)]
+pub(crate) struct Starvation {
+    is_waiting: bool,
+    times: u64,
+}
+
+impl Starvation {
+    /// All that was read is sent.
+    pub(crate) fn waits(&mut self) {
+        self.is_waiting = true;
+    }
+
+    /// The next frame is there; whether it was due before.
+    #[inline]
+    pub(crate) fn came(&mut self, was_due: bool) {
+        if self.is_waiting {
+            self.is_waiting = false;
+            self.times += u64::from(was_due);
+        }
+    }
+
+    pub(crate) fn times(&self) -> u64 {
+        self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_behind_once_for_each_frame_that_was_due_and_not_there() {
+        let mut starvation = Starvation::default();
+        starvation.came(true);
+        assert_eq!(starvation.times(), 0, "it was not waited for");
+        for times in 1..3 {
+            starvation.waits();
+            starvation.waits();
+            starvation.came(true);
+            starvation.came(true);
+            assert_eq!(starvation.times(), times);
+        }
+        starvation.waits();
+        starvation.came(false);
+        starvation.came(true);
+        assert_eq!(starvation.times(), 2, "it came in time");
+    }
+}

@@ -1,0 +1,124 @@
+//! What is read ahead: in blocks, pass after pass, with what was found on the way.
+
+use std::path::Path;
+
+use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+
+use super::*;
+use crate::{Cut, Placement, Speed, Timing, feed::Room};
+
+/// Packets of a trace that is more than a block, every other one too long.
+const PACKETS: u64 = 20_000;
+
+/// Begins to read such a trace, this often.
+fn started(path: &Path, count: u64) -> Streamed {
+    let mut file = Vec::new();
+    pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
+    for number in 0..PACKETS {
+        let len = 60 + number % 2;
+        let header = PacketHeader { original_len: len as u32, ..PacketHeader::default() };
+        pcap::packet(&mut file, &header, 0, [vec![0; len as usize].as_slice()]);
+    }
+    std::fs::write(path, file).unwrap();
+    let plan = FeedPlan {
+        files: vec![path.into()],
+        timing: Timing::default(),
+        placement: Placement::One(0),
+        queues: vec![0],
+        cut: Cut::default(),
+        room: Room { longest: 60, of_cells: 60 },
+    };
+    let feed = Feed::open(&plan).unwrap();
+    let timing = (Schedule::new(Speed::Top), Passes { count: Some(count), gap_ns: None });
+    Streamed::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
+}
+
+/// Takes the next block, and all frames of it. False at the end.
+fn take_block(trace: &mut Streamed) -> bool {
+    while !trace.has_frame() {
+        if trace.is_at_end {
+            return false;
+        }
+        thread::yield_now();
+    }
+    trace.at = trace.block.frames.len();
+    true
+}
+
+#[test]
+fn what_was_found_is_known_before_the_pass_has_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut trace = started(&directory.path().join("a.pcap"), 1);
+    assert!(take_block(&mut trace));
+    let frames = trace.block.frames.len() as u64;
+    assert!((1..PACKETS / 2).contains(&frames));
+    assert_eq!(trace.tally.packets - trace.tally.too_long, frames);
+    assert!(trace.tally.too_long >= frames - 1, "{:?}", trace.tally);
+    while take_block(&mut trace) {}
+    assert_eq!((trace.tally.packets, trace.tally.too_long), (PACKETS, PACKETS / 2));
+}
+
+#[test]
+fn a_file_that_is_gone_at_the_second_pass_takes_nothing_from_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pcap");
+    // More passes than are read ahead.
+    let mut trace = started(&path, 1_000);
+    std::fs::remove_file(&path).unwrap();
+    while take_block(&mut trace) {}
+    assert!((1..1_000).contains(&trace.ended));
+    assert_eq!(trace.tally.packets, PACKETS);
+    assert!(trace.failures.len() == 1 && trace.failures[0].contains("a.pcap"), "{:?}", trace.failures);
+}
+
+#[test]
+fn a_file_that_was_emptied_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pcap");
+    let mut trace = started(&path, 1_000);
+    let (mut header, empty) = (Vec::new(), directory.path().join("empty"));
+    pcap::file_header(&mut header, LINK_TYPE_ETHERNET, 0);
+    std::fs::write(&empty, header).unwrap();
+    std::fs::rename(&empty, &path).unwrap();
+    while take_block(&mut trace) {}
+    assert_eq!(trace.tally.packets, PACKETS);
+    assert!(trace.failures.len() == 1 && trace.failures[0].contains("any more"), "{:?}", trace.failures);
+    assert!(trace.failures[0].contains(&format!("pass {}", trace.ended)), "{:?}", trace.failures);
+}
+
+#[test]
+fn a_reader_that_is_gone_before_the_end_is_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut trace = started(&directory.path().join("a.pcap"), 1);
+    let (messages, receiver) = sync_channel(1);
+    trace.messages = receiver;
+    messages.send(Message::Block(Block::default())).unwrap();
+    drop(messages);
+    assert!(!take_block(&mut trace));
+    assert_eq!(trace.failures, [Error::Reader.to_string()]);
+}
+
+#[test]
+fn what_went_wrong_in_any_pass_is_kept_and_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut trace = started(&directory.path().join("a.pcap"), 1);
+    let end = |failures: &[&str]| PassEnd {
+        failures: failures.iter().map(ToString::to_string).collect(),
+        ..PassEnd::default()
+    };
+    for failures in [&["cut off"][..], &["cut off", "gone"], &[]] {
+        trace.end_pass(end(failures));
+    }
+    assert_eq!(trace.failures, ["cut off", "gone"]);
+}
+
+#[test]
+fn cells_are_taken_in_a_circle_and_ready_ones_are_left_alone() {
+    let mut circle = Circle { cells: 8, next: 6, ready: 2 };
+    assert_eq!(circle.place(1), Some(6));
+    assert_eq!(circle.place(2), Some(6));
+    circle.next = 7;
+    assert_eq!(circle.place(2), Some(0), "one cell at the end is left out");
+    circle.ready = 3;
+    assert_eq!((circle.place(1), circle.place(2)), (Some(7), None), "half of them at most");
+}
