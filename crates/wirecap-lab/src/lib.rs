@@ -26,6 +26,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bridge;
+mod ear;
 mod error;
 mod namespace;
 mod root;
@@ -33,6 +35,8 @@ mod run;
 mod sweep;
 mod veth;
 
+pub use bridge::Bridge;
+pub use ear::{Ear, Earshot};
 pub use error::Error;
 pub use namespace::Namespace;
 pub use root::{is_root, require_root, skip};
