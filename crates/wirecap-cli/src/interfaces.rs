@@ -7,7 +7,7 @@ use serde::Serialize;
 use wirecap::{Access, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
-    netdev::{self, AttachedMode, AttachedProgram, Interface, XdpFeatures},
+    netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
 };
 
 use crate::{flags::InterfacesFlags, table::Table};
@@ -60,6 +60,16 @@ struct Features {
     redirect: bool,
     zero_copy: bool,
     multi_buffer: bool,
+    /// What the driver hands to XDP programs beside the packet; `None` before Linux 6.7.
+    rx_metadata: Option<Handed>,
+}
+
+/// What the NIC knows of a packet and the driver hands to XDP programs.
+#[derive(Debug, Serialize)]
+struct Handed {
+    timestamp: bool,
+    hash: bool,
+    vlan_tag: bool,
 }
 
 /// An XDP program that is attached now.
@@ -154,8 +164,10 @@ impl Device {
 
 impl From<XdpFeatures> for Features {
     fn from(features: XdpFeatures) -> Self {
-        let XdpFeatures { native, redirect, zero_copy, multi_buffer, .. } = features;
-        Self { native, redirect, zero_copy, multi_buffer }
+        let XdpFeatures { native, redirect, zero_copy, multi_buffer, rx_metadata, .. } = features;
+        let rx_metadata =
+            rx_metadata.map(|RxMetadata { timestamp, hash, vlan_tag }| Handed { timestamp, hash, vlan_tag });
+        Self { native, redirect, zero_copy, multi_buffer, rx_metadata }
     }
 }
 

@@ -17,10 +17,13 @@
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
+//! | signals, and cores that may be used | `signals`, `cores` |
 //! | exit codes and how errors are printed | `exit` |
+//! | tables, and the line that says how it goes | `table`, `terminal` |
 #![forbid(unsafe_code)]
 
 mod capture;
+mod cores;
 mod exit;
 mod flags;
 mod forward;
@@ -28,7 +31,9 @@ mod generate;
 mod interfaces;
 mod plan;
 mod replay;
+mod signals;
 mod table;
+mod terminal;
 mod values;
 mod verify;
 

@@ -66,7 +66,8 @@ pub(crate) struct Given {
     pub(crate) pass: bool,
     pub(crate) fanout: bool,
     pub(crate) rss: bool,
-    pub(crate) xdp_mode: bool,
+    /// What allows some ways of attaching only.
+    pub(crate) mode: Option<&'static str>,
     pub(crate) no_promiscuous: bool,
 }
 
@@ -77,7 +78,7 @@ impl Given {
             pass: flags.unmatched == Some(UnmatchedFlag::Pass),
             fanout: flags.fanout.is_some(),
             rss: flags.rss != RssFlag::default(),
-            xdp_mode: flags.xdp_mode != XdpModeFlag::default(),
+            mode: flags.port.restricts(),
             no_promiscuous: flags.no_promiscuous,
         }
     }
@@ -108,39 +109,41 @@ impl Plan {
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
     pub(crate) fn new(flags: CaptureFlags, is_interface: impl Fn(&str) -> bool) -> Result<Self> {
-        let geometry = Geometry::new(flags.cells_per_chunk, flags.chunks_per_pool, flags.cell_bytes)?;
+        let geometry =
+            Geometry::new(flags.pool.cells_per_chunk, flags.pool.chunks_per_pool, flags.pool.cell_bytes)?;
         flags.ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
         let mode = mode(flags.mode, flags.threshold_percent)?;
         let dispatch = dispatch(&flags)?;
-        if flags.workers == Some(0) {
+        if flags.workers.number == Some(0) {
             return Err(wirecap::Error::NoWorker.into());
         }
         let (words, filter) = ports_and_filter(&flags, is_interface)?;
         let ports = each_once(words)?;
-        let destination = flags.write.as_deref().map(|path| destination(path, ports.len())).transpose()?;
+        let destination =
+            flags.file.write.as_deref().map(|path| destination(path, ports.len())).transpose()?;
         Ok(Self {
             builder: builder(&flags, (&ports, filter.as_deref()), mode, dispatch),
-            cores: [&flags.cores, &flags.capture_cores]
+            cores: [&flags.workers.cores, &flags.capture_cores]
                 .into_iter()
                 .flatten()
                 .flat_map(|list| &list.0)
                 .copied()
                 .collect(),
-            modes: modes(flags.xdp_mode),
-            wait: wait(flags.wait),
+            modes: modes(flags.port.xdp_mode()),
+            wait: wait(flags.workers.wait),
             ports,
             filter,
             geometry,
             mode,
             dispatch,
-            workers: flags.workers,
+            workers: flags.workers.number,
             destination,
             count: flags.count,
-            duration: flags.duration,
-            snaplen: flags.snaplen,
+            duration: flags.limit.duration,
+            snaplen: flags.file.snaplen,
             given: Given::new(&flags),
-            json: flags.json,
-            quiet: flags.quiet,
+            json: flags.output.json,
+            quiet: flags.output.quiet,
         })
     }
 
@@ -309,25 +312,25 @@ fn builder(
     dispatch: Dispatch,
 ) -> Builder {
     let mut builder = Capture::builder()
-        .cells_per_chunk(flags.cells_per_chunk)
-        .chunks_per_pool(flags.chunks_per_pool)
-        .cell_bytes(flags.cell_bytes)
+        .cells_per_chunk(flags.pool.cells_per_chunk)
+        .chunks_per_pool(flags.pool.chunks_per_pool)
+        .cell_bytes(flags.pool.cell_bytes)
         .mode(mode)
         .dispatch(dispatch)
         .promiscuous(!flags.no_promiscuous)
-        .wait(wait(flags.wait))
-        .modes(modes(flags.xdp_mode))
+        .wait(wait(flags.workers.wait))
+        .modes(modes(flags.port.xdp_mode()))
         .rss(rss(flags.rss))
         .fanout(fanout(flags.fanout.unwrap_or_default()))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
-    if let Some(source) = flags.timestamp {
+    if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }
     if let Some(ring) = flags.ring {
         builder = builder.ring_entries(ring);
     }
-    if let Some(cores) = &flags.cores {
+    if let Some(cores) = &flags.workers.cores {
         builder = builder.worker_cores(cores.0.clone());
     }
     if let Some(threads) = flags.capture_threads {

@@ -129,6 +129,9 @@ fn statistics(
             "packets without {source} timestamp, which bear the time of their batch: {unstamped}"
         ));
     }
+    if let Some(untagged @ 1..) = port.untagged {
+        comments.push(format!("packets without the VLAN tag that the NIC had taken off: {untagged}"));
+    }
     if unwritten > 0 {
         comments.push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
     }

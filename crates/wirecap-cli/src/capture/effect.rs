@@ -31,11 +31,12 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         passive: report.ports.iter().any(PortReport::is_passive),
     };
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
+    let mode = plan.given.mode.unwrap_or_default();
     for (flag, needs, has_effect) in [
         ("--unmatched", "interfaces taken from the host (AF_XDP)", !plan.given.unmatched || kinds.xdp),
         ("--fanout", "interfaces captured beside the host", !plan.given.fanout || kinds.passive),
         ("--rss", "interfaces taken from the host (AF_XDP)", !plan.given.rss || kinds.xdp),
-        ("--xdp-mode", "interfaces taken from the host (AF_XDP)", !plan.given.xdp_mode || kinds.xdp),
+        (mode, "interfaces taken from the host (AF_XDP)", plan.given.mode.is_none() || kinds.xdp),
         ("--no-promiscuous", "interfaces", !plan.given.no_promiscuous || kinds.xdp || kinds.passive),
     ] {
         if !has_effect {

@@ -1,4 +1,4 @@
-//! What this process may have: cores, open files, address space.
+//! What this process may have: open files, address space.
 //!
 //! Rule: looked at before anything is opened, so that the error names the limit and the figure that would
 //! do. Whatever stands in the way later is an error of the step that fails.
@@ -9,12 +9,9 @@ use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, Wait};
 use wirecap_core::words::counted;
-use wirecap_sys::cpu;
 
-use crate::{exit::Usage, plan::Plan};
+use crate::plan::Plan;
 
-/// Cores that are tried when those there are shall be listed: as many as a `cpu_set_t` has.
-const MOST_CORES: usize = 1024;
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
 /// Open files for each interface: two maps, a program, a link, statistics, promiscuous mode; two more where its queues
@@ -26,44 +23,6 @@ const RING_ENTRY_BYTES: u64 = 8 + 16;
 const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on their way to the file, and all the rest.
 const OTHER_BYTES: u64 = 64 << 20;
-
-/// Whether every core in `cores` can be used.
-///
-/// # Errors
-/// [`Usage`] with those that can.
-pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
-    let wanted = cores.to_vec();
-    // By a thread of its own, so that this one stays where it is. Trying is the only way to know: a
-    // process may leave its affinity mask, but not its cpuset.
-    let tried = thread::spawn(move || {
-        let may = |core: usize| cpu::pin_to_core(core).is_ok();
-        let refused = wanted.into_iter().find(|&core| !may(core));
-        refused.map(|core| (core, (0..MOST_CORES).filter(|&core| may(core)).collect::<Vec<_>>()))
-    });
-    match tried.join().expect("no panic") {
-        None => Ok(()),
-        Some((core, usable)) => {
-            let message = format!("core {core} cannot be used; this process may use {}", ranges(&usable));
-            Err(Usage(message).into())
-        }
-    }
-}
-
-/// Numbers in the form in which a list of cores is given: 0-3,6.
-fn ranges(numbers: &[usize]) -> String {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
-    for &number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let words = runs.iter().map(|&(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    words.collect::<Vec<_>>().join(",")
-}
 
 /// Whether a capture of so many queues fits what the process may have. Raises the soft limit of open files
 /// where the hard one allows it.
@@ -119,23 +78,4 @@ fn in_use() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cores_are_listed_as_they_are_given() {
-        assert_eq!(ranges(&[0, 1, 2, 3, 6, 8, 9]), "0-3,6,8-9");
-        assert_eq!(ranges(&[5]), "5");
-    }
-
-    #[test]
-    fn a_core_that_is_not_there_is_answered_with_those_that_are() {
-        check_cores(&[]).unwrap();
-        let error = check_cores(&[1023]).unwrap_err();
-        assert!(error.is::<Usage>(), "{error}");
-        assert!(error.to_string().starts_with("core 1023 cannot be used; this process may use "), "{error}");
-    }
 }

@@ -42,7 +42,7 @@ mod order;
 mod output;
 mod pace;
 mod place;
-pub(crate) mod progress;
+mod progress;
 mod records;
 pub(crate) mod sequencer;
 mod summary;
@@ -77,8 +77,7 @@ use self::{
     worker::{Count, Encode},
     writer::Writer,
 };
-pub(crate) use self::{limits::check_cores, progress::rate};
-use crate::{exit::Exit, plan::Plan};
+use crate::{cores::check_cores, exit::Exit, plan::Plan, signals::Signals};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -90,8 +89,8 @@ const WAITING_BLOCKS: usize = 64;
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     // First of all: where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before is lost.
-    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
-    limits::check_cores(&plan.cores)?;
+    let signals = Signals::listen()?;
+    check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
     limits::check(&plan, places.iter().map(Place::queues).sum())?;
     let open = |destination| Output::open(destination, &signals);

@@ -24,8 +24,7 @@ use nix::{
 };
 use wirecap_sys::file_lock;
 
-use super::watch::Signals;
-use crate::exit::tell;
+use crate::{exit::tell, signals::Signals};
 
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);

@@ -16,11 +16,8 @@ use std::{
 use anyhow::Result;
 use wirecap_file::Format;
 
-use super::{
-    open::{self, Opened},
-    watch::Signals,
-};
-use crate::plan::Destination;
+use super::open::{self, Opened};
+use crate::{plan::Destination, signals::Signals};
 
 /// What standard output is called in messages.
 const STDOUT: &str = "standard output";

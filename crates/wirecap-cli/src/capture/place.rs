@@ -18,10 +18,10 @@ use anyhow::{Result, anyhow};
 use wirecap::{Capture, LookedUp, Modes, PortSpec, QueueSet, port::replay};
 use wirecap_sys::netdev::{self, Interface};
 
-use super::watch::Signals;
 use crate::{
     exit::{Usage, tell},
     plan::{Destination, Plan},
+    signals::Signals,
 };
 
 /// How long a pipe takes to open when its writer is there already.
@@ -167,7 +167,7 @@ impl Step {
 fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
         wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
-            anyhow!("{error}; leave --xdp-mode out to take the best mode that works")
+            anyhow!("{error}; leave --xdp-mode and --require-zero-copy out to take the best mode that works")
         }
         // One word may have been meant as a name.
         wirecap::Error::Filter(wirecap_filter::Error::Expression { expression, message, hint })

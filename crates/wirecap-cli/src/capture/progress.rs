@@ -1,28 +1,21 @@
 //! The line on the terminal that says how it goes.
 
-use std::{
-    fmt::Display,
-    io::{self, IsTerminal, Write},
-    time::{Duration, Instant},
-};
+use std::fmt::Display;
 
 use wirecap::{Capture, Report};
 use wirecap_core::words::counted;
 
-use crate::{exit::tell, plan::Plan};
+use crate::{
+    exit::tell,
+    plan::Plan,
+    terminal::{StatusLine, rate},
+};
 
-/// How often it is written.
-const PERIOD: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and clear it.
-const CLEAR: &str = "\r\x1b[K";
-
-/// The progress line. Silent unless standard error is a terminal.
+/// How a capture goes.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    enabled: bool,
-    /// Whether the line is on the screen now.
-    shown: bool,
-    last: Instant,
+    line: StatusLine,
+    /// What had been delivered when the line was written last.
     before: Volume,
 }
 
@@ -36,29 +29,22 @@ struct Volume {
 
 impl Progress {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let enabled = io::stderr().is_terminal() && !plan.quiet && !plan.json;
-        Self { enabled, shown: false, last: Instant::now(), before: Volume::default() }
+        Self { line: StatusLine::new(plan.quiet, plan.json), before: Volume::default() }
     }
 
     /// Writes the line, if it is time.
     pub(crate) fn show(&mut self, capture: &Capture) {
-        if !self.enabled || self.last.elapsed() < PERIOD {
-            return;
+        if self.line.is_due() {
+            let report = capture.report();
+            let now = Volume::of(&report);
+            self.line.show(&line(&report, self.before, now));
+            self.before = now;
         }
-        self.last = Instant::now();
-        let report = capture.report();
-        let now = Volume::of(&report);
-        let _ = write!(io::stderr(), "{CLEAR}{}", line(&report, self.before, now));
-        self.shown = true;
-        self.before = now;
     }
 
     /// Takes the line away.
     pub(crate) fn clear(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "{CLEAR}");
-            self.shown = false;
-        }
+        self.line.clear();
     }
 
     /// Writes something else to standard error.
@@ -98,15 +84,6 @@ fn line(report: &Report, before: Volume, now: Volume) -> String {
     line
 }
 
-/// Packets per second, in the unit that fits.
-pub(crate) fn rate(pps: f64) -> String {
-    match pps {
-        1e6.. => format!("{:.2} Mpps", pps / 1e6),
-        1e3.. => format!("{:.2} kpps", pps / 1e3),
-        _ => counted(pps.round() as u64, "packet") + "/s",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wirecap::report::MemoryReport;
@@ -122,7 +99,5 @@ mod tests {
         let now = Volume { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };
         let line = line(&report, before, now);
         assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 %  lost 0");
-        assert_eq!((rate(1_500.0), rate(3.2)), ("1.50 kpps".into(), "3 packets/s".into()));
-        assert_eq!(rate(0.9), "1 packet/s");
     }
 }

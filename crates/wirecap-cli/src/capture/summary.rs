@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use wirecap::{Lost, QueueAccount, Report, report::PortReport};
 use wirecap_core::words::{counted, is, was};
 
-use super::{job::Job, progress::rate, writer::Written};
-use crate::{exit::tell, plan::Plan, table::Table};
+use super::{job::Job, writer::Written};
+use crate::{exit::tell, plan::Plan, table::Table, terminal::rate};
 
 /// The report with what was written.
 #[derive(Serialize)]

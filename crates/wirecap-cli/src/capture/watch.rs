@@ -2,28 +2,17 @@
 
 use std::{
     collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError},
-    },
+    sync::mpsc::{Receiver, RecvTimeoutError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
-    flag,
-};
 use wirecap::{Capture, PortEvent};
 use wirecap_core::words::counted;
 
 use super::{job::Job, progress::Progress, unstamped::Unstamped};
-use crate::{exit::Exit, plan::Plan};
+use crate::{plan::Plan, signals::Signals};
 
-/// How long a signal may be repeated before that means impatience: `timeout` and some service managers
-/// send theirs twice.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -55,64 +44,6 @@ pub(crate) enum End {
     WorkerGone,
     /// What is done with the packets cannot go on.
     Cut,
-}
-
-/// What signals have said.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Signals {
-    /// The capture shall end.
-    end: Arc<AtomicBool>,
-    /// One more signal ends the process at once.
-    impatient: Arc<AtomicBool>,
-}
-
-/// Listens to SIGINT, SIGTERM and SIGHUP: the first ends the capture, one that comes later than
-/// [`PATIENCE`] after it ends the process at once.
-///
-/// # Errors
-/// What the kernel said.
-pub(crate) fn on_signals() -> std::io::Result<Signals> {
-    let signals = Signals::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Under nohup the capture outlives its terminal.
-        if signal == SIGHUP && is_ignored(SIGHUP) {
-            continue;
-        }
-        flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&signals.impatient))?;
-        flag::register(signal, Arc::clone(&signals.end))?;
-    }
-    // A limit on the size of files shall be an error of the write, not the end of the process.
-    flag::register(SIGXFSZ, Arc::default())?;
-    Ok(signals)
-}
-
-/// Whether whoever started us had this signal ignored.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
-}
-
-impl Signals {
-    /// As after the first signal.
-    #[cfg(test)]
-    pub(crate) fn sent() -> Self {
-        Self { end: Arc::new(AtomicBool::new(true)), ..Self::default() }
-    }
-
-    /// Whether the capture shall end. From the first time on, impatience is counted.
-    pub(crate) fn end(&self) -> bool {
-        let end = self.end.load(Ordering::Relaxed);
-        if end {
-            let impatient = Arc::clone(&self.impatient);
-            thread::spawn(move || {
-                thread::sleep(PATIENCE);
-                impatient.store(true, Ordering::Relaxed);
-            });
-        }
-        end
-    }
 }
 
 /// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go

@@ -9,11 +9,9 @@ use wirecap::{Batch, Capture, Worker, port::null::NullPort};
 
 use super::*;
 use crate::{
-    capture::{
-        block::{Encoding, Queues},
-        watch::Signals,
-    },
+    capture::block::{Encoding, Queues},
     plan::Destination,
+    signals::Signals,
 };
 
 const PACKETS_PER_BATCH: u64 = 16;

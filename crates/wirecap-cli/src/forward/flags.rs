@@ -1,17 +1,31 @@
 //! The flags of `wirecap forward`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
-    flags::{TimestampFlag, WaitFlag, XdpModeFlag},
-    values::{Cores, Number, cores, duration, number},
+    flags::{FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags},
+    values::{Number, number},
 };
+
+// What is another than for a capture.
+const WRITE: &str = "Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well";
+const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that, but no more than \
+                       cores]";
+const TIMESTAMP: &str =
+    "Where the times of packets come from, by which the latency is told as well [default: batch]";
 
 /// What to forward, how, and what is kept of it.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("write", |flag| flag.help(WRITE)),
+    mut_arg("chunks_per_pool", |flag| flag.default_value("32").value_parser(number::<u32>(Number::of("-R 32")))),
+    mut_arg("workers", |flag| flag.help(WORKERS)),
+    mut_arg("wait", |flag| flag.default_value("block")),
+    mut_arg("timestamp", |flag| flag.help(TIMESTAMP))
+)]
 pub(crate) struct ForwardFlags {
     /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the other. With --route
     /// there may be more.
@@ -47,50 +61,23 @@ pub(crate) struct ForwardFlags {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) checksums: ChecksumsFlag,
 
-    /// Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) write: Option<PathBuf>,
-    /// Keep at most this many bytes of each packet in the file; 0 keeps all.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = number::<u32>(Number::of("--snaplen 128")))]
-    pub(crate) snaplen: u32,
-    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) file: FileFlags,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
 
-    /// M, cells per chunk: a power of two.
-    #[arg(short = 'M', value_name = "CELLS", default_value_t = 256, value_parser = number::<u32>(Number::of("-M 256")))]
-    pub(crate) cells_per_chunk: u32,
-    /// R, chunks per receive queue. A queue can buffer R x M packets.
-    #[arg(short = 'R', value_name = "CHUNKS", default_value_t = 32, value_parser = number::<u32>(Number::of("-R 32")))]
-    pub(crate) chunks_per_pool: u32,
+    #[command(flatten)]
+    pub(crate) pool: PoolFlags,
     /// Entries of each transmit ring, a power of two.
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = number::<u32>(Number::of("--transmit-ring 2048")))]
     pub(crate) transmit_ring: u32,
-    /// Number of workers, at most as many as each interface has receive queues [default: that, but no more than cores].
-    #[arg(long, value_name = "N", value_parser = number::<usize>(Number::of("--workers 2")))]
-    pub(crate) workers: Option<usize>,
-    /// Cores for the workers, in turn: 0,2-3 [default: not bound].
-    #[arg(long, value_name = "LIST", value_parser = cores)]
-    pub(crate) cores: Option<Cores>,
-    /// What workers do while nothing comes.
-    #[arg(long, value_enum, default_value_t = WaitFlag::Block)]
-    pub(crate) wait: WaitFlag,
-    /// Size of a cell: 2048 or 4096. Larger packets take several cells.
-    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = number::<u32>(Number::of("--cell-bytes 4096")))]
-    pub(crate) cell_bytes: u32,
-    /// Which way of attaching to the interfaces is used.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) xdp_mode: XdpModeFlag,
-    /// Where the times of packets come from, by which the latency is told as well [default: batch].
-    #[arg(long, value_enum, value_name = "SOURCE")]
-    pub(crate) timestamp: Option<TimestampFlag>,
+    #[command(flatten)]
+    pub(crate) workers: WorkerFlags,
+    #[command(flatten)]
+    pub(crate) port: PortFlags,
 
-    /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the account remain.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

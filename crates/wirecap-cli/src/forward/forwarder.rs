@@ -3,7 +3,8 @@
 //! ```text
 //!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
 //!                                             │                      └── no room, link down, too long: counted by cause
-//!                                             └── next hop not known yet: waits
+//!                                             ├── next hop not known yet: waits
+//!                                             └── a router's, and cannot be sent on: its sender is told, icmp.rs
 //! ```
 //!
 //! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in order.
@@ -18,6 +19,7 @@ use wirecap::{Batch, Drain, OwnedPacket, Refusal, Transmitter};
 use wirecap_headers::{Rewrite, Toward, checksum::Pending};
 
 use super::{
+    icmp::IcmpErrors,
     neighbours::Hops,
     router::{Next, SharedRouter},
     way::{Cause, Way},
@@ -74,11 +76,37 @@ pub(super) struct Forwarder {
     ways: Vec<Arc<Way>>,
     workers: usize,
     tick: Duration,
-    /// By port: its ring did not move while it was waited for.
-    stuck: Vec<bool>,
+    stuck: Stuck,
     /// Of a router.
     hops: Option<Hops>,
+    icmp: Option<IcmpErrors>,
     waiting: VecDeque<Waiting>,
+    /// Empty between batches.
+    tally: Tally,
+}
+
+/// Which transmit queues did not move while they were waited for: each by itself, since a worker may have several of a port, and
+/// one that moves says nothing about another.
+#[derive(Debug)]
+struct Stuck {
+    /// By port, those of this worker.
+    lanes: Vec<Vec<bool>>,
+}
+
+impl Stuck {
+    /// None is, of so many by port.
+    fn none(lanes: impl Iterator<Item = usize>) -> Self {
+        Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
+    }
+
+    fn is(&self, (port, lane): (usize, usize)) -> bool {
+        self.lanes[port][lane]
+    }
+
+    /// It has taken a packet, or has not though it was waited for.
+    fn note(&mut self, (port, lane): (usize, usize), is_stuck: bool) {
+        self.lanes[port][lane] = is_stuck;
+    }
 }
 
 /// Packets of one batch that were sent.
@@ -86,7 +114,10 @@ pub(super) struct Forwarder {
 struct Tally {
     packets: u64,
     bytes: u64,
+    /// Time of the first of them.
     first_ns: u64,
+    /// Time of each, where each has its own.
+    each_ns: Vec<u64>,
 }
 
 impl Tally {
@@ -98,6 +129,12 @@ impl Tally {
         self.packets += packets;
         self.bytes += bytes;
     }
+
+    /// Without packets, its memory kept for the next batch.
+    fn emptied(mut self) -> Self {
+        self.each_ns.clear();
+        Self { each_ns: self.each_ns, ..Self::default() }
+    }
 }
 
 impl Forwarder {
@@ -107,11 +144,12 @@ impl Forwarder {
         transmitters: Vec<Vec<Transmitter>>,
         ways: Vec<Arc<Way>>,
         workers: usize,
-        hops: Option<Hops>,
+        (hops, icmp): (Option<Hops>, Option<IcmpErrors>),
     ) -> Self {
-        let stuck = vec![false; transmitters.len()];
+        let stuck = Stuck::none(transmitters.iter().map(Vec::len));
         let (rules, waiting) = (Arc::clone(rules), VecDeque::new());
-        Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, waiting }
+        let tally = Tally::default();
+        Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, icmp, waiting, tally }
     }
 
     /// Forwards packets from the front as long as nothing has to be decided about them: between two ports, their headers as
@@ -131,7 +169,7 @@ impl Forwarder {
             }
         });
         if run.packets > 0 {
-            self.stuck[to] = false;
+            self.stuck.note((to, lane), false);
             tally.add(run.packets, run.bytes, run.first_timestamp_ns);
         }
     }
@@ -152,18 +190,40 @@ impl Forwarder {
             }
             Paths::Routes(router) => {
                 let hops = self.hops.as_mut().expect("a router has next hops");
-                router.route(&mut packet, from, hops)
+                let icmp = self.icmp.as_ref().expect("a router tells of errors");
+                router.route(&mut packet, from, hops, &icmp.mtus)
             }
         };
         match decided {
             Ok(Next::Out(to)) => self.send(packet, from, to, queue, tally),
-            Ok(Next::Wait(_)) if self.waiting.len() < MOST_WAITING => {
-                let (packet, since) = (packet.keep(), Instant::now());
-                self.waiting.push_back(Waiting { packet, from, lane: queue, since });
+            Ok(Next::Wait(_)) => match self.keep(packet) {
+                Some(packet) => {
+                    let since = Instant::now();
+                    self.waiting.push_back(Waiting { packet, from, lane: queue, since });
+                }
+                None => self.ways[from].count_dropped(Cause::NoNeighbour),
+            },
+            Err(cause) => {
+                way.count_dropped(cause);
+                self.tell(&packet, from, queue, cause);
             }
-            Ok(Next::Wait(_)) => way.count_dropped(Cause::NoNeighbour),
-            Err(cause) => way.count_dropped(cause),
         }
+    }
+
+    /// Keeps a packet that has to wait for its next hop, if there is room for one more.
+    #[cold]
+    fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
+        let has_room = self.waiting.len() < MOST_WAITING;
+        self.icmp.as_mut().filter(|_| has_room)?.keep(packet)
+    }
+
+    /// Tells the sender of a packet, which is as it came, why it goes no further, if a router has to.
+    #[cold]
+    fn tell(&mut self, packet: &OwnedPacket<'_>, from: usize, queue: u16, cause: Cause) {
+        let (Paths::Routes(router), Some(icmp)) = (&self.rules.paths, &mut self.icmp) else { return };
+        let lanes = &mut self.transmitters[from];
+        let lane = (usize::from(queue) / self.workers) % lanes.len();
+        icmp.tell(router, (packet, from, cause), &mut lanes[lane], &self.ways[from]);
     }
 
     /// Sends a packet out of a port, or counts why not.
@@ -173,7 +233,9 @@ impl Forwarder {
         let transmitter = &mut lanes[lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
-            Err(refused) if refused.reason == Refusal::Full && self.rules.wait && !self.stuck[to] => {
+            Err(refused)
+                if refused.reason == Refusal::Full && self.rules.wait && !self.stuck.is((to, lane)) =>
+            {
                 refused.wait(transmitter, ROOM_PATIENCE)
             }
             sent => sent,
@@ -181,26 +243,31 @@ impl Forwarder {
         let way = &self.ways[from];
         match sent {
             Ok(()) => {
-                self.stuck[to] = false;
+                self.stuck.note((to, lane), false);
                 tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
-                    way.latency().note(came_ns, now_ns(), 1);
+                    tally.each_ns.push(came_ns);
                 }
             }
             Err(refused) => {
-                self.stuck[to] |= refused.reason == Refusal::Full && self.rules.wait;
+                if refused.reason == Refusal::Full && self.rules.wait {
+                    self.stuck.note((to, lane), true);
+                }
                 way.count_dropped(refused.reason.into());
                 refused.give_up(transmitter);
             }
         }
     }
 
-    /// Has the kernel send what was taken, and counts it.
-    fn close(&mut self, from: usize, tally: &Tally) {
-        self.flush_all();
+    /// Counts what was taken of the packets that came in by a port, once the kernel was told of it.
+    fn count(&self, from: usize, tally: &Tally) {
         let way = &self.ways[from];
-        if tally.packets > 0 && self.rules.batch_times {
-            way.latency().note(tally.first_ns, now_ns(), tally.packets);
+        if tally.packets > 0 {
+            let (mut latency, now_ns) = (way.latency(), now_ns());
+            match self.rules.batch_times {
+                true => latency.note(tally.first_ns, now_ns, tally.packets),
+                false => tally.each_ns.iter().for_each(|&came_ns| latency.note(came_ns, now_ns, 1)),
+            }
         }
         way.count_forwarded(tally.packets, tally.bytes);
     }
@@ -221,16 +288,19 @@ impl Forwarder {
 
     /// Tries the packets anew that wait for next hops, if there is news of these. Those that have waited too long are dropped.
     fn retry(&mut self) {
-        let Some(hops) = &mut self.hops else { return };
+        let (Some(hops), Some(icmp)) = (&mut self.hops, &mut self.icmp) else { return };
+        icmp.begin(&self.transmitters);
         let has_news = hops.refresh();
         let is_late = |waiting: &Waiting| waiting.since.elapsed() >= HOP_PATIENCE;
         if !has_news && !self.waiting.front().is_some_and(is_late) {
             return;
         }
+        let mut taken = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { packet, from, lane, since } = waiting;
             if since.elapsed() >= HOP_PATIENCE {
                 self.ways[from].count_dropped(Cause::NoNeighbour);
+                self.tell(&packet, from, lane, Cause::NoNeighbour);
                 continue;
             }
             let mut tally = Tally::default();
@@ -238,8 +308,12 @@ impl Forwarder {
             if let Some(again) = self.waiting.back_mut().filter(|_| tally.packets == 0) {
                 again.since = again.since.min(since);
             }
-            self.close(from, &tally);
+            // Each with its own time: they may have waited for seconds.
+            taken.push((from, tally));
         }
+        // Once for all, since each is a system call.
+        self.flush_all();
+        taken.iter().for_each(|(from, tally)| self.count(*from, tally));
     }
 }
 
@@ -248,13 +322,15 @@ impl Onward for Forwarder {
         self.retry();
         let (from, queue) = (batch.port(), batch.queue());
         let Some(mut drain) = batch.drain() else { return };
-        let mut tally = Tally::default();
+        let mut tally = std::mem::take(&mut self.tally);
         loop {
             self.forward_run(&mut drain, from, queue, &mut tally);
             let Some(packet) = drain.next() else { break };
             self.forward(packet, from, queue, &mut tally);
         }
-        self.close(from, &tally);
+        self.flush_all();
+        self.count(from, &tally);
+        self.tally = tally.emptied();
         self.tick = TICK;
     }
 
@@ -300,4 +376,22 @@ fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
 /// The system clock, in nanoseconds since 1970.
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_moves_says_nothing_about_another() {
+        let mut stuck = Stuck::none([2, 2].into_iter());
+        stuck.note((1, 0), true);
+        // The other one of the same port, and the same one of the other port.
+        stuck.note((1, 1), false);
+        stuck.note((0, 0), false);
+        let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        assert_eq!(places.map(|place| stuck.is(place)), [false, false, true, false]);
+        stuck.note((1, 0), false);
+        assert!(!places.iter().any(|&place| stuck.is(place)));
+    }
 }

@@ -13,11 +13,15 @@
 //! | the flags, and what they may be | [`flags`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
 //! | a small router, and its next hops | [`router`], [`neighbours`] |
+//! | whom a router tells that it could not send on | [`icmp`], [`addresses`], [`limit`] |
 //! | what is counted, and how long packets take | [`way`], [`latency`] |
 
+mod addresses;
 pub(crate) mod flags;
 mod forwarder;
+mod icmp;
 mod latency;
+mod limit;
 mod neighbours;
 mod plan;
 mod router;
@@ -30,12 +34,18 @@ use std::{
 
 use anyhow::Result;
 use serde_json::{Map, Value};
-use wirecap::{Capture, Report, Timestamp, Transmitter};
+use wirecap::{
+    Capture, Report, Timestamp, Transmitter,
+    report::{PortReport, QueueMode},
+};
+use wirecap_core::{Lost, words::counted};
 use wirecap_sys::netdev::Interface;
 
 use self::{
     flags::ForwardFlags,
     forwarder::{Forwarder, Paths, Rules},
+    icmp::IcmpErrors,
+    limit::Limit,
     neighbours::Hops,
     plan::ForwardPlan,
     way::{Way, WayReport},
@@ -54,7 +64,8 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
-    let ForwardPlan { capture, interfaces, rules } = ForwardPlan::new(flags)?;
+    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags)?;
+    warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
     if !capture.quiet {
         announce(&interfaces, &rules);
     }
@@ -66,8 +77,17 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
     };
     let names = interfaces.into_iter().map(|interface| interface.name).collect();
     let routed = hops.is_some();
-    let job =
-        Forward { names, routed, start: Some((rules, hops)), ways: Vec::new(), told: Vec::new(), last: None };
+    let job = Forward {
+        names,
+        routed,
+        start: Some((rules, hops)),
+        ways: Vec::new(),
+        told: Vec::new(),
+        told_lost: Vec::new(),
+        told_unsent: Vec::new(),
+        last: None,
+        batch_times: true,
+    };
     capture::run(capture, job)
 }
 
@@ -92,7 +112,13 @@ struct Forward {
     ways: Vec<Vec<Arc<Way>>>,
     /// By port, how many drops were told of.
     told: Vec<u64>,
+    /// By port, how many losses before that.
+    told_lost: Vec<u64>,
+    /// By port, how many that it was given and did not send.
+    told_unsent: Vec<u64>,
     last: Option<Instant>,
+    /// Whether all packets of a batch have the same time.
+    batch_times: bool,
 }
 
 impl Forward {
@@ -106,7 +132,7 @@ impl Forward {
     }
 
     /// What was dropped since it was last told of, in words; once in a period at most.
-    fn complaints(&mut self) -> Vec<String> {
+    fn complaints(&mut self, capture: &Capture) -> Vec<String> {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return Vec::new();
         }
@@ -121,30 +147,95 @@ impl Forward {
                 *told = dropped;
             }
         }
+        let ports = capture.report().ports;
+        self.told_lost.resize(ports.len(), 0);
+        for (port, told) in ports.iter().zip(&mut self.told_lost) {
+            let (lost, causes) = losses(port);
+            if lost > *told {
+                let since = counted(lost - *told, "packet");
+                lines.push(format!(
+                    "wirecap: {since} from {} lost on the way in; so far: {causes}",
+                    port.name
+                ));
+                *told = lost;
+            }
+        }
+        self.told_unsent.resize(ports.len(), 0);
+        for (port, told) in ports.iter().zip(&mut self.told_unsent) {
+            let (unsent, by_whom) = unsent(port);
+            if unsent > *told {
+                let since = counted(unsent - *told, "packet");
+                lines.push(format!(
+                    "wirecap: {} did not send {since} that it was given; so far: {by_whom}",
+                    port.name
+                ));
+                *told = unsent;
+            }
+        }
         lines
     }
 }
 
+/// Packets that came in by a port and were lost before any worker had them: how many, and the causes in words.
+fn losses(port: &PortReport) -> (u64, String) {
+    let mut sums = Lost::default().causes();
+    for queue in &port.queues {
+        sums.iter_mut().zip(queue.lost.causes()).for_each(|(sum, (_, packets))| sum.1 += packets);
+    }
+    let causes: Vec<_> = sums.iter().filter(|(_, packets)| *packets > 0).collect();
+    let words: Vec<_> = causes.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
+    (causes.iter().map(|(_, packets)| packets).sum(), words.join(", "))
+}
+
+/// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel copies, it tells what the
+/// driver has dropped; the interface's own counters tell of the packets of others as well, and are all there is else. Neither is
+/// among the dropped ones of a way.
+fn unsent(port: &PortReport) -> (u64, String) {
+    let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
+    let by_counters = port.unsent.unwrap_or(0);
+    (by_counters.max(by_driver), format!("driver {by_driver}, by its own counters {by_counters}"))
+}
+
+/// Said where packets come whole that a virtual interface's other end has not cut yet.
+fn warn_of_generic(capture: &Capture) {
+    for port in capture.report().ports {
+        if port.queues.iter().any(|queue| queue.mode == QueueMode::Generic) {
+            tell(format_args!(
+                "wirecap: WARNING: {}: in generic XDP, packets that the other end has not cut yet (TSO) come whole, and those longer than a \
+                 cell are lost as too_long; there: ethtool -K IFACE tso off gso off",
+                port.name
+            ));
+        }
+    }
+}
+
 fn in_words(report: &WayReport, since: u64) -> String {
+    let since = counted(since, "packet");
     let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
     let to = report.to.as_deref().unwrap_or("where they were to go");
-    format!("{since} packets from {} were not sent on to {to}; so far: {}", report.from, causes.join(", "))
+    format!("{since} from {} not sent on to {to}; so far: {}", report.from, causes.join(", "))
 }
 
 impl Job for Forward {
     type Onward = Forwarder;
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
+        warn_of_generic(capture);
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
         let (rules, hops) = self.start.take().expect("it begins once");
+        self.batch_times = batch_times;
         let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
         let way = || Arc::new(Way::new());
         self.ways = (0..ports).map(|_| (0..workers).map(|_| way()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
+        // A router's alone: the plan has asked for no stocks else.
+        let (mut stocks, limit) = (capture.take_stocks().into_iter(), Arc::new(Limit::new()));
         let forwarders = (0..workers).map(|worker| {
             let ways = self.ways.iter().map(|ways| Arc::clone(&ways[worker])).collect();
-            Forwarder::new(&rules, std::mem::take(&mut dealt[worker]), ways, workers, hops.clone())
+            let icmp = stocks.next().map(|stock| IcmpErrors::new(stock, &limit));
+            let dealt = std::mem::take(&mut dealt[worker]);
+            Forwarder::new(&rules, dealt, ways, workers, (hops.clone(), icmp))
         });
         Ok(forwarders.collect())
     }
@@ -152,40 +243,60 @@ impl Job for Forward {
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>) {
         let gone = capture.removed_ports();
         let end = (!gone.is_empty()).then_some(End::Cut);
-        (self.complaints(), end)
+        (self.complaints(capture), end)
     }
 
-    fn in_words(&self, _: &Report) -> String {
+    fn in_words(&self, report: &Report) -> String {
         let mut table = Table::new(&[
             "from",
             "to",
             "forwarded",
             "bytes",
             "dropped",
+            "unsent",
             "p50 us",
             "p99 us",
             "p99.9 us",
             "max us",
         ]);
         let reports = self.reports();
-        for report in &reports {
-            let dropped: u64 = report.causes().map(|(_, packets)| packets).sum();
-            let to = report.to.clone().unwrap_or_else(|| "by route".into());
-            let mut row = vec![report.from.clone(), to];
-            row.extend([report.forwarded, report.bytes, dropped].map(|figure| figure.to_string()));
-            let times = report.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
+        for way in &reports {
+            let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
+            let to = way.to.clone().unwrap_or_else(|| "by route".into());
+            let mut row = vec![way.from.clone(), to];
+            row.extend([way.forwarded, way.bytes, dropped].map(|figure| figure.to_string()));
+            // Of a router, only the interfaces can tell: below.
+            let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
+            row.push(sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string()));
+            let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
             row.extend(times.map_or_else(Default::default, |times| {
                 times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
             }));
             table.row(row);
         }
         let mut text = format!("\n{table}");
+        if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
+            text += "times begin when a packet's batch is taken from the ring; --timestamp kernel: when it arrives\n";
+        }
         for report in reports.iter().filter(|report| report.causes().next().is_some()) {
             let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
             text += &format!("dropped from {}: {}\n", report.from, causes.join(", "));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
+        }
+        for port in &report.ports {
+            let (unsent, by_whom) = unsent(port);
+            if unsent > 0 {
+                let packets = counted(unsent, "packet");
+                text += &format!("{} did not send {packets} that it was given: {by_whom}\n", port.name);
+            }
+        }
+        for report in reports.iter().filter(|report| report.icmp_errors() > 0) {
+            text += &format!(
+                "ICMP errors back to {}: sent {}, suppressed {}\n",
+                report.from, report.icmp_errors_sent, report.icmp_errors_suppressed
+            );
         }
         text
     }

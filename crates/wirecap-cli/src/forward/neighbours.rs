@@ -113,6 +113,10 @@ impl Hops {
             }
             return Some(known.mac);
         }
+        if self.asked.len() == MOST {
+            // Many that do not answer must not keep others from being asked for.
+            self.asked.retain(|_, asked| asked.elapsed() < ASK_AGAIN);
+        }
         let asked = self.asked.get(&hop).is_some_and(|asked| asked.elapsed() < ASK_AGAIN);
         if !asked && self.asked.len() < MOST && self.wanted.try_send(hop).is_ok() {
             self.asked.insert(hop, Instant::now());
@@ -167,8 +171,7 @@ impl Resolver {
     }
 
     fn find(&mut self, hop: Hop) -> Option<MacAddress> {
-        let found = self.neighbours.address(self.ports[hop.0], hop.1).ok().flatten();
-        found.map(|address| MacAddress(address.0))
+        self.neighbours.address(self.ports[hop.0], hop.1).ok().flatten()
     }
 
     /// Whether any of those that are asked for has been found, or was given up.

@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow};
-use wirecap::{Homes, PortSpec};
+use wirecap::{Access, Homes, PortSpec, QueueSet};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Routes, Ttl};
 use wirecap_sys::netdev::{self, Interface};
@@ -32,6 +32,8 @@ pub(super) struct ForwardPlan {
     pub(super) capture: Plan,
     pub(super) interfaces: Vec<Interface>,
     pub(super) rules: Rules,
+    /// What the user may not have thought of.
+    pub(super) warnings: Vec<String>,
 }
 
 impl ForwardPlan {
@@ -49,8 +51,14 @@ impl ForwardPlan {
         let words = flags.ports.iter().map(|word| taken(word)).collect::<Result<Vec<_>>>()?;
         let cable = rewrite(&flags)?;
         let routes = flags.route.as_deref().map(routes).transpose()?;
-        let interfaces = look_up(&words)?;
-        let workers = workers(&flags, &interfaces)?;
+        let mut warnings = Vec::new();
+        let (interfaces, queues) = look_up(&words, &mut warnings)?;
+        if routes.is_none() {
+            let cut_off = interfaces.iter().map(cut_off).collect::<Result<Vec<_>>>()?;
+            warnings.extend(cut_off.into_iter().flatten());
+            warnings.extend(narrower(&interfaces[0], &interfaces[1]));
+        }
+        let workers = workers(&flags, queues)?;
         let (wait, ring) = (flags.on_full == OnFullFlag::Wait, flags.transmit_ring);
         let complete_checksums =
             interfaces.iter().map(|interface| completes(flags.checksums, interface)).collect();
@@ -68,12 +76,14 @@ impl ForwardPlan {
             }
             None => (wanted, UnmatchedFlag::Drop, Paths::Cable(cable)),
         };
+        // What tells senders of errors: each worker of a router makes packets of its own.
+        let stocks = if matches!(paths, Paths::Routes(_)) { workers as u16 } else { 0 };
         // The words all have a prefix: each is taken for a port.
         let mut capture = Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?
-            .with(|builder| builder.transmit(ring).homes(Homes::ByQueue));
+            .with(|builder| builder.transmit(ring).homes(Homes::ByQueue).stocks(stocks));
         capture.set_workers(workers);
         let rules = Rules { paths, complete_checksums, wait, batch_times: true };
-        Ok(Self { capture, interfaces, rules })
+        Ok(Self { capture, interfaces, rules, warnings })
     }
 }
 
@@ -105,11 +115,12 @@ fn taken(word: &str) -> Result<String> {
     Ok(if word.starts_with("xdp:") { word.into() } else { format!("xdp:{word}") })
 }
 
-/// The interfaces, each once.
-fn look_up(words: &[String]) -> Result<Vec<Interface>> {
+/// The interfaces, each once, and how many queues each of them receives by and can send from: the least of it.
+fn look_up(words: &[String], warnings: &mut Vec<String>) -> Result<(Vec<Interface>, usize)> {
     let mut interfaces: Vec<Interface> = Vec::new();
+    let mut least = usize::MAX;
     for word in words {
-        let PortSpec::Interface { name, .. } = PortSpec::from(word.as_str()) else {
+        let PortSpec::Interface { name, queues, .. } = PortSpec::from(word.as_str()) else {
             unreachable!("{word} has the prefix of an interface")
         };
         let interface = netdev::interface(&name).map_err(wirecap::Error::from)?;
@@ -128,21 +139,70 @@ fn look_up(words: &[String]) -> Result<Vec<Interface>> {
             );
             return Err(Usage(message).into());
         }
+        least = least.min(both_ways(&interface, queues.as_ref())?);
+        if let Some(queues) = &queues {
+            warnings.extend(left_out(&interface, queues));
+        }
         interfaces.push(interface);
     }
-    Ok(interfaces)
+    Ok((interfaces, least))
+}
+
+/// Queues of an interface that are not named: what comes in by them is not forwarded.
+fn left_out(interface: &Interface, named: &QueueSet) -> Option<String> {
+    let others =
+        (0..interface.queues.current).filter(|&queue| !named.iter().any(|name| u32::from(name) == queue));
+    let others: Vec<_> = others.map(|queue| queue.to_string()).collect();
+    let (name, queues) = (&interface.name, others.join(", "));
+    (!others.is_empty()).then(|| {
+        format!("{name}: what comes in by its other queues ({queues}) is left to the host, and not forwarded")
+    })
+}
+
+/// What the host loses while the interface is a cable.
+fn cut_off(interface: &Interface) -> Result<Option<String>> {
+    let (_, reason) = Access::chosen(&interface.name)?;
+    Ok(reason.map(|reason| format!("{}: {reason}, and is cut off from it meanwhile", interface.name)))
+}
+
+/// What one side takes, and the other does not: a cable tells no sender of it.
+fn narrower(first: &Interface, second: &Interface) -> Option<String> {
+    let (wide, narrow) = if first.mtu > second.mtu { (first, second) } else { (second, first) };
+    (wide.mtu > narrow.mtu).then(|| {
+        format!(
+            "{} has an MTU of {} and {} of {}: longer packets from {} are dropped (too_long), and no sender is told; give both the same",
+            wide.name, wide.mtu, narrow.name, narrow.mtu, wide.name
+        )
+    })
+}
+
+/// How many of the queues that are captured can send as well.
+fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
+    let sending = netdev::transmit_queues(&interface.name).map_err(wirecap::Error::from)?.unwrap_or(u32::MAX);
+    let all = 0..interface.queues.current.max(1);
+    let captured: Vec<u32> = match named {
+        Some(queues) => queues.iter().map(u32::from).collect(),
+        None => all.collect(),
+    };
+    let both = captured.iter().filter(|&&queue| queue < sending).count();
+    if both == 0 {
+        let message = format!(
+            "{}: none of these queues can send: it has {sending} transmit queues, numbered from 0",
+            interface.name
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(both)
 }
 
 /// How many workers there are: each has a transmit queue of every interface.
-fn workers(flags: &ForwardFlags, interfaces: &[Interface]) -> Result<usize> {
-    let queues = interfaces.iter().map(|interface| interface.queues.current.max(1) as usize);
-    let queues = queues.min().unwrap_or(1);
+fn workers(flags: &ForwardFlags, queues: usize) -> Result<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let workers = flags.workers.unwrap_or(queues.min(cores));
+    let workers = flags.workers.number.unwrap_or(queues.min(cores));
     if workers > queues {
         let message = format!(
-            "--workers {workers}: each worker needs a transmit queue of each interface, and one of them has {queues}; use at \
-             most {queues}, or give it more queues (ethtool -L)"
+            "--workers {workers}: each worker needs a queue of each interface that receives and sends, and one of them has \
+             {queues}; use at most {queues}, or give it more queues (ethtool -L)"
         );
         return Err(Usage(message).into());
     }
@@ -237,30 +297,23 @@ fn as_capture(
         words,
         unmatched: filter.is_some().then_some(unmatched),
         filter,
-        write: flags.write,
+        file: flags.file,
         count: None,
-        duration: flags.duration,
-        snaplen: flags.snaplen,
-        cells_per_chunk: flags.cells_per_chunk,
-        chunks_per_pool: flags.chunks_per_pool,
+        limit: flags.limit,
+        pool: flags.pool,
+        ring: None,
         threshold_percent: None,
         // A buddy would send packets of a queue while others of it are on their way.
         mode: ModeFlag::Basic,
         dispatch: DispatchFlag::Pull,
         workers: flags.workers,
-        cores: flags.cores,
         capture_threads: None,
         capture_cores: None,
-        wait: flags.wait,
-        cell_bytes: flags.cell_bytes,
-        ring: None,
-        xdp_mode: flags.xdp_mode,
+        port: flags.port,
         rss: RssFlag::Keep,
         fanout: None,
-        timestamp: flags.timestamp,
         no_promiscuous: false,
         verify: false,
-        json: flags.json,
-        quiet: flags.quiet,
+        output: flags.output,
     }
 }

@@ -1,7 +1,8 @@
 //! A small router: which port a packet goes out of, and to whom.
 //!
 //! ```text
-//!   for this router's Ethernet address? ─► filter ─► longest prefix ─► TTL ─► next hop's Ethernet address ─► out of its port
+//!   for this router's Ethernet address? ─► filter ─► longest prefix ─► TTL ─► MTU ─► next hop's Ethernet address ─► out of its port
+//!                                                        └───────────┴──────┴──────────┴─► or the sender is told: icmp.rs
 //! ```
 //!
 //! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the router's own addresses
@@ -12,10 +13,12 @@ use std::{net::IpAddr, sync::Arc};
 use anyhow::Result;
 use wirecap::OwnedPacket;
 use wirecap_filter::{Filter, NativeFilter};
-use wirecap_headers::{Layout, MacAddress, NextHop, Route, Routes, SourceMac, Ttl};
+use wirecap_headers::{IcmpProblem, Layout, MacAddress, NextHop, Route, Routes, SourceMac, Ttl};
 use wirecap_sys::netdev::Interface;
 
 use super::{
+    addresses::{Addresses, is_link_local},
+    icmp::Mtus,
     neighbours::{Hop, Hops},
     way::Cause,
 };
@@ -30,20 +33,15 @@ pub(super) enum Next {
     Wait(Hop),
 }
 
-/// One of its ports.
-#[derive(Debug, Clone)]
-struct RouterPort {
-    mac: MacAddress,
-    source: SourceMac,
-}
-
 /// Routes, and what they need. The same for all workers.
 #[derive(Debug)]
 pub(super) struct Router {
     routes: Routes,
     /// Port of each device of the routes.
     port_of: Vec<usize>,
-    ports: Vec<RouterPort>,
+    /// Ethernet addresses of the ports.
+    ports: Vec<SourceMac>,
+    addresses: Addresses,
     ttl: Ttl,
     /// What is forwarded at all, if not everything.
     filter: Option<UserFilter>,
@@ -79,10 +77,8 @@ impl Router {
         });
         let port_of = port_of.collect::<Result<_>>()?;
         let ports = interfaces.iter().map(|interface| {
-            let mac = interface.mac.map(|mac| MacAddress(mac.0));
-            let source = mac.and_then(|mac| mac.to_string().parse::<SourceMac>().ok());
-            let port = mac.zip(source).map(|(mac, source)| RouterPort { mac, source });
-            port.ok_or_else(|| {
+            let own = interface.mac.and_then(|mac| SourceMac::try_from(mac).ok());
+            own.ok_or_else(|| {
                 let message = format!("{} has no Ethernet address of its own to route by", interface.name);
                 Usage(message).into()
             })
@@ -90,7 +86,8 @@ impl Router {
         let ports = ports.collect::<Result<_>>()?;
         let filter =
             filter.map(|filter| UserFilter { native: NativeFilter::new(filter.program()).ok(), filter });
-        Ok(Self { routes, port_of, ports, ttl, filter })
+        let addresses = Addresses::of(interfaces);
+        Ok(Self { routes, port_of, ports, addresses, ttl, filter })
     }
 
     /// Decides about a packet that came in by a port, and changes its headers for the next hop.
@@ -102,9 +99,10 @@ impl Router {
         packet: &mut OwnedPacket<'_>,
         from: usize,
         hops: &mut Hops,
+        mtus: &Mtus,
     ) -> Result<Next, Cause> {
         let data = packet.data();
-        if MacAddress::destination_of(data) != Some(self.ports[from].mac) {
+        if MacAddress::destination_of(data) != Some(self.ports[from].address()) {
             return Err(Cause::NotForUs);
         }
         if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, packet.len())) {
@@ -118,6 +116,9 @@ impl Router {
             return Err(Cause::TtlExpired);
         }
         let port = self.port_of[device];
+        if packet.len() - layout.network() > mtus.of(port) {
+            return Err(Cause::TooLong);
+        }
         let on_link = |address: Option<IpAddr>| address.map(|address| (port, address));
         let hop = match next_hop {
             NextHop::Mac(mac) => Ok(mac),
@@ -136,9 +137,52 @@ impl Router {
         };
         let data = packet.data_mut();
         self.ttl.apply(&layout, data);
-        self.ports[port].source.set_source(data);
+        self.ports[port].set_source(data);
         mac.set_destination(data);
         Ok(Next::Out(port))
+    }
+
+    /// What the sender of a packet is to be told that went no further for this cause; `data` as it came. `None` if that is
+    /// nobody's business: what is not for the router, what the user does not want, and what is only bad luck.
+    pub(super) fn problem(&self, cause: Cause, data: &[u8], mtus: &Mtus) -> Option<IcmpProblem> {
+        match cause {
+            Cause::TtlExpired => Some(IcmpProblem::Expired),
+            Cause::NoNeighbour => Some(IcmpProblem::HostUnreachable),
+            Cause::NoRoute => self.no_route(data),
+            Cause::TooLong => match self.routes.look_up(&Layout::of(data)?, data)? {
+                Route::Via { device, .. } => {
+                    Some(IcmpProblem::TooLong { mtu: mtus.of(self.port_of[*device]) as u32 })
+                }
+                Route::Drop => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn no_route(&self, data: &[u8]) -> Option<IcmpProblem> {
+        let layout = Layout::of(data)?;
+        let ip = layout.ip()?;
+        let (from, to) = (ip.source(data)?, ip.destination(data)?);
+        match self.routes.to(to) {
+            // Without a word, as it says.
+            Some(Route::Drop) => None,
+            _ if is_link_local(to) => None,
+            _ if from.is_ipv6() && is_link_local(from) => Some(IcmpProblem::BeyondScope),
+            None => Some(IcmpProblem::NoRoute),
+            // From an address that no router forwards from.
+            Some(Route::Via { .. }) => None,
+        }
+    }
+
+    /// Whose addresses the sender of a packet that came in by a port is told from. `None` if there is no address that
+    /// would do.
+    pub(super) fn teller(&self, port: usize, sender: IpAddr) -> Option<(SourceMac, IpAddr)> {
+        Some((self.ports[port], self.addresses.for_sender(port, sender)?))
+    }
+
+    /// Whether this is an address of all hosts of a network of the router.
+    pub(super) fn is_broadcast(&self, address: IpAddr) -> bool {
+        self.addresses.is_broadcast(address)
     }
 }
 

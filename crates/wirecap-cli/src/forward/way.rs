@@ -87,6 +87,9 @@ pub(super) struct Way {
     bytes: AtomicU64,
     /// Checksums that were completed.
     completed: AtomicU64,
+    /// ICMP errors about packets that were dropped.
+    icmp_sent: AtomicU64,
+    icmp_suppressed: AtomicU64,
     dropped: [AtomicU64; CAUSES],
     latency: Mutex<Latency>,
 }
@@ -97,6 +100,8 @@ impl Way {
             forwarded: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             completed: AtomicU64::new(0),
+            icmp_sent: AtomicU64::new(0),
+            icmp_suppressed: AtomicU64::new(0),
             dropped: Default::default(),
             latency: Mutex::new(Latency::new()),
         }
@@ -114,6 +119,12 @@ impl Way {
 
     pub(super) fn count_dropped(&self, cause: Cause) {
         self.dropped[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an ICMP error that was sent, or was not though there was one to be sent.
+    pub(super) fn count_icmp_error(&self, is_sent: bool) {
+        let errors = if is_sent { &self.icmp_sent } else { &self.icmp_suppressed };
+        errors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Taken once per batch; nobody else does but the account.
@@ -135,6 +146,10 @@ pub(super) struct WayReport {
     pub(super) bytes: u64,
     /// Checksums that their senders had left to be computed, and that were.
     pub(super) checksums_completed: u64,
+    /// ICMP errors by which a router has told senders of packets that it dropped.
+    pub(super) icmp_errors_sent: u64,
+    /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
+    pub(super) icmp_errors_suppressed: u64,
     /// Packets that were not forwarded, by cause.
     pub(super) dropped: serde_json::Map<String, serde_json::Value>,
     /// From the packets' timestamps to when the kernel was told to send them.
@@ -144,11 +159,14 @@ pub(super) struct WayReport {
 impl WayReport {
     pub(super) fn new<'w>(from: &str, to: Option<&str>, ways: impl Iterator<Item = &'w Way>) -> Self {
         let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
+        let (mut icmp_sent, mut icmp_suppressed) = (0, 0);
         let (mut dropped, mut latency) = ([0; CAUSES], Latency::new());
         for way in ways {
             forwarded += way.forwarded.load(Ordering::Relaxed);
             bytes += way.bytes.load(Ordering::Relaxed);
             completed += way.completed.load(Ordering::Relaxed);
+            icmp_sent += way.icmp_sent.load(Ordering::Relaxed);
+            icmp_suppressed += way.icmp_suppressed.load(Ordering::Relaxed);
             for (sum, packets) in dropped.iter_mut().zip(&way.dropped) {
                 *sum += packets.load(Ordering::Relaxed);
             }
@@ -160,12 +178,19 @@ impl WayReport {
             forwarded,
             bytes,
             checksums_completed: completed,
+            icmp_errors_sent: icmp_sent,
+            icmp_errors_suppressed: icmp_suppressed,
             dropped: Cause::ALL
                 .iter()
                 .map(|&(cause, name)| (name.into(), dropped[cause as usize].into()))
                 .collect(),
             latency: latency.percentiles(),
         }
+    }
+
+    /// ICMP errors there were to be sent.
+    pub(super) fn icmp_errors(&self) -> u64 {
+        self.icmp_errors_sent + self.icmp_errors_suppressed
     }
 
     /// Packets not forwarded, with the names of the causes there are.
@@ -187,9 +212,12 @@ mod tests {
         ways[1].count_forwarded(4, 400);
         ways[1].count_dropped(Refusal::TooLong.into());
         ways[0].count_completed();
+        [true, false, true].into_iter().for_each(|is_sent| ways[1].count_icmp_error(is_sent));
+        ways[0].count_icmp_error(true);
         ways[0].latency().note(0, 2_000, 3);
         let report = WayReport::new("a", Some("b"), ways.iter());
         assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
+        assert_eq!((report.icmp_errors_sent, report.icmp_errors_suppressed), (3, 1));
         assert_eq!(report.causes().collect::<Vec<_>>(), [("too_long", 1)]);
         assert_eq!(report.dropped.len(), CAUSES);
         assert!(report.latency.is_some_and(|latency| latency.max_ns.abs_diff(2_000) < 20));

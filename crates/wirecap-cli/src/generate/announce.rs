@@ -4,7 +4,7 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueMade, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::{capture::progress::rate, exit::tell};
+use crate::{exit::tell, terminal::rate};
 
 pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
     if !plan.quiet {
@@ -31,13 +31,17 @@ fn engine_line(plan: &Plan, queues: &[QueueMade]) -> String {
     }
     if let Some(reason) = &plan.host_use {
         line += &format!("; {reason}: frames go out beside the host's own");
-        if matches!(plan.engine, EngineOptions::Xdp(_))
-            && queues.iter().all(|queue| queue.mode == BindMode::Copy)
-        {
+        if is_spared(plan, queues) {
             line += ", and zero-copy, which could disturb those, was left alone";
         }
     }
     line
+}
+
+/// Whether there could be zero-copy, and it was not tried: where it was, the reason against it is told.
+fn is_spared(plan: &Plan, queues: &[QueueMade]) -> bool {
+    matches!(plan.engine, EngineOptions::Xdp(_))
+        && queues.iter().all(|queue| queue.mode == BindMode::Copy && queue.fallback.is_none())
 }
 
 fn queue_in_words(queue: &QueueMade) -> String {

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use wirecap_headers::MacAddress;
 use wirecap_traffic::{FLOWS_MAX, Popularity, Sizes};
 
-use super::values::{RateValue, Shares, gap, mac, popularity, rate, shares, sizes, speed};
-use crate::values::{Number, count, duration, number};
+use super::values::{RateValue, Shares, gap, popularity, rate, shares, sizes, speed};
+use crate::{
+    flags::{SendFlags, TimeLimit},
+    values::{Number, count, number},
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -17,8 +21,12 @@ Examples:
   wirecap generate -i eth1 --burst 30000 --gap 400ms -c 180k --engine live
   wirecap capture eth2 --verify                              at the other end: what of it was lost, and how long it took";
 
+const TX_MODE: &str =
+    "How the driver gets frames (xdp) [default: best; copy where the host uses the interface]";
+
 /// What to send, how fast, and from where.
 #[derive(Debug, Args)]
+#[command(mut_arg("tx_mode", |flag| flag.help(TX_MODE)))]
 pub(crate) struct GenerateFlags {
     /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are transmit queues of it [default: queue 0].
     #[arg(short, long, value_name = "IFACE")]
@@ -49,11 +57,11 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_name = "ID", value_parser = number::<u16>(Number::of("--vlan 5").from(0).to(4094)))]
     pub(crate) vlan: Option<u16>,
     /// Where frames are for, which a switch goes by.
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", value_parser = mac)]
-    pub(super) destination_mac: [u8; 6],
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
+    pub(crate) destination_mac: MacAddress,
     /// Where frames are from [default: the address of the interface].
-    #[arg(long, value_name = "MAC", value_parser = mac)]
-    pub(super) source_mac: Option<[u8; 6]>,
+    #[arg(long, value_name = "MAC")]
+    pub(crate) source_mac: Option<MacAddress>,
     /// Number of the run, which each frame bears: 0 to 65535 [default: a random one].
     #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--run 7").from(0).to(u16::MAX.into())))]
     pub(crate) run: Option<u16>,
@@ -77,22 +85,11 @@ pub(crate) struct GenerateFlags {
     /// Stop after N frames (10k, 5M and 1G are thousands, millions, billions).
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
-    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
 
-    /// How the driver gets frames (xdp) [default: best; copy where the host uses the interface].
-    #[arg(long, value_enum)]
-    pub(crate) tx_mode: Option<TxModeFlag>,
-    /// Core to run on [default: not bound].
-    #[arg(long, value_name = "CORE", value_parser = number::<usize>(Number::of("--core 0")))]
-    pub(crate) core: Option<usize>,
-    /// Print the report as one JSON object, as the last line of standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the report remain.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) send: SendFlags,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -123,14 +120,4 @@ pub(crate) enum ProtocolFlag {
     Udp,
     /// TCP: data segments, without a handshake before.
     Tcp,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TxModeFlag {
-    /// The best that works.
-    Best,
-    /// The driver sends from the cells; else an error.
-    ZeroCopy,
-    /// One copy by the kernel.
-    Copy,
 }

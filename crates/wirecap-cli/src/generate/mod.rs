@@ -12,37 +12,32 @@
 //! |---|---|
 //! | the flags, and their values | [`flags`], [`values`] |
 //! | what is checked before anything is sent | [`plan`] |
-//! | what is told at the start and at the end | [`announce`], [`report`] |
+//! | what is told at the start, meanwhile and at the end | [`announce`], [`progress`], [`report`] |
 
 mod announce;
 pub(crate) mod flags;
+mod link;
 mod plan;
+mod progress;
 mod report;
 mod values;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    time::Duration,
-};
-
 use anyhow::{Result, anyhow};
 use wirecap_sys::{cpu, xsk::XskError};
-use wirecap_traffic::{End, Engine, LinkWatch, LiveGenerator, Made, Outcome, XdpGenerator, drive};
+use wirecap_traffic::{End, Engine, LinkWatch, LiveGenerator, Outcome, XdpGenerator, drive};
 
 use self::{
     flags::GenerateFlags,
+    link::Link,
     plan::{EngineOptions, Plan},
+    progress::Progress,
     report::Report,
 };
 use crate::{
-    capture::{progress::rate, watch},
+    cores::check_cores,
     exit::{Exit, Usage, tell},
+    signals::Signals,
 };
-
-/// How often the progress line is written.
-const PERIOD: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and clear it.
-const CLEAR: &str = "\r\x1b[K";
 
 /// Generates until it is ended.
 ///
@@ -51,12 +46,10 @@ const CLEAR: &str = "\r\x1b[K";
 pub(crate) fn run(flags: GenerateFlags) -> Result<Exit> {
     let plan = Plan::new(flags)?;
     if let Some(core) = plan.core {
-        let pinned = cpu::pin_to_core(core);
-        pinned.map_err(|cause| {
-            Usage(format!("core {core} cannot be used: {cause}; leave --core out, or choose another"))
-        })?;
+        check_cores(&[core])?;
+        cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
-    let signals = watch::on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+    let signals = Signals::listen()?;
     let opened = |error| opening_error(error, &plan);
     let ifindex = plan.interface.ifindex;
     let report = match &plan.engine {
@@ -78,14 +71,19 @@ pub(crate) fn run(flags: GenerateFlags) -> Result<Exit> {
 }
 
 /// Sends all of it, and tells how it goes.
-fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &watch::Signals) -> Result<(Outcome, LinkWatch)> {
+fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<(Outcome, LinkWatch)> {
     cpu::precise_sleeps();
     let watch = LinkWatch::new(&plan.interface.name)?;
-    let mut progress = Progress::new(io::stderr().is_terminal() && !plan.quiet && !plan.json);
-    let outcome = drive(engine, plan.timing, |elapsed, made| {
+    let (mut progress, mut link) = (Progress::new(plan), Link::watch(&plan.interface)?);
+    let mut lost = None;
+    let mut outcome = drive(engine, plan.timing, |elapsed, made| {
         progress.show(elapsed, made);
-        !signals.end()
+        lost = link.lost(elapsed);
+        lost.is_none() && !signals.end()
     });
+    if let Some(lost) = lost {
+        outcome.end = End::Failed(lost);
+    }
     progress.clear();
     if let End::Failed(error) = &outcome.end {
         tell(format_args!("wirecap: {error}"));
@@ -108,57 +106,5 @@ fn opening_error(error: wirecap_traffic::Error, plan: &Plan) -> anyhow::Error {
             anyhow!("{error}; leave --tx-mode out, or write --tx-mode copy")
         }
         _ => error.into(),
-    }
-}
-
-/// The line on the terminal that says how it goes.
-struct Progress {
-    enabled: bool,
-    last: Duration,
-    before: Made,
-}
-
-impl Progress {
-    fn new(enabled: bool) -> Self {
-        Self { enabled, last: Duration::ZERO, before: Made::default() }
-    }
-
-    fn show(&mut self, elapsed: Duration, made: Made) {
-        if !self.enabled || elapsed - self.last < PERIOD {
-            return;
-        }
-        let seconds = (elapsed - self.last).as_secs_f64();
-        let _ = write!(io::stderr(), "{CLEAR}{}", line(elapsed, seconds, self.before, made));
-        (self.last, self.before) = (elapsed, made);
-    }
-
-    fn clear(&self) {
-        if self.last > Duration::ZERO {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
-    }
-}
-
-fn line(elapsed: Duration, seconds: f64, before: Made, made: Made) -> String {
-    let since = Made { frames: made.frames - before.frames, bytes: made.bytes - before.bytes };
-    format!(
-        "{:.1} s  {} frames  {}  {:.1} Mbit/s",
-        elapsed.as_secs_f64(),
-        made.frames,
-        rate(since.frames as f64 / seconds),
-        report::bits_with_fcs(since) as f64 / seconds / 1e6
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_has_the_rates_since_the_last_one() {
-        let before = Made { frames: 1_000, bytes: 60_000 };
-        let made = Made { frames: 501_000, bytes: 30_060_000 };
-        let line = line(Duration::from_secs(2), 0.5, before, made);
-        assert_eq!(line, "2.0 s  501000 frames  1.00 Mpps  512.0 Mbit/s");
     }
 }

@@ -2,20 +2,17 @@
 
 use anyhow::{Result, anyhow};
 use wirecap::{Access, QueueSet};
-use wirecap_sys::{
-    netdev::{self, HardwareType, Interface},
-    xsk::{BindChoice, BindMode},
-};
+use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
     Bursts, FCS_LEN, FrameSpec, IpVersion, LiveOptions, Popularity, QueueShare, Rate, Sizes, Timing,
     Transport, Unit, XdpOptions,
 };
 
 use super::{
-    flags::{EngineFlag, GenerateFlags, IpFlag, ProtocolFlag, TxModeFlag},
+    flags::{EngineFlag, GenerateFlags, IpFlag, ProtocolFlag},
     values::RateValue,
 };
-use crate::exit::Usage;
+use crate::{exit::Usage, flags::SendModeFlag};
 
 /// What is sent, from where.
 #[derive(Debug)]
@@ -63,7 +60,7 @@ impl Plan {
                 popularity: flags.popularity,
                 seed: flags.seed,
                 queues,
-                bind: bind(flags.tx_mode, host_use.is_some()),
+                bind: SendModeFlag::bind(flags.send.tx_mode, host_use.is_some()),
             }),
             EngineFlag::Live => EngineOptions::Live(LiveOptions {
                 frame: FrameSpec { len: sizes.longest(), ..frame },
@@ -79,9 +76,9 @@ impl Plan {
             flows: flags.flows,
             popularity: flags.popularity,
             host_use,
-            core: flags.core,
-            json: flags.json,
-            quiet: flags.quiet,
+            core: flags.send.core,
+            json: flags.send.json,
+            quiet: flags.send.quiet,
             interface,
         })
     }
@@ -98,7 +95,7 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
         (flags.protocol == ProtocolFlag::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
         (flags.interface.contains('@'), "a queue of one's choice"),
-        (flags.tx_mode.is_some(), "--tx-mode"),
+        (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
         if given {
             let message = format!(
@@ -155,7 +152,7 @@ fn frame(flags: &GenerateFlags, source_mac: [u8; 6]) -> FrameSpec {
         },
         vlan: flags.vlan,
         source_mac,
-        destination_mac: flags.destination_mac,
+        destination_mac: flags.destination_mac.0,
         run: flags.run.unwrap_or_else(random_run),
         ..FrameSpec::default()
     }
@@ -168,8 +165,7 @@ fn random_run() -> u16 {
 }
 
 fn source_mac(flags: &GenerateFlags, interface: &Interface) -> [u8; 6] {
-    let own = interface.mac.map(|mac| mac.0);
-    flags.source_mac.or(own).unwrap_or(FrameSpec::default().source_mac)
+    flags.source_mac.or(interface.mac).map_or(FrameSpec::default().source_mac, |mac| mac.0)
 }
 
 /// The message of a frame that is too short or too long, in sizes with FCS, as they were given.
@@ -215,16 +211,6 @@ fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> R
     Ok(())
 }
 
-/// Sending takes nothing from the host. Zero-copy may take its queue, so it is not tried where the host uses the interface.
-fn bind(mode: Option<TxModeFlag>, host_uses: bool) -> BindChoice {
-    match mode {
-        Some(TxModeFlag::ZeroCopy) => BindChoice::Only(BindMode::ZeroCopy),
-        Some(TxModeFlag::Copy) => BindChoice::Only(BindMode::Copy),
-        None if host_uses => BindChoice::Only(BindMode::Copy),
-        Some(TxModeFlag::Best) | None => BindChoice::Best,
-    }
-}
-
 fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
     let rate = match flags.rate {
         None => None,
@@ -249,5 +235,5 @@ fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
         .into());
     }
     let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
-    Ok(Timing { rate, bursts, frames: flags.count, time: flags.duration })
+    Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use wirecap_core::words::{counted, was};
 use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
 
 use super::{
@@ -10,9 +11,9 @@ use super::{
     plan::{EngineOptions, Plan},
 };
 use crate::{
-    capture::progress::rate,
     exit::{Exit, tell},
     table::Table,
+    terminal::rate,
 };
 
 /// Less than this share of the rate that was asked for is worth a warning.
@@ -128,8 +129,8 @@ impl Report {
             text += &format!("{table}\n");
         }
         text += &format!(
-            "{} frames of run {} in {:.3} s, {}, {:.1} Mbit/s with FCS\n",
-            self.frames,
+            "{} of run {} in {:.3} s, {}, {:.1} Mbit/s with FCS\n",
+            counted(self.frames, "frame"),
             self.run,
             self.seconds,
             rate(self.packets_per_second),
@@ -148,8 +149,8 @@ impl Report {
         let interface = &self.interface;
         if self.unsent > 0 {
             tell(format_args!(
-                "wirecap: {} frames were still with the kernel at the end, and may be lost",
-                self.unsent
+                "wirecap: {} still with the kernel at the end, and may be lost",
+                frames_were(self.unsent)
             ));
         }
         if self.frames > 0 && self.taken == Some(0) {
@@ -157,8 +158,10 @@ impl Report {
                 wirecap_traffic::Error::NothingTaken { interface: interface.clone(), frames: self.frames };
             tell(format_args!("wirecap: {error}"));
         } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
+            let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
             tell(format_args!(
-                "wirecap: WARNING: {interface} dropped {dropped} frames meanwhile; send more slowly, or in smaller bursts"
+                "wirecap: WARNING: {interface} dropped {} meanwhile{advice}",
+                counted(dropped, "frame")
             ));
         }
         let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
@@ -167,9 +170,8 @@ impl Report {
                 "wirecap: WARNING: the kernel refused {invalid} frames. This is a defect of wirecap"
             ));
         }
-        if let Some(asked) =
-            self.asked_packets_per_second.filter(|asked| self.packets_per_second < asked * REACHED)
-        {
+        let asked = self.asked_packets_per_second.filter(|_| self.error.is_none());
+        if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
             // Less than one frame at a time says nothing about a rate.
             if asked * self.seconds >= 100.0 {
                 tell(format_args!(
@@ -180,6 +182,10 @@ impl Report {
             }
         }
     }
+}
+
+fn frames_were(frames: u64) -> String {
+    format!("{} {}", counted(frames, "frame"), was(frames))
 }
 
 impl QueueReport {

@@ -1,10 +1,10 @@
 //! Values of the flags of `wirecap generate`, read from text.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 use wirecap_traffic::{FCS_LEN, FRAME_LEN_MAX, Popularity, Size, Sizes};
 
-use crate::values;
+use crate::values::{duration, real, scaled};
 
 /// How fast, as it was said.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +23,7 @@ const RATE_HINT: &str = "write a rate like 500k or 1.5Mpps (packets), 2Gbps (bit
 pub(super) fn rate(text: &str) -> Result<RateValue, String> {
     let wrong = || RATE_HINT.to_owned();
     if let Some(percent) = text.strip_suffix('%') {
-        let percent = decimal(percent).filter(|percent| (0.0..=100.0).contains(percent) && *percent > 0.0);
+        let percent = real(percent).filter(|&percent| percent > 0.0 && percent <= 100.0);
         return percent.map(RateValue::Percent).ok_or_else(wrong);
     }
     let (number, make): (_, fn(u64) -> RateValue) = match (text.strip_suffix("bps"), text.strip_suffix("pps"))
@@ -32,33 +32,23 @@ pub(super) fn rate(text: &str) -> Result<RateValue, String> {
         (_, Some(number)) => (number, RateValue::Packets),
         _ => (text, RateValue::Packets),
     };
-    scaled(number).map(make).ok_or_else(wrong)
+    per_second(number).map(make).ok_or_else(wrong)
 }
 
 /// Reads the speed of a link in bits per second: 10G, 2.5G, 100M.
 pub(super) fn speed(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix("bps").unwrap_or(text);
-    scaled(number)
+    per_second(number)
         .ok_or_else(|| "write the speed of a link in bits per second, like 10G, 2.5G or 100M".into())
 }
 
-/// A number with a decimal suffix, 1 or more.
-fn scaled(text: &str) -> Option<u64> {
-    let (number, unit) = match text.as_bytes().last()? {
-        b'k' | b'K' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        _ => (text, 1.0),
-    };
-    let value = decimal(number)? * unit;
-    // Far beyond any link, and all integers below are exact.
-    (1.0..1e15).contains(&value).then_some(value.round() as u64)
+/// A rate with a decimal suffix.
+fn per_second(text: &str) -> Option<u64> {
+    scaled(text).filter(|rate| (1..MOST_PER_SECOND).contains(rate))
 }
 
-fn decimal(text: &str) -> Option<f64> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    f64::from_str(text).ok().filter(|_| plain)
-}
+/// Far beyond any link.
+const MOST_PER_SECOND: u64 = 1_000_000_000_000_000;
 
 /// Reads the sizes of frames, with FCS: 64, imix, or 64:7,594:4,1518:1.
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
@@ -89,8 +79,7 @@ pub(super) fn popularity(text: &str) -> Result<Popularity, String> {
         "uniform" => Ok(Popularity::Uniform),
         "zipf" => Ok(Popularity::Zipf(1.0)),
         _ => {
-            let exponent = text.strip_prefix("zipf:").and_then(decimal);
-            let exponent = exponent.filter(|exponent| (0.0..=10.0).contains(exponent));
+            let exponent = text.strip_prefix("zipf:").and_then(real).filter(|&exponent| exponent <= 10.0);
             exponent.map(Popularity::Zipf).ok_or_else(|| hint.into())
         }
     }
@@ -113,24 +102,9 @@ pub(super) fn shares(text: &str) -> Result<Shares, String> {
     shares.map(Shares).ok_or_else(|| hint.into())
 }
 
-/// Reads the time between bursts: as other times, and in microseconds, too.
+/// Reads the time between bursts.
 pub(super) fn gap(text: &str) -> Result<Duration, String> {
-    let hint = || format!("{text:?} is no time between bursts; write one like 50us, 10ms or 1s");
-    match text.strip_suffix("us") {
-        Some(number) => {
-            let us = decimal(number).filter(|&us| us > 0.0 && us < 1e12).ok_or_else(hint)?;
-            Ok(Duration::from_nanos((us * 1e3).round() as u64))
-        }
-        None => values::duration(text).map_err(|_| hint()),
-    }
-}
-
-/// Reads a MAC address.
-pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
-    let hint = || format!("{text:?} is no MAC address; write one like 02:00:00:00:00:02");
-    let bytes: Option<Vec<u8>> =
-        text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2)).collect();
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(hint)
+    duration(text).map_err(|_| format!("{text:?} is no time between bursts; write one like 50us, 10ms or 1s"))
 }
 
 #[cfg(test)]
@@ -175,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn popularities_shares_gaps_and_addresses() {
+    fn popularities_shares_and_gaps() {
         assert_eq!(popularity("zipf"), Ok(Popularity::Zipf(1.0)));
         assert_eq!(popularity("zipf:0.8"), Ok(Popularity::Zipf(0.8)));
         assert!(
@@ -188,11 +162,5 @@ mod tests {
             (Ok(Duration::from_micros(50)), Ok(Duration::from_millis(10)))
         );
         assert!(["0us", "us", "-1us", "1d", ""].iter().all(|bad| gap(bad).is_err()));
-        assert_eq!(mac("02:00:ff:0a:00:01"), Ok([2, 0, 255, 10, 0, 1]));
-        assert!(
-            ["", "02:00:ff:0a:00", "2:0:0:0:0:1", "02-00-00-00-00-01", "02:00:00:00:00:0g"]
-                .iter()
-                .all(|bad| mac(bad).is_err())
-        );
     }
 }

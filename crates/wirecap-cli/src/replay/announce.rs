@@ -12,7 +12,7 @@ pub(super) fn start(replay: &Replay, quiet: bool) {
         tell(format_args!("wirecap: {}", held(replay)));
     }
     let Some((_, tally, failures)) = replay.pass() else { return };
-    for warning in warnings(&tally, &replay.interface().name) {
+    for warning in warnings(&tally, true, &replay.interface().name) {
         tell(format_args!("wirecap: WARNING: {warning}"));
     }
     for failure in failures {
@@ -56,8 +56,9 @@ fn held(replay: &Replay) -> String {
     }
 }
 
-/// What is not sent as it is in the files, and what the times are like.
-pub(super) fn warnings(tally: &Tally, interface: &str) -> Vec<String> {
+/// What is not sent as it is in the files, and what the times are like; of all of them, if `is_whole`, or of as much as was
+/// read.
+pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |packets: u64, words: String| {
         if packets > 0 {
@@ -65,13 +66,12 @@ pub(super) fn warnings(tally: &Tally, interface: &str) -> Vec<String> {
             warnings.push(format!("{packets} {unit} {words}"));
         }
     };
+    let (for_mtu, mtu) = (tally.too_long - tally.oversized, tally.mtu_needed);
     warn(
-        tally.too_long,
-        format!(
-            "left out, longer than {interface} takes; ip link set {interface} mtu {} would do",
-            tally.mtu_needed
-        ),
+        for_mtu,
+        format!("left out, longer than {interface} takes; ip link set {interface} mtu {mtu} would do"),
     );
+    warn(tally.oversized, format!("left out, longer than can be sent from {interface}, whatever its MTU"));
     warn(tally.too_short, "left out, shorter than an Ethernet header".into());
     warn(tally.cut, "of which the files have only the beginning (snapshot length); see --truncated".into());
     warn(tally.times.untimed, "without a time: sent with the one before".into());
@@ -83,7 +83,7 @@ pub(super) fn warnings(tally: &Tally, interface: &str) -> Vec<String> {
         ),
     );
     warn(tally.shortened, "sent sooner, behind gaps that were cut to --max-gap".into());
-    if tally.packets == 0 {
+    if is_whole && tally.packets == 0 {
         warnings.push("there are no packets in the files".into());
     }
     warnings
@@ -96,17 +96,32 @@ mod tests {
     #[test]
     fn what_is_not_as_in_the_file_is_said_with_what_to_do() {
         let fine = Tally { packets: 5, ..Tally::default() };
-        assert!(warnings(&fine, "eth1").is_empty());
-        let tally = Tally { too_long: 3, mtu_needed: 9_000, too_short: 1, cut: 2, shortened: 4, ..fine };
-        let said = warnings(&tally, "eth1").join("\n");
+        assert!(warnings(&fine, true, "eth1").is_empty());
+        let tally = Tally {
+            too_long: 8,
+            oversized: 5,
+            mtu_needed: 9_000,
+            too_short: 1,
+            cut: 2,
+            shortened: 4,
+            ..fine
+        };
+        let said = warnings(&tally, true, "eth1").join("\n");
         for words in [
             "3 packets",
             "ip link set eth1 mtu 9000",
+            "5 packets left out, longer than can be sent from eth1, whatever its MTU",
             "shorter than an Ethernet header",
             "--truncated",
             "--max-gap",
         ] {
             assert!(said.contains(words), "{said}");
         }
+    }
+
+    #[test]
+    fn only_of_files_that_were_read_to_their_end_it_is_said_that_nothing_is_in_them() {
+        assert_eq!(warnings(&Tally::default(), true, "eth1"), ["there are no packets in the files"]);
+        assert!(warnings(&Tally::default(), false, "eth1").is_empty());
     }
 }

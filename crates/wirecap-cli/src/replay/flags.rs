@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::values::{Where, factor, gap, rate, size, where_to};
-use crate::values::{Number, count, duration, number};
+use crate::{
+    flags::{SendFlags, TimeLimit},
+    values::{Number, count, number},
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -55,9 +58,8 @@ pub(crate) struct ReplayFlags {
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions).
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
-    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
 
     /// From which transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over all
     /// of them or flow:0-3; file:SIDE is a text file with one queue number for each packet.
@@ -69,19 +71,9 @@ pub(crate) struct ReplayFlags {
     /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of what is free].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// How packets get to the driver [default: best; copy where the host uses the interface].
-    #[arg(long, value_enum)]
-    pub(crate) tx_mode: Option<SendModeFlag>,
-    /// Core of the thread that sends [default: not bound].
-    #[arg(long, value_name = "N", value_parser = number::<usize>(Number::of("--core 1")))]
-    pub(crate) core: Option<usize>,
 
-    /// Print the report as one JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the report remain.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) send: SendFlags,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -93,14 +85,4 @@ pub(crate) enum TruncatedFlag {
     Pad,
     /// They are left out.
     Skip,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SendModeFlag {
-    /// Zero-copy where the driver has it.
-    Best,
-    /// The driver sends from the cells themselves.
-    ZeroCopy,
-    /// The kernel copies each packet.
-    Copy,
 }

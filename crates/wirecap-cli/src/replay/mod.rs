@@ -30,12 +30,13 @@ use wirecap_replay::{Control, Plan, Replay, Report};
 
 use self::{flags::ReplayFlags, progress::Bar};
 use crate::{
-    capture::{check_cores, watch::on_signals},
+    cores::check_cores,
     exit::{Exit, tell},
+    signals::Signals,
 };
 
-/// How often signals and the progress are looked at.
-const TICK: Duration = Duration::from_millis(50);
+/// How often signals and the progress are looked at: seldom, since it may take the core from the thread that sends.
+const TICK: Duration = Duration::from_millis(200);
 /// After this time it is said what is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -44,13 +45,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
-    check_cores(&Vec::from_iter(flags.core))?;
+    check_cores(&Vec::from_iter(flags.send.core))?;
     let plan = plan::plan(flags)?;
-    let signals = on_signals().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+    let signals = Signals::listen()?;
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
-    let thread = start(plan.clone(), &control, flags.quiet, events)?;
-    let mut waiting = Waiting { since: Instant::now(), plan: &plan, told: flags.quiet };
+    let thread = start(plan.clone(), &control, flags.send.quiet, events)?;
+    let mut waiting = Waiting { since: Instant::now(), plan: &plan, told: flags.send.quiet };
     let (mut bar, mut is_sending) = (Bar::new(flags), false);
     loop {
         match happened.recv_timeout(TICK) {
@@ -63,7 +64,7 @@ pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
             if !is_sending {
                 // It may wait for somebody who never writes; the process ends without it.
                 tell("wirecap: stopped before anything was sent");
-                return Ok(Exit::Fine);
+                return Ok(Exit::Failed);
             }
         }
         if is_sending {
@@ -75,8 +76,21 @@ pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
     bar.clear();
     let report = thread
         .join()
-        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
-    Ok(report::print(&report, flags.json))
+        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))?
+        .map_err(with_advice)?;
+    Ok(report::print(&report, flags.send.json))
+}
+
+/// An error, and which flag helps.
+fn with_advice(error: wirecap_replay::Error) -> anyhow::Error {
+    match &error {
+        wirecap_replay::Error::Queue { source, .. } if source.is_unsupported() => {
+            anyhow!(
+                "{error}: the driver does not offer zero-copy; leave --tx-mode out, or write --tx-mode copy"
+            )
+        }
+        _ => error.into(),
+    }
 }
 
 /// What the thread that replays has to say.

@@ -5,13 +5,13 @@ use std::num::NonZeroU64;
 use anyhow::{Result, anyhow};
 use wirecap::Access;
 use wirecap_replay::{Cut, Limits, Placement, Plan, Speed, Timing};
-use wirecap_sys::{netdev, xsk::BindMode};
+use wirecap_sys::{netdev, xsk::BindChoice};
 
 use super::{
-    flags::{ReplayFlags, SendModeFlag, TruncatedFlag},
+    flags::{ReplayFlags, TruncatedFlag},
     values::Where,
 };
-use crate::exit::Usage;
+use crate::{exit::Usage, flags::SendModeFlag};
 
 /// Memory for cells unless the user says otherwise, and there is less than twice that.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -51,7 +51,7 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
         placement: placement(flags)?,
         passes: (flags.loops > 0).then_some(flags.loops),
         pass_gap_ns: flags.loop_gap.map(nanoseconds),
-        limits: Limits { count: flags.count, duration: flags.duration },
+        limits: Limits { count: flags.count, duration: flags.limit.duration },
         cut: match flags.truncated {
             TruncatedFlag::Send => Cut::Send,
             TruncatedFlag::Pad => Cut::Pad,
@@ -60,26 +60,21 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
         memory_bytes,
         mode,
         fallbacks,
-        core: flags.core,
+        core: flags.send.core,
     })
 }
 
-/// Zero-copy may take a queue from the host, so it is not tried where the host uses the interface unless it is asked for.
-fn mode(flags: &ReplayFlags) -> Result<(Option<BindMode>, Vec<String>)> {
-    let mode = match flags.tx_mode {
-        Some(SendModeFlag::Best) => None,
-        Some(SendModeFlag::ZeroCopy) => Some(BindMode::ZeroCopy),
-        Some(SendModeFlag::Copy) => Some(BindMode::Copy),
-        None => match Access::chosen(&flags.interface)? {
-            (_, None) => None,
-            (_, Some(reason)) => {
-                let fallback =
-                    format!("copy: the kernel copies each packet; zero-copy is left alone, since {reason}");
-                return Ok((Some(BindMode::Copy), vec![fallback]));
-            }
-        },
+/// How packets get to the driver, and what was not tried for the host's sake.
+fn mode(flags: &ReplayFlags) -> Result<(BindChoice, Vec<String>)> {
+    let host_use = match flags.send.tx_mode {
+        None => Access::chosen(&flags.interface)?.1,
+        Some(_) => None,
     };
-    Ok((mode, Vec::new()))
+    let mode = SendModeFlag::bind(flags.send.tx_mode, host_use.is_some());
+    let fallback = host_use.map(|reason| {
+        format!("copy: the kernel copies each packet; zero-copy is left alone, since {reason}")
+    });
+    Ok((mode, Vec::from_iter(fallback)))
 }
 
 fn speed(flags: &ReplayFlags) -> Speed {

@@ -1,55 +1,39 @@
 //! The bar on the terminal that says how far it is, and when it will be over.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    time::{Duration, Instant},
-};
-
 use wirecap_replay::{Control, Progress};
 
 use super::{flags::ReplayFlags, report::length};
-use crate::capture::rate;
+use crate::terminal::{StatusLine, rate};
 
-/// How often it is written.
-const PERIOD: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and clear it.
-const CLEAR: &str = "\r\x1b[K";
 /// Characters of the bar.
 const WIDTH: usize = 20;
 
-/// The progress bar. Silent unless standard error is a terminal.
+/// The progress bar.
 #[derive(Debug)]
 pub(super) struct Bar {
-    enabled: bool,
-    shown: bool,
-    last: Instant,
+    line: StatusLine,
     /// Seconds and packets when it was written last.
     before: (f64, u64),
 }
 
 impl Bar {
     pub(super) fn new(flags: &ReplayFlags) -> Self {
-        let enabled = io::stderr().is_terminal() && !flags.quiet && !flags.json;
-        Self { enabled, shown: false, last: Instant::now(), before: (0.0, 0) }
+        Self { line: StatusLine::new(flags.send.quiet, flags.send.json), before: (0.0, 0) }
     }
 
     /// Writes it, if it is time.
     pub(super) fn show(&mut self, control: &Control) {
-        if !self.enabled || self.last.elapsed() < PERIOD {
+        if !self.line.is_due() {
             return;
         }
         let Some(progress) = control.progress() else { return };
-        self.last = Instant::now();
-        let _ = write!(io::stderr(), "{CLEAR}{}", line(&progress, self.before));
-        self.shown = true;
+        self.line.show(&line(&progress, self.before));
         self.before = (progress.elapsed.as_secs_f64(), progress.packets);
     }
 
     /// Takes it away.
     pub(super) fn clear(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
+        self.line.clear();
     }
 }
 
@@ -70,6 +54,8 @@ fn line(progress: &Progress, before: (f64, u64)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

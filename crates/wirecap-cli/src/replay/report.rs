@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use wirecap_replay::{Held, Quantiles, Report};
+use wirecap_core::words::counted;
+use wirecap_replay::{End, Held, Quantiles, Report};
 
 use super::announce::warnings;
 use crate::{
-    capture::rate,
     exit::{Exit, tell},
     table::Table,
+    terminal::rate,
 };
 
 /// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay.
@@ -21,10 +22,29 @@ pub(super) fn print(report: &Report, json: bool) -> Exit {
     if let Err(cause) = &printed {
         tell(format_args!("wirecap: cannot print the report: {cause}"));
     }
+    if let Some(warning) = not_sent(report) {
+        tell(format_args!("wirecap: WARNING: {warning}"));
+    }
+    // Last, since that is why it ended.
     for failure in &report.failures {
         tell(format_args!("wirecap: {failure}"));
     }
-    if report.failures.is_empty() && printed.is_ok() { Exit::Fine } else { Exit::Failed }
+    // Files without packets are sent well.
+    let nothing = report.packets == 0 && report.end == End::Complete && report.trace.packets > 0;
+    if nothing && report.failures.is_empty() {
+        tell("wirecap: nothing was sent: all packets of the files were left out");
+    }
+    if report.failures.is_empty() && printed.is_ok() && !nothing { Exit::Fine } else { Exit::Failed }
+}
+
+/// Packets that the interface has not sent though it was given them: they are among those of the report.
+fn not_sent(report: &Report) -> Option<String> {
+    let counted_by_it = report.counters?;
+    let lost = counted_by_it.dropped + counted_by_it.errors;
+    let advice = if report.failures.is_empty() { "; send more slowly" } else { "" };
+    (lost > 0).then(|| {
+        format!("{} did not send {} that it was given{advice}", report.interface, counted(lost, "packet"))
+    })
 }
 
 fn as_json(report: &Report) -> String {
@@ -68,7 +88,7 @@ fn in_words(report: &Report) -> String {
     }
     if let Held::Streamed { starved, .. } = report.held {
         text += &format!("the file was behind {starved} times\n");
-        for warning in warnings(&report.trace, &report.interface) {
+        for warning in warnings(&report.trace, report.end == End::Complete, &report.interface) {
             text += &format!("WARNING: {warning}\n");
         }
     }
@@ -116,7 +136,54 @@ pub(super) fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wirecap_replay::{Counters, Cut, Tally};
+
     use super::*;
+
+    /// The report of a trace that was read while it was sent.
+    fn streamed(end: End, packets: u64) -> Report {
+        Report {
+            interface: "eth1".into(),
+            end,
+            packets,
+            bytes: 0,
+            seconds: 0.0,
+            pps: 0.0,
+            bps: 0.0,
+            passes: 0,
+            held: Held::Streamed { cells_bytes: 0, starved: 0 },
+            pacing: None,
+            queues: Vec::new(),
+            trace: Tally { packets, ..Tally::default() },
+            truncated: Cut::default(),
+            counters: None,
+            fallbacks: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn files_are_called_empty_only_if_they_were_read_to_their_end() {
+        let words = "no packets in the files";
+        assert!(in_words(&streamed(End::Complete, 0)).contains(words));
+        assert!(!in_words(&streamed(End::Complete, 1)).contains(words));
+        for end in [End::Stopped, End::Duration, End::Failed] {
+            assert!(!in_words(&streamed(end, 0)).contains(words));
+        }
+    }
+
+    #[test]
+    fn what_the_interface_did_not_send_is_warned_of() {
+        let report = |dropped, errors| {
+            let counters = Some(Counters { packets: 5, dropped, errors, ..Counters::default() });
+            Report { counters, ..streamed(End::Complete, 8) }
+        };
+        let warning = not_sent(&report(2, 1)).unwrap();
+        assert_eq!(warning, "eth1 did not send 3 packets that it was given; send more slowly");
+        let failed = Report { failures: vec!["the link is down".into()], ..report(1, 0) };
+        assert_eq!(not_sent(&failed).unwrap(), "eth1 did not send 1 packet that it was given");
+        assert_eq!((not_sent(&report(0, 0)), not_sent(&streamed(End::Complete, 8))), (None, None));
+    }
 
     #[test]
     fn times_are_told_in_the_unit_that_fits() {

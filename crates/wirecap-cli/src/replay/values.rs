@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use wirecap::QueueSet;
 
-const MILLION: u64 = 1_000_000;
+use crate::values::{MILLION, decimal, scaled, time};
 
 /// Which queues, before the machine was asked how many there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,23 +33,6 @@ pub(crate) fn where_to(text: &str) -> Result<Where, String> {
 
 const WHERE: &str = "write a queue number, flow, round-robin, flow:0-3, round-robin:0,2 or file:SIDE";
 
-/// Reads a number, perhaps with a fraction, in units of 1 / `unit`.
-fn decimal(digits: &str, unit: u64) -> Option<u64> {
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(whole) || !plain(fraction) || whole.is_empty() || (fraction.is_empty() && digits.contains('.'))
-    {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    // More digits than that are less than a unit of anything here.
-    let digits = &fraction[..fraction.len().min(18)];
-    let tenths = 10_u128.pow(digits.len() as u32);
-    let part = digits.parse::<u128>().unwrap_or(0) * u128::from(unit) / tenths;
-    let part = u64::try_from(part).ok()?;
-    whole.checked_add(part)
-}
-
 /// Reads a factor, in millionths.
 pub(crate) fn factor(text: &str) -> Result<u64, String> {
     let digits = text.strip_suffix('x').unwrap_or(text);
@@ -59,13 +42,7 @@ pub(crate) fn factor(text: &str) -> Result<u64, String> {
 
 /// Reads a rate: 1000, 10k, 1.5M, 2.5G.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
-        Some(b'M') => (&text[..text.len() - 1], MILLION),
-        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let rate = decimal(digits, unit).filter(|&rate| rate > 0);
+    let rate = scaled(text).filter(|&rate| rate > 0);
     rate.ok_or_else(|| "write a number a second from 1 on, like 1000, 10k, 1.5M or 2.5G".into())
 }
 
@@ -76,18 +53,12 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     size.filter(|&size| size > 0).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
-/// Reads a time between packets: 0, or a number of us, ms or s.
+/// Reads a time between packets: 0, or a number of us, ms or s, which has to be said, as gaps of traces are anything from
+/// microseconds to hours.
 pub(crate) fn gap(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit_ns = match &text[digits.len()..] {
-        "us" => 1_000,
-        "ms" => MILLION,
-        "s" => 1_000_000_000,
-        "" if digits == "0" => 1,
-        _ => return Err("write a time with its unit, like 20us, 1.5ms or 2s".into()),
-    };
-    let ns = decimal(digits, unit_ns).ok_or("write a time with its unit, like 20us, 1.5ms or 2s")?;
-    Ok(Duration::from_nanos(ns))
+    let said = text == "0" || text.ends_with('s');
+    let gap = time(text).ok().filter(|_| said);
+    gap.ok_or_else(|| "write a time with its unit, like 20us, 1.5ms or 2s".into())
 }
 
 #[cfg(test)]

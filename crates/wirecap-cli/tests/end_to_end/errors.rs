@@ -97,8 +97,10 @@ fn an_interface_that_cannot_be_captured_is_explained() {
         (
             &["r0", "--xdp-mode", "zero-copy"],
             1,
-            &["r0", "the driver does not offer it", "leave --xdp-mode out"],
+            &["r0", "the driver does not offer it", "leave --xdp-mode and --require-zero-copy out"],
         ),
+        (&["r0", "--require-zero-copy"], 1, &["r0", "zero-copy", "the driver does not offer it"]),
+        (&["r0", "--require-zero-copy", "--xdp-mode", "copy"], 2, &["cannot be used with"]),
         (&["r0", "--mode", "basic", "--workers", "3"], 2, &["advanced mode"]),
         (&["r0", "--workers", "100000"], 2, &["workers: 100000 is more than the 256"]),
     ] {

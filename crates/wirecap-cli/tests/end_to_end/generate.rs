@@ -190,7 +190,8 @@ fn what_cannot_be_generated_is_said_with_what_to_do() {
         (&["-i", "l0", "--burst", "10"], 2, "--gap"),
         (&["-i", "l0", "--flows", "1", "--queue-share", "1,1"], 2, "choose at least 2"),
         (&["-i", "l0", "--rate", "quick"], 2, "like 500k"),
-        (&["-i", "l0", "--core", "4000"], 2, "core 4000 cannot be used"),
+        (&["-i", "l0", "--source-mac", "02:00"], 2, "no Ethernet address"),
+        (&["-i", "l0", "--core", "4000"], 2, "core 4000 cannot be used; this process may use 0"),
     ] {
         let mut command = lab.left.command(WIRECAP);
         command.arg("generate").args(arguments);
@@ -208,17 +209,27 @@ fn an_interface_that_goes_down_or_away_ends_it_with_what_was_made() {
     if !require_root("an_interface_that_goes_down_or_away_ends_it_with_what_was_made") {
         return;
     }
-    for (command, words) in
-        [(["link", "set", "l0", "down"], "l0 is down"), (["link", "del", "dev", "l0"], "l0 was removed")]
+    let ways = [
+        ("left", ["link", "set", "l0", "down"], "l0 is down"),
+        ("right", ["link", "set", "r0", "down"], "l0 has no carrier"),
+        ("left", ["link", "del", "dev", "l0"], "l0 was removed"),
+    ];
+    for (engine, (side, command, words)) in ["xdp", "live"].into_iter().flat_map(|e| ways.map(|way| (e, way)))
     {
         let lab = Lab::with_queues("gone", 1);
         let capture = lab.spawn(&["capture", "r0"]);
         capture.wait_for(READY);
-        let running = lab.start_generator(&["--rate", "10kpps"]);
+        let running = lab.start_generator(&["--rate", "10kpps", "--engine", engine, "--duration", "60s"]);
         running.wait_for("wirecap: run ");
-        lab.left.ip(&command).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let host = if side == "left" { &lab.left } else { &lab.right };
+        host.ip(&command).unwrap();
         let ended = running.wait();
-        assert!(ended.code == Some(1) && ended.stderr.contains(words), "{ended:#?}");
+        assert!(ended.code == Some(1) && ended.stderr.contains(words), "{engine}: {ended:#?}");
+        assert!(
+            !ended.stderr.contains("more slowly") && !ended.stderr.contains("were asked for"),
+            "{ended:#?}"
+        );
         let made = report(&ended);
         assert_eq!(made["end"], "failed");
         assert!(made["error"].as_str().unwrap().contains(words), "{made:#}");
@@ -239,4 +250,12 @@ fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
     assert!(ended.stderr.contains(said), "{ended:#?}");
     let account = capture.stop().account();
     assert_all_came(only_run(&account.0["verified"]), &report(&ended));
+
+    // Asked for, it is tried.
+    let capture = lab.capture(&["r0"]);
+    let ended = lab.start_generator(&["-c", "1k", "--tx-mode", "best"]).wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("zero-copy is not available"), "{ended:#?}");
+    assert!(!ended.stderr.contains("was left alone"), "{ended:#?}");
+    capture.stop();
 }

@@ -1,11 +1,14 @@
 //! The manual keeps up with what is printed.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use wirecap_lab::require_root;
 
-use crate::lab::{Lab, Running, WIRECAP};
+use crate::{
+    forward::{Cable, frame},
+    lab::{Lab, READY, Running, WIRECAP},
+};
 
 const MANUAL: &str = include_str!("../../../../docs/MANUAL.md");
 
@@ -51,6 +54,22 @@ fn every_field_and_every_column_is_in_the_manual() {
     let table = String::from_utf8(table.stdout).unwrap();
     let heads = table.lines().filter(|line| line.starts_with("port ") || line.starts_with("worker "));
     names.extend(heads.flat_map(str::split_whitespace).map(String::from));
+
+    let cable = Cable::quiet("manual");
+    let forward = |arguments: &[&str]| {
+        let running = cable.spawn(&[&["forward", "m0", "m1"], arguments].concat());
+        running.wait_for(READY);
+        cable.sender().send(&frame(1, 100)).unwrap();
+        // Until it is there: not before are there times.
+        std::thread::sleep(Duration::from_millis(300));
+        running.stop()
+    };
+    fields(&forward(&["--json"]).account().0, &mut names);
+    assert!(names.contains("forwarded") && names.contains("p999_ns") && names.contains("not_sendable"));
+    let table = String::from_utf8(forward(&[]).stdout).unwrap();
+    // Some of these heads are two words.
+    let heads = table.lines().find(|line| line.starts_with("from ")).unwrap();
+    names.extend(heads.split("  ").map(|head| head.trim().to_owned()).filter(|head| !head.is_empty()));
     for name in names {
         let documented = [format!("`{name}`"), format!("`{name}[]`")];
         assert!(documented.iter().any(|name| MANUAL.contains(name)), "{name} is not in docs/MANUAL.md");

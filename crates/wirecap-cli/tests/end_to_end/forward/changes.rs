@@ -2,10 +2,10 @@
 
 use wirecap::headers::checksum;
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_traffic::{FrameSpec, Template};
+use wirecap_traffic::{FrameSpec, Marks, Template};
 
-use super::{Cable, frame, way};
-use crate::lab::read;
+use super::{Cable, way};
+use crate::lab::{READY, read};
 
 /// Frames of the left host to one port each.
 fn to_ports(ports: [u16; 3]) -> [Vec<u8>; 3] {
@@ -97,24 +97,58 @@ fn order_is_kept_and_packets_are_whole_with_several_workers() {
     }
     let cable = Cable::new("order", VethOptions { queues: 2, ..VethOptions::default() });
     let running = cable.forward(&["--workers", "2", "--transmit-ring", "64"]);
-    let listener = cable.listen("packet:r0", "order.pcapng", &["-c", "2000", "ether proto 0x88b5"]);
+    let listener = cable.listen("packet:r0", "order.pcapng", &["-c", "2000", "udp port 9"]);
     let mut sender = cable.sender();
-    for number in 0..2_000_u32 {
-        let mut frame = frame(0, 60 + number as usize % 1_400);
-        frame[14..18].copy_from_slice(&number.to_be_bytes());
-        sender.send(&frame).unwrap();
+    let mut templates =
+        [60, 1_514].map(|len| Template::new(FrameSpec { len, ..FrameSpec::default() }).unwrap());
+    for number in 0..2_000_u64 {
+        let template = &mut templates[(number % 3 == 0) as usize];
+        sender.send(template.stamp((number % 16) as u32, number)).unwrap();
     }
     listener.wait();
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let packets = read(&cable.path("order.pcapng")).packets;
-    assert_eq!(packets.len(), 2_000);
-    for (number, packet) in packets.iter().enumerate() {
-        let expected = {
-            let mut frame = frame(0, 60 + number % 1_400);
-            frame[14..18].copy_from_slice(&(number as u32).to_be_bytes());
-            frame
-        };
-        assert!(packet.data == expected, "packet {number}");
+    let account = ended.account();
+    let came_by = |queue: usize| account.0["ports"][0]["queues"][queue]["delivered"].as_u64().unwrap();
+    assert!(came_by(0) > 100 && came_by(1) > 100, "both workers had packets: {ended:#?}");
+    // Flows overtake each other, packets of a flow do not.
+    let mut of_flows = vec![Vec::new(); 16];
+    for packet in read(&cable.path("order.pcapng")).packets {
+        let marks = Marks::read(&packet.data).unwrap();
+        let template = &mut templates[(marks.sequence % 3 == 0) as usize];
+        assert!(packet.data == template.stamp(marks.flow, marks.sequence), "packet {}", marks.sequence);
+        of_flows[marks.flow as usize].push(marks.sequence);
     }
+    for (flow, sequences) in of_flows.iter().enumerate() {
+        assert!(sequences.iter().copied().eq((flow as u64..2_000).step_by(16)), "flow {flow}: {sequences:?}");
+    }
+}
+
+#[test]
+fn some_queues_of_an_interface_may_be_forwarded() {
+    if !require_root("forward::some_queues_of_an_interface_may_be_forwarded") {
+        return;
+    }
+    let cable = Cable::new("some", VethOptions { queues: 2, ..VethOptions::default() });
+    let refused = cable.spawn(&["forward", "m0@0", "m1", "--workers", "2"]).wait();
+    assert!(refused.code == Some(2) && refused.stderr.contains("use at most 1"), "{refused:#?}");
+    cable.middle.ip(&["addr", "add", "192.0.2.77/24", "dev", "m1"]).unwrap();
+    let running = cable.spawn(&["forward", "m0@0", "m1", "--json"]);
+    running.wait_for("WARNING: m0: what comes in by its other queues (1) is left to the host");
+    running
+        .wait_for("WARNING: m1: the host uses it (address 192.0.2.77/24), and is cut off from it meanwhile");
+    running.wait_for(READY);
+    let listener = cable.listen("packet:l0", "some.pcapng", &["-c", "200", "udp port 9"]);
+    let mut sender = cable.sender_of_right();
+    let mut template = Template::new(FrameSpec::default()).unwrap();
+    for number in 0..200 {
+        sender.send(template.stamp(number % 16, number.into())).unwrap();
+    }
+    listener.wait();
+    let ended = running.stop();
+    let account = ended.account();
+    let came_by = |queue: usize| account.0["ports"][1]["queues"][queue]["delivered"].as_u64().unwrap();
+    assert!(came_by(0) > 0 && came_by(1) > 0, "{ended:#?}");
+    assert!(way(&ended, "m1")["forwarded"].as_u64().unwrap() >= 200, "{ended:#?}");
+    assert_eq!(account.0["ports"][0]["transmitted"].as_array().unwrap().len(), 1);
 }

@@ -3,9 +3,11 @@
 use std::{thread, time::Duration};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use wirecap_lab::{VethOptions, require_root};
 
 use super::{Cable, dropped, frame, way};
+use crate::lab::READY;
 
 /// As often as it may be said that packets are dropped, and a little more.
 const PERIOD: Duration = Duration::from_millis(1_300);
@@ -20,18 +22,19 @@ fn what_cannot_be_sent_is_counted_by_cause_and_told_rarely() {
         host.ip(&["link", "set", name, "mtu", "1000"]).unwrap();
     }
     let running = cable.forward(&[]);
+    running.wait_for("m0 has an MTU of 1500 and m1 of 1000: longer packets from m0 are dropped (too_long)");
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "20", "ether proto 0x88b5"]);
     let mut sender = cable.sender();
     let mut send =
         |frames: u8, len: usize| (0..frames).for_each(|number| sender.send(&frame(number, len)).unwrap());
     send(10, 200);
     send(5, 1_400);
-    running.wait_for("5 packets from m0 were not sent on to m1; so far: too_long 5");
+    running.wait_for("5 packets from m0 not sent on to m1; so far: too_long 5");
     // Longer ones are taken once the link takes them.
     for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
         host.ip(&["link", "set", name, "mtu", "1500"]).unwrap();
     }
-    thread::sleep(Duration::from_millis(300));
+    thread::sleep(PERIOD);
     send(5, 1_400);
     cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
     running.wait_for("m1 is down");
@@ -50,8 +53,34 @@ fn what_cannot_be_sent_is_counted_by_cause_and_told_rarely() {
     assert_eq!(way["dropped"]["too_long"].as_u64(), Some(5), "{way:#}");
     assert_eq!(way["dropped"]["link_down"].as_u64(), Some(80), "{way:#}");
     assert_eq!((way["forwarded"].as_u64(), dropped(&way)), (Some(20), 85), "{way:#}");
-    let told = ended.stderr.lines().filter(|line| line.contains("were not sent on")).count();
+    let told = ended.stderr.lines().filter(|line| line.contains("not sent on")).count();
     assert!((2..=5).contains(&told), "{ended:#?}");
+}
+
+#[test]
+fn what_the_driver_drops_is_told_while_it_runs_and_at_the_end() {
+    if !require_root("forward::what_the_driver_drops_is_told_while_it_runs_and_at_the_end") {
+        return;
+    }
+    let cable = Cable::quiet("unsent");
+    // A veth drops what the other end is too small for.
+    cable.right.ip(&["link", "set", "r0", "mtu", "600"]).unwrap();
+    let running = cable.spawn(&["forward", "m0", "m1"]);
+    running.wait_for(READY);
+    let mut sender = cable.sender();
+    for number in 0..5 {
+        sender.send(&frame(number, 100)).unwrap();
+        sender.send(&frame(number, 1_000)).unwrap();
+    }
+    running.wait_for("m1 did not send 5 packets that it was given; so far: driver 5, by its own counters 5");
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let table = String::from_utf8(ended.stdout.clone()).unwrap();
+    let way = table.lines().rfind(|line| line.starts_with("m0 ")).unwrap();
+    let row: Vec<_> = way.split_whitespace().take(6).collect();
+    assert_eq!(row, ["m0", "m1", "10", "5500", "0", "5"], "{table}");
+    let told = "m1 did not send 5 packets that it was given: driver 5, by its own counters 5";
+    assert!(table.contains(told), "{table}");
 }
 
 #[test]
@@ -59,17 +88,23 @@ fn a_ring_without_room_holds_packets_back_or_drops_them_as_asked() {
     if !require_root("forward::a_ring_without_room_holds_packets_back_or_drops_them_as_asked") {
         return;
     }
-    let cable = Cable::quiet("full");
-    let running = cable.forward(&["--transmit-ring", "64", "--on-full", "drop"]);
-    let mut sender = cable.sender();
-    for number in 0..200 {
-        sender.send(&frame(number, 100)).unwrap();
+    for (asked, expected) in [("drop", (64, 136)), ("wait", (200, 0))] {
+        let cable = Cable::quiet("full");
+        let running = cable.forward(&["--transmit-ring", "64", "--on-full", asked]);
+        // While it stands still all of them wait in its receive ring, so that they are one batch.
+        running.signal(Signal::SIGSTOP);
+        let mut sender = cable.sender();
+        for number in 0..200 {
+            sender.send(&frame(number, 100)).unwrap();
+        }
+        running.signal(Signal::SIGCONT);
+        thread::sleep(PERIOD);
+        let ended = running.stop();
+        let way = way(&ended, "m0");
+        let count = |value: &Value| value.as_u64().unwrap();
+        let became = (count(&way["forwarded"]), count(&way["dropped"]["ring_full"]));
+        assert_eq!(became, expected, "{asked}: {way:#}");
     }
-    let ended = running.stop();
-    let way = way(&ended, "m0");
-    let (forwarded, dropped) =
-        (way["forwarded"].as_u64().unwrap(), way["dropped"]["ring_full"].as_u64().unwrap());
-    assert_eq!(forwarded + dropped, 200, "{way:#}");
 }
 
 #[test]

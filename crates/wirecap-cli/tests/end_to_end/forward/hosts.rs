@@ -117,6 +117,11 @@ fn a_file_is_fetched_over_both_versions_of_ip_while_all_is_captured() {
     assert_eq!(dropped(&there) + dropped(&back), 0, "{there:#} {back:#}");
     let forwarded = there["forwarded"].as_u64().unwrap() + back["forwarded"].as_u64().unwrap();
     assert_eq!(read(&captured).packets.len() as u64, forwarded);
+    for port in ended.account().0["ports"].as_array().unwrap() {
+        let queues = port["transmitted"].as_array().unwrap();
+        assert!(queues.iter().all(|queue| queue["copied_bytes"] == 0), "{port:#}");
+        assert!(queues.iter().any(|queue| queue["packets"].as_u64() > Some(0)), "{port:#}");
+    }
 }
 
 #[test]

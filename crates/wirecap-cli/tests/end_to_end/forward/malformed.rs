@@ -7,7 +7,7 @@ use std::{
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_lab::require_root;
-use wirecap_traffic::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+use wirecap_traffic::{PACKET_LEN_MAX, PACKET_LEN_MIN, Random};
 
 use super::{Cable, dropped, way};
 use crate::lab::read;
@@ -54,15 +54,10 @@ fn frames_that_lie_about_themselves_pass_unchanged() {
         return;
     }
     let mut frames = Vec::new();
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random::new(1);
     for kind in [0x0800_u16, 0x86dd, 0x88a8, 0x88b5, 0x0026, 0xffff] {
         for len in [PACKET_LEN_MIN, 15, 21, 33, 34, 42, 60, 61, 300, LONGEST - 4] {
-            let mut frame: Vec<u8> = (0..len)
-                .map(|_| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (random >> 56) as u8
-                })
-                .collect();
+            let mut frame: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             frame[0] &= 0xfe;
             if len >= 14 {
                 frame[12..14].copy_from_slice(&kind.to_be_bytes());

@@ -7,6 +7,7 @@
 mod changes;
 mod faults;
 mod hosts;
+mod icmp;
 mod malformed;
 mod routes;
 

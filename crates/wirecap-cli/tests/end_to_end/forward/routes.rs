@@ -12,8 +12,13 @@ use super::{Cable, way};
 use crate::lab::{Ended, READY, Running};
 
 /// Hosts that have the middle as their router.
-fn networks(label: &str) -> Cable {
-    let cable = Cable::new(label, VethOptions { ipv6: true, ..VethOptions::default() });
+pub fn networks(label: &str) -> Cable {
+    networks_by(label, 1)
+}
+
+/// The same, over interfaces with so many queues.
+pub fn networks_by(label: &str, queues: u32) -> Cable {
+    let cable = Cable::new(label, VethOptions { ipv6: true, queues, ..VethOptions::default() });
     let ip = |host: &wirecap_lab::Namespace, line: &str| {
         host.ip(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
     };
@@ -33,7 +38,7 @@ fn networks(label: &str) -> Cable {
     cable
 }
 
-fn route(cable: &Cable, table: &str, arguments: &[&str]) -> Running {
+pub fn route(cable: &Cable, table: &str, arguments: &[&str]) -> Running {
     let path = cable.path("table.txt");
     fs::write(&path, table).unwrap();
     let running = cable
@@ -42,7 +47,13 @@ fn route(cable: &Cable, table: &str, arguments: &[&str]) -> Running {
     running
 }
 
-fn cause(ended: &Ended, from: &str, name: &str) -> u64 {
+/// The Ethernet address of an interface.
+pub fn mac(host: &wirecap_lab::Namespace, name: &str) -> String {
+    let shown = host.ip(&["-br", "link", "show", name]).unwrap();
+    shown.split_whitespace().nth(2).unwrap().to_owned()
+}
+
+pub fn cause(ended: &Ended, from: &str, name: &str) -> u64 {
     way(ended, from)["dropped"][name].as_u64().unwrap()
 }
 
@@ -91,10 +102,6 @@ fn next_hops_may_be_given_and_several_ports_may_be_routed() {
         return;
     }
     let cable = networks("hops");
-    let mac = |host: &wirecap_lab::Namespace, name: &str| {
-        let shown = host.ip(&["-br", "link", "show", name]).unwrap();
-        shown.split_whitespace().nth(2).unwrap().to_owned()
-    };
     let third = wirecap_lab::Namespace::new("hops_third").unwrap();
     let _pair =
         wirecap_lab::VethPair::new(&third, "t0", &cable.middle, "m2", VethOptions::default()).unwrap();
@@ -140,4 +147,27 @@ fn a_table_that_makes_no_sense_is_refused_by_its_line() {
     let ended = cable.spawn(&["forward", "m0", "m1", "--route", "/nowhere/table.txt"]).wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("cannot read the routes in /nowhere/table.txt"), "{ended:#?}");
+}
+
+#[test]
+fn packets_to_nobody_do_not_use_up_the_pools() {
+    if !require_root("forward::packets_to_nobody_do_not_use_up_the_pools") {
+        return;
+    }
+    let cable = networks("scan");
+    let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
+    let running = route(&cable, table, &["-M", "64", "-R", "4"]);
+    cable.assert_ping(3, &["198.51.100.1"]);
+    // Each packet to nobody waits for three seconds, among hundreds that go on: in a chunk of its own, if it were not copied.
+    let scan = "for last in $(seq 100 129); do
+        ping -q -c 1 -W 1 198.51.100.$last > /dev/null &
+        ping -q -i 0.0002 -c 100 -W 5 198.51.100.1 | grep 'packets transmitted'
+    done; wait";
+    let output = cable.left.command("sh").args(["-c", scan]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches("100 received").count(), 30, "{said}");
+    let ended = running.stop();
+    assert_eq!(cause(&ended, "m0", "no_neighbour"), 30, "{ended:#?}");
+    let lost = &ended.account().0["ports"][0]["queues"][0]["lost"];
+    assert_eq!(lost["no_free_cell"], 0, "{lost:#}");
 }

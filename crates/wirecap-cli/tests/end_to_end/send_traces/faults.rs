@@ -1,12 +1,12 @@
 //! What goes wrong, before and meanwhile.
 
-use std::{process::Command, time::Duration};
+use std::{io::Write, process::Command, time::Duration};
 
 use nix::sys::signal::Signal;
 use wirecap_file::pcap;
 use wirecap_lab::require_root;
 
-use super::{assert_same, even, figure, frame, packets_of, report, run, start, write};
+use super::{Sketch, assert_same, even, figure, frame, packets_of, report, run, start, trace, write};
 use crate::lab::{Ended, Lab, Running, WIRECAP};
 
 #[track_caller]
@@ -155,6 +155,41 @@ fn a_link_that_is_lost_ends_it_with_what_was_sent() {
 }
 
 #[test]
+fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
+    if !require_root("a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it") {
+        return;
+    }
+    let lab = Lab::with_queues("lostwaiting", 1);
+    let pipe = lab.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let written = |bytes: &[u8]| {
+        let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        writer.write_all(bytes).unwrap();
+        writer
+    };
+    // Before anybody writes it: a veth would take the packets, and drop them.
+    let replay = start(&lab, &[pipe.to_str().unwrap()]);
+    replay.wait_for("waiting for a program that writes");
+    lab.right.ip(&["link", "set", "r0", "down"]).unwrap();
+    drop(written(&even(10, 1_000)));
+    let ended = replay.wait();
+    assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 0), "{ended:#?}");
+    assert!(ended.stderr.lines().last().unwrap().contains("l0 has no carrier"), "{ended:#?}");
+
+    // While there is nothing that can be sent.
+    lab.right.ip(&["link", "set", "r0", "up"]).unwrap();
+    let replay = start(&lab, &[pipe.to_str().unwrap()]);
+    let writer = written(&trace([Sketch { time_ns: 0, len: 2_000 }]));
+    replay.wait_for("read while it is sent");
+    std::thread::sleep(Duration::from_millis(200));
+    lab.left.ip(&["link", "set", "l0", "down"]).unwrap();
+    let ended = replay.wait();
+    assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 0), "{ended:#?}");
+    assert!(ended.stderr.lines().last().unwrap().contains("l0 is down"), "{ended:#?}");
+    drop(writer);
+}
+
+#[test]
 fn nobody_who_writes_is_waited_for_until_a_signal() {
     if !require_root("nobody_who_writes_is_waited_for_until_a_signal") {
         return;
@@ -167,6 +202,6 @@ fn nobody_who_writes_is_waited_for_until_a_signal() {
     std::thread::sleep(Duration::from_millis(100));
     replay.signal(Signal::SIGTERM);
     let ended = replay.wait();
-    assert_eq!((ended.code, ended.stdout.len()), (Some(0), 0), "{ended:#?}");
+    assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
     assert!(ended.stderr.contains("stopped before anything was sent"), "{ended:#?}");
 }

@@ -17,6 +17,7 @@ use std::{
 
 use serde_json::Value;
 use wirecap_file::{Capture, CapturedPacket, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_traffic::Random;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP, read};
 
@@ -32,11 +33,8 @@ pub struct Sketch {
 /// Frames that differ from each other in every byte behind the header.
 pub fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
-    let mut state = number as u64 + 1;
-    bytes.resize_with(len.max(14), || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    });
+    let mut random = Random::new(number as u64);
+    bytes.resize_with(len.max(14), || random.next() as u8);
     bytes.truncate(len);
     bytes
 }

@@ -1,9 +1,9 @@
 //! When packets are sent.
 
 use wirecap_file::CapturedPacket;
-use wirecap_lab::require_root;
+use wirecap_lab::{require_root, skip};
 
-use super::{even, figure, replayed, write};
+use super::{Sketch, even, figure, replayed, report, run, trace, write};
 use crate::lab::{Lab, Running, WIRECAP};
 
 /// From the first arrival to the last, by the receiver's clock.
@@ -62,6 +62,46 @@ fn rates_are_kept() {
     // Packets of 800 bits.
     assert_takes(&lab, &[file, "--bps", "8M"], 500_000_000);
     assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
+}
+
+/// Has what arrives leave again at 10 Mbit/s: so late does the kernel give the sender its cells back. An error if it has no
+/// such queue.
+fn slow_down(lab: &Lab) -> std::io::Result<()> {
+    for arguments in [
+        "link add slow type veth peer name end",
+        "link add bridge type bridge",
+        "link set r0 master bridge",
+        "link set slow master bridge",
+        "link set bridge up",
+        "link set slow up",
+        "link set end up",
+    ] {
+        lab.right.ip(&Vec::from_iter(arguments.split(' '))).unwrap();
+    }
+    let arguments = "qdisc add dev slow root tbf rate 10mbit burst 5kb limit 8mb";
+    let made = lab.right.command("tc").args(arguments.split(' ')).output()?;
+    match made.status.success() {
+        true => Ok(()),
+        false => Err(std::io::Error::other(String::from_utf8_lossy(&made.stderr).into_owned())),
+    }
+}
+
+#[test]
+fn a_slow_link_is_waited_for_as_long_as_it_sends() {
+    const TEST: &str = "a_slow_link_is_waited_for_as_long_as_it_sends";
+    if !require_root(TEST) {
+        return;
+    }
+    let lab = Lab::with_queues("slowlink", 1);
+    if let Err(cause) = slow_down(&lab) {
+        return skip(TEST, &format!("nothing slows a link down: {cause}"));
+    }
+    // A full ring of them takes two and a half seconds.
+    let path = write(&lab, "a.pcap", &trace((0..2_100).map(|_| Sketch { time_ns: 0, len: 1_514 })));
+    let ended = run(&lab, &[path.to_str().unwrap(), "--top-speed"]);
+    let report = report(&ended);
+    assert_eq!((ended.code, figure(&report, "/packets")), (Some(0), 2_100), "{ended:#?}");
+    assert!(report["seconds"].as_f64().unwrap() > 2.2, "they were not slowed down: {report:#}");
 }
 
 #[test]

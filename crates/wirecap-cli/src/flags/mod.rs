@@ -1,12 +1,22 @@
 //! Every flag, declared once: what is here is the help, and what the plan is made from.
+//!
+//! What one command alone has stands with that command (`capture` here, the others in a `flags.rs` of their own), what several
+//! take alike in [`shared`].
 
-use std::{path::PathBuf, time::Duration};
+mod shared;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::forward::flags::ForwardFlags;
-use crate::generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags};
-use crate::values::{Cores, Number, cores, count, duration, number};
+pub(crate) use self::shared::{
+    FileFlags, OutputFlags, PoolFlags, PortFlags, SendFlags, SendModeFlag, TimeLimit, TimestampFlag,
+    WaitFlag, WorkerFlags, XdpModeFlag,
+};
+use crate::{
+    forward::flags::ForwardFlags,
+    generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
+    replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
+    values::{Cores, Number, cores, count, number},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +27,8 @@ Examples:
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
   wirecap capture replay:old.pcap -w new.pcapng    a trace file in the place of an interface
+  wirecap forward eth1 eth2                        every packet of one goes out of the other
+  wirecap replay old.pcap -i eth1                  a trace file, sent as it was recorded
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify at the other end can judge
   wirecap interfaces                               what there is, and what XDP can do on it
 
@@ -89,8 +101,8 @@ pub(crate) enum Command {
     ///
     /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on the interface, and
     /// the host keeps it.
-    #[command(after_help = crate::replay::flags::EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
-    Replay(Box<crate::replay::flags::ReplayFlags>),
+    #[command(after_help = REPLAY_EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
+    Replay(Box<ReplayFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
 }
@@ -111,27 +123,20 @@ pub(crate) struct CaptureFlags {
     #[arg(long, value_enum)]
     pub(crate) unmatched: Option<UnmatchedFlag>,
 
-    /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it
-    /// they are only counted.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) write: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) file: FileFlags,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): exactly N are in the file.
     /// Without -w, what the workers have in hand is counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
-    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
-    /// Keep at most this many bytes of each packet in the file; 0 keeps all.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = number::<u32>(Number::of("--snaplen 128")))]
-    pub(crate) snaplen: u32,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
 
-    /// M, cells per chunk: a power of two.
-    #[arg(short = 'M', value_name = "CELLS", default_value_t = 256, value_parser = number::<u32>(Number::of("-M 256")))]
-    pub(crate) cells_per_chunk: u32,
-    /// R, chunks per receive queue. A queue can buffer R x M packets.
-    #[arg(short = 'R', value_name = "CHUNKS", default_value_t = 128, value_parser = number::<u32>(Number::of("-R 128")))]
-    pub(crate) chunks_per_pool: u32,
+    #[command(flatten)]
+    pub(crate) pool: PoolFlags,
+    /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
+    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
+    pub(crate) ring: Option<u32>,
     /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
     /// [default: 60].
     #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(Number::of("-T 60").from(0).to(100)))]
@@ -142,39 +147,22 @@ pub(crate) struct CaptureFlags {
     /// Who drains the receive queues.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) dispatch: DispatchFlag,
-    /// Number of workers [default: one for each receive queue, but no more than cores].
-    #[arg(long, value_name = "N", value_parser = number::<usize>(Number::of("--workers 4")))]
-    pub(crate) workers: Option<usize>,
-    /// Cores for the workers, in turn: 0,2-3 [default: not bound].
-    #[arg(long, value_name = "LIST", value_parser = cores)]
-    pub(crate) cores: Option<Cores>,
+    #[command(flatten)]
+    pub(crate) workers: WorkerFlags,
     /// Number of capture threads (push) [default: 1].
     #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--capture-threads 2").from(1).to(u16::MAX.into())))]
     pub(crate) capture_threads: Option<u16>,
     /// Cores for the capture threads (push), in turn [default: not bound].
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) capture_cores: Option<Cores>,
-    /// What workers do while nothing comes.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) wait: WaitFlag,
-    /// Size of a cell: 2048 or 4096. Larger packets take several cells.
-    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = number::<u32>(Number::of("--cell-bytes 4096")))]
-    pub(crate) cell_bytes: u32,
-    /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
-    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
-    pub(crate) ring: Option<u32>,
-    /// Which way of attaching to the interface is used.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) xdp_mode: XdpModeFlag,
+    #[command(flatten)]
+    pub(crate) port: PortFlags,
     /// How the NIC spreads packets over its receive queues while it is captured.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) rss: RssFlag,
     /// How packets of an interface that is captured beside the host are spread over the workers [default: hash].
     #[arg(long, value_enum)]
     pub(crate) fanout: Option<FanoutFlag>,
-    /// Where the times of packets come from [default: batch over AF_XDP, kernel beside the host].
-    #[arg(long, value_enum, value_name = "SOURCE")]
-    pub(crate) timestamp: Option<TimestampFlag>,
     /// Leave out packets that are for other stations.
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
@@ -183,12 +171,8 @@ pub(crate) struct CaptureFlags {
     /// duplicated frames, or none at all, are exit code 1.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the account remain.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
 }
 
 /// How the interfaces are listed.
@@ -218,17 +202,6 @@ pub(crate) enum DispatchFlag {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitFlag {
-    /// Ask again at once; costs a core per thread.
-    Busy,
-    /// Sleep, shorter than the pool could fill up.
-    #[default]
-    Sleep,
-    /// Sleep in the kernel until a packet comes.
-    Block,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UnmatchedFlag {
     /// The host gets them.
     #[default]
@@ -246,29 +219,6 @@ pub(crate) enum FanoutFlag {
     Queue,
     /// By core on which they came in.
     Cpu,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TimestampFlag {
-    /// The NIC stamps each packet, where its driver offers that to XDP; else an error.
-    Hardware,
-    /// The XDP program stamps each packet.
-    Kernel,
-    /// The clock is read once for all packets that are taken from a ring together; cheapest.
-    Batch,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum XdpModeFlag {
-    /// The best that works.
-    #[default]
-    Best,
-    /// The driver writes into the cells.
-    ZeroCopy,
-    /// Native XDP, one copy by the kernel.
-    Copy,
-    /// Works with every driver, slowly.
-    Generic,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -291,6 +241,18 @@ mod tests {
         Flags::command().debug_assert();
     }
 
+    #[test]
+    fn forwarding_takes_the_flags_of_a_capture_with_defaults_of_its_own() {
+        let parse = |words: &str| Flags::try_parse_from(words.split(' ')).map(|flags| flags.command);
+        let Ok(Command::Capture(capture)) = parse("wirecap capture eth0") else { unreachable!() };
+        let Ok(Command::Forward(forward)) = parse("wirecap forward eth0 eth1") else { unreachable!() };
+        assert_eq!((capture.pool.chunks_per_pool, capture.workers.wait), (128, WaitFlag::Sleep));
+        assert_eq!((forward.pool.chunks_per_pool, forward.workers.wait), (32, WaitFlag::Block));
+        assert_eq!((forward.pool.cells_per_chunk, forward.pool.cell_bytes), (256, 2048));
+        let refused = parse("wirecap forward eth0 eth1 -R many").unwrap_err().to_string();
+        assert!(refused.contains("like -R 32"), "{refused}");
+    }
+
     /// The part of the manual that is about the flags of a command: under its own heading, or anywhere.
     fn about<'m>(manual: &'m str, command: &str) -> &'m str {
         let heading = match command {
@@ -305,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_manual_has_every_flag() {
-        let manual = include_str!("../../../docs/MANUAL.md");
+        let manual = include_str!("../../../../docs/MANUAL.md");
         for command in Flags::command().get_subcommands() {
             let about = about(manual, command.get_name());
             for flag in

@@ -1,6 +1,13 @@
 //! Values of flags, read from text. What cannot be read is answered with what can, and an example.
+//!
+//! Those that one command alone has stand with that command.
+
+mod decimal;
 
 use std::{str::FromStr, time::Duration};
+
+use self::decimal::is_decimal;
+pub(crate) use self::decimal::{MILLION, decimal, real, scaled};
 
 /// What a number may be.
 #[derive(Debug, Clone, Copy)]
@@ -40,17 +47,8 @@ pub(crate) fn number<T: TryFrom<u64>>(allowed: Number) -> impl Fn(&str) -> Resul
 
 /// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
-        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
-        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
-    let packets = u64::from_str(digits).ok().filter(|_| plain).and_then(|number| number.checked_mul(unit));
-    packets
-        .filter(|&packets| packets > 0)
-        .ok_or_else(|| "write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M".into())
+    let packets = scaled(text).filter(|&packets| packets > 0 && !text.contains('.'));
+    packets.ok_or_else(|| "write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M".into())
 }
 
 /// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.
@@ -79,28 +77,34 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     Ok(Cores(list))
 }
 
-/// Reads a time: a number, perhaps with a fraction, of ms, s (or nothing), m or h.
+/// Reads a time that is not none: see [`time`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit_s = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        unit => return Err(format!("{unit:?} is no unit of time; use ms, s, m or h, like 500ms or 2m")),
-    };
-    let plain = digits.chars().all(|digit| digit.is_ascii_digit() || digit == '.');
-    let number: f64 = digits
-        .parse()
-        .ok()
-        .filter(|_| plain)
-        .ok_or_else(|| format!("{digits:?} is no number; write a time like 10s, 500ms or 2m"))?;
-    match Duration::try_from_secs_f64(number * unit_s) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        Ok(_) => Err("a capture of no time captures nothing".into()),
-        Err(_) => Err("this is longer than time can be counted".into()),
+    let time = time(text)?;
+    if time.is_zero() {
+        return Err("no time is too short: write one like 10s".into());
     }
+    Ok(time)
 }
+
+/// Reads a time: a number, perhaps with a fraction, of us, ms, s (or nothing), m or h.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit_ns = match &text[digits.len()..] {
+        "us" => 1_000,
+        "ms" => MILLION,
+        "" | "s" => SECOND_NS,
+        "m" => 60 * SECOND_NS,
+        "h" => 3600 * SECOND_NS,
+        unit => return Err(format!("{unit:?} is no unit of time; use us, ms, s, m or h, like 500ms or 2m")),
+    };
+    if !is_decimal(digits) {
+        return Err(format!("{digits:?} is no number; write a time like 10s, 500ms or 2m"));
+    }
+    let ns = decimal(digits, unit_ns).ok_or("this is longer than time can be counted")?;
+    Ok(Duration::from_nanos(ns))
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +156,8 @@ mod tests {
         assert_eq!(ms("2m"), Ok(120_000));
         assert_eq!(ms("1h"), Ok(3_600_000));
         assert_eq!(ms("1.5s"), Ok(1_500));
+        assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(time("0"), Ok(Duration::ZERO));
         for bad in ["", "s", "0", "0ms", "-1", "1d", "10 s", "1e3", "inf", "NaN", "1..2", "9e99", "+5", "5ss"]
         {
             assert!(duration(bad).is_err(), "{bad}");
