@@ -93,7 +93,7 @@ unpack() {
     mkdir -p "$part/deb"
     (cd "$part/deb" && vm_apt_get download "$@") || return 1
     for package in "$part"/deb/*.deb; do
-        dpkg-deb --extract "$package" "$part"
+        dpkg-deb --extract "$package" "$part" || return 1
     done
     rm -rf "$part/deb" "$part/usr/share/doc"
     mv "$part" "$directory"
@@ -163,11 +163,13 @@ keep_of_kernel() {
     local all=$1 kernel=$2 part=$2.part
     rm -rf "$part" "$kernel"
     mkdir -p "$part/modules"
-    cp "$all"/boot/vmlinuz-* "$part/vmlinuz"
+    cp "$all"/boot/vmlinuz-* "$part/vmlinuz" || return 1
     find "$all" \( -path '*/drivers/net/ethernet/intel/igb/*' -o -path '*/drivers/virtio/*' -o -path '*/net/core/*' \
         -o -path '*/drivers/net/*failover*' -o -path '*/drivers/net/virtio_net*' -o -path '*/drivers/net/veth*' \
         -o -path '*/drivers/dca/*' -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
-        -name '*.ko*' -exec cp -t "$part/modules" {} +
+        -name '*.ko*' -exec cp -t "$part/modules" {} + || return 1
+    # A kernel without its drivers is none.
+    compgen -G "$part/modules/virtio_net.ko*" >/dev/null || return 1
     rm -rf "$all"
     mv "$part" "$kernel"
 }

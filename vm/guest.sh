@@ -1,25 +1,42 @@
 # shellcheck shell=bash
 # One guest: a machine with two NICs that are joined, which boots, runs the suite and switches itself off.
 
-# How long a guest may take, in seconds. Emulated, and on a machine that does much else.
-GUEST_SECONDS=420
+# How long all guests together should take at most, in seconds, and may, on a machine that does much else; a slower one may be
+# given more. And what a guest needs at least to begin.
+VM_BUDGET_SECONDS=600
+VM_SECONDS=${WIRECAP_VM_SECONDS:-900}
+GUEST_SECONDS_LEAST=30
 
-# run_guest NIC KERNEL QUEUES ZERO_COPY TESTS LOG [CASE,…]: fails unless the guest says that all cases have passed. TESTS is a test
-# program that it runs, too, or empty.
+# run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest says that all cases have passed.
+# LARGE_FRAMES is what becomes of frames larger than a cell there (crates/wirecap-vm/src/boot.rs), TESTS a test program that it runs,
+# too, or empty.
 run_guest() {
-    local nic=$1 kernel=$2 queues=$3 zero_copy=$4 tests=$5 log=$6 cases=${7:-} image machine
-    image=$(mktemp)
-    build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth
+    local nic=$1 kernel=$2 queues=$3 zero_copy=$4 large_frames=$5 tests=$6 log=$7 cases=${8:-} image machine limit end_to_end=no
+    limit=$((VM_SECONDS - (SECONDS - vm_begun)))
+    ((limit >= GUEST_SECONDS_LEAST)) || {
+        echo "the guests before this one have used up the $VM_SECONDS s that all may take: WIRECAP_VM_SECONDS=1200 gives more"
+        return 1
+    }
+    image=$steps_dir/initramfs
+    if [[ -n $tests ]]; then
+        [[ -x $tests ]] || { echo "there is no test program $tests" && return 1; }
+        end_to_end=yes
+    fi
+    build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth || return 1
     # Only emulation: a nested KVM cannot be relied on to boot a stock kernel.
     machine=("${qemu_command[@]}" -accel 'tcg,thread=multi' -cpu max -M q35 -smp 4 -m 1G -nographic -no-reboot -nic none
+        -pidfile "$steps_dir/qemu.pid"
         -kernel "$kernel/vmlinuz" -initrd "$image" -append "console=ttyS0 quiet panic=-1 oops=panic ipv6.disable=1 \
-net.ifnames=0 wirecap.queues=$queues wirecap.zero_copy=$zero_copy wirecap.cases=$cases")
+net.ifnames=0 wirecap.queues=$queues wirecap.zero_copy=$zero_copy wirecap.large_frames=$large_frames \
+wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
+    # In the foreground, so that whoever interrupts this interrupts QEMU, too.
+    limit=(timeout --foreground --kill-after=10 "$limit")
     # shellcheck disable=SC2046 # a list of words
     case $nic in
-        igb) timeout "$GUEST_SECONDS" "${machine[@]}" $(igb_devices) ;;
-        virtio) as_root timeout "$GUEST_SECONDS" vm/with-taps "$queues" "${machine[@]}" $(virtio_devices "$queues") ;;
-    esac </dev/null 2>&1 | sed -u 's/\r//g' | tee "$log" | worth_reading || true
-    rm -f "$image"
+        igb) "${limit[@]}" "${machine[@]}" $(igb_devices) ;;
+        virtio) as_root "${limit[@]}" vm/with-taps "$queues" "${machine[@]}" $(virtio_devices "$queues") ;;
+    esac </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
+    rm -f "$image" "$steps_dir/qemu.pid"
     guest_has_passed "$log"
 }
 
@@ -31,10 +48,16 @@ worth_reading() {
 
 # QEMU ends well whatever has become of the guest: only its last words count.
 guest_has_passed() {
-    local end
+    local end late
+    late=$(sed '1,/^vm: end /d' "$1" | grep -a -e 'WARNING: ' -e 'BUG: ' -e 'Oops' -e 'Call Trace:' \
+        -e 'general protection fault' -e 'refcount_t: ' -e 'unregister_netdevice: waiting' || true)
+    [[ -z $late ]] || {
+        echo "the kernel complained after the last case: $late; all it said is in $1"
+        return 1
+    }
     end=$(sed -n 's/^vm: end \([0-9]*\) of \([0-9]*\)$/\1 of \2/p' "$1")
     [[ -n $end && ${end% of *} == "${end#* of }" && ${end% of *} != 0 ]] || {
-        echo "the guest did not pass: ${end:-it has not come to its end}; all it said is in $1"
+        echo "the guest did not pass: ${end:-it has not come to its end (all guests have $VM_SECONDS s)}; all it said is in $1"
         return 1
     }
 }

@@ -3,23 +3,23 @@
 
 # build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to be run inside, or empty.
 build_image() {
-    local output=$1 kernel=$2 tests=$3 root program
+    local output=$1 kernel=$2 tests=$3 root=$steps_dir/root program
     shift 3
-    root=$(mktemp -d)
-    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tests,tmp}
-    strip -o "$root/init" "$(target_dir)/debug/wirecap-guest"
-    strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap"
+    rm -rf "$root"
+    mkdir -p "$root"/{bin,dev,modules,proc,run,sys,tests,tmp} || return 1
+    strip -o "$root/init" "$(target_dir)/debug/wirecap-guest" || return 1
+    strip -o "$root/bin/wirecap" "$(target_dir)/debug/wirecap" || return 1
     for program in ip ethtool; do
-        cp -L "$(PATH=$PATH:/usr/sbin:/sbin command -v "$program")" "$root/bin/$program"
+        cp -L "$(PATH=$PATH:/usr/sbin:/sbin command -v "$program")" "$root/bin/$program" || return 1
     done
     if [[ -n $tests ]]; then
         mkdir -p "$root"/{etc,var}
         ln -s ../run "$root/var/run"
-        strip -o "$root/tests/capture" "$tests"
+        strip -o "$root/tests/capture" "$tests" || return 1
     fi
-    copy_libraries "$root"
-    add_modules "$root" "$kernel" "$@"
-    (cd "$root" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$output"
+    copy_libraries "$root" || return 1
+    add_modules "$root" "$kernel" "$@" || return 1
+    (cd "$root" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$output" || return 1
     rm -rf "$root"
 }
 
@@ -30,8 +30,8 @@ copy_libraries() {
     shopt -s nullglob
     ldd "$root"/init "$root"/{bin,tests}/* ${pcap:+"$pcap"} | grep -o '/[^ :)]*' | grep '\.so' | sort -u |
         while read -r library; do
-            cp -L --parents "$library" "$root"
-        done
+            cp -L --parents "$library" "$root" || return 1
+        done || return 1
     [[ -z $pcap ]] || cp -L --parents "$pcap" "$root"
 }
 
@@ -42,7 +42,7 @@ add_modules() {
     modules_done=' '
     modules_count=100
     for module; do
-        add_module "$root" "$kernel" "$module"
+        add_module "$root" "$kernel" "$module" || return 1
     done
 }
 
@@ -58,9 +58,9 @@ add_module() {
         *.xz) xz -dc "$file" ;;
         *.zst) zstd -dqc "$file" ;;
         *) cat "$file" ;;
-    esac >"$target"
+    esac >"$target" || return 1
     for dependency in $(module_depends "$target"); do
-        add_module "$root" "$kernel" "${dependency//-/_}"
+        add_module "$root" "$kernel" "${dependency//-/_}" || return 1
     done
     mv "$target" "$root/modules/$modules_count-$name.ko"
     modules_count=$((modules_count + 1))

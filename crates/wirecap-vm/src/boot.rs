@@ -23,8 +23,33 @@ pub(crate) struct Plan {
     pub(crate) queues: u32,
     /// `wirecap.zero_copy`: whether the driver has zero-copy on this kernel.
     pub(crate) zero_copy: bool,
+    /// `wirecap.large_frames`: what becomes of frames that are larger than a cell.
+    pub(crate) large_frames: LargeFrames,
+    /// `wirecap.end_to_end`: whether the image has the library's end-to-end tests, which then are run.
+    pub(crate) end_to_end: bool,
     /// `wirecap.cases`: which cases are run, by parts of their names; none means all.
     pub(crate) cases: Vec<String>,
+}
+
+/// What becomes of frames that are larger than a cell, where the driver is asked for an MTU of 9,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LargeFrames {
+    /// The mode of each queue.
+    pub(crate) mode: &'static str,
+    /// Whether they come in several cells; else they are counted as too long.
+    pub(crate) several_cells: bool,
+}
+
+impl LargeFrames {
+    fn named(name: &str) -> Self {
+        let (mode, several_cells) = match name {
+            "copy" => ("copy", true),
+            "generic" => ("generic", true),
+            "lost" => ("generic", false),
+            _ => panic!("wirecap.large_frames=copy, generic or lost on the command line"),
+        };
+        Self { mode, several_cells }
+    }
 }
 
 impl Plan {
@@ -37,6 +62,8 @@ impl Plan {
         Self {
             queues: value("wirecap.queues").parse().expect("wirecap.queues=NUMBER on the command line"),
             zero_copy: value("wirecap.zero_copy") == "yes",
+            large_frames: LargeFrames::named(value("wirecap.large_frames")),
+            end_to_end: value("wirecap.end_to_end") == "yes",
             cases: value("wirecap.cases")
                 .split(',')
                 .filter(|part| !part.is_empty())

@@ -62,6 +62,12 @@ pub(crate) fn complaints(lines: &[String]) -> Vec<String> {
     first.map_or_else(Vec::new, |first| lines[first.saturating_sub(2)..].iter().take(40).cloned().collect())
 }
 
+/// From now on the kernel says on the console whatever it says: when nobody reads its log any more.
+pub(crate) fn speak_on_console() {
+    // Where it cannot be asked to, it goes on with what is serious.
+    let _ = fs::write("/proc/sys/kernel/printk", "8");
+}
+
 /// Whether the kernel says of itself that it has warned or oopsed since it was started.
 pub(crate) fn is_tainted() -> bool {
     let taint = fs::read_to_string("/proc/sys/kernel/tainted").unwrap_or_default();

@@ -1,6 +1,9 @@
 //! What all cases together have shown: the row of the table.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use wirecap::Report;
 use wirecap_sys::xsk::{self, BindMode};
@@ -22,8 +25,12 @@ pub(crate) struct Sums {
     pub(crate) of_kernel: Vec<&'static str>,
     /// Packets that were delivered.
     pub(crate) packets: u64,
-    /// Captures that ended, each with an account that closes: one that does not fails its case.
+    /// Captures that were started, but for those that were killed.
+    pub(crate) captures: u64,
+    /// Those that have ended with an account that closes.
     pub(crate) accounts: u64,
+    /// When the last capture ended, or something else was done to its interface.
+    pub(crate) interface_given_back: Option<Instant>,
 }
 
 impl Ledger {
@@ -39,10 +46,30 @@ impl Ledger {
         // Generic XDP copies, too; that it is generic, the socket does not know.
         let copies = |&mode: &&'static str| if mode == "generic" { "copy" } else { mode };
         assert!(reported.iter().map(copies).eq(of_kernel.iter().copied()), "{reported:?} {of_kernel:?}");
-        let mut sums = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self.inner();
         if sums.reported.is_empty() {
             (sums.reported, sums.of_kernel) = (reported, of_kernel);
         }
+    }
+
+    /// Notes a capture that has started.
+    pub(crate) fn note_start(&self) {
+        self.inner().captures += 1;
+    }
+
+    /// Notes that one was killed, and has no account.
+    pub(crate) fn note_killed(&self) {
+        self.inner().captures -= 1;
+    }
+
+    /// From now on the host waits for its interface.
+    pub(crate) fn note_given_back(&self) {
+        self.inner().interface_given_back = Some(Instant::now());
+    }
+
+    /// Since when the host waits for its interface, or now.
+    pub(crate) fn take_given_back(&self) -> Instant {
+        self.inner().interface_given_back.take().unwrap_or_else(Instant::now)
     }
 
     /// Notes a capture that has ended. Its account must close.
@@ -54,13 +81,17 @@ impl Ledger {
 
     /// Notes a capture whose account was checked.
     pub(crate) fn note_packets(&self, delivered: u64) {
-        let mut sums = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self.inner();
         sums.packets += delivered;
         sums.accounts += 1;
     }
 
+    fn inner(&self) -> MutexGuard<'_, Sums> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What was seen so far.
     pub(crate) fn sums(&self) -> Sums {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner().clone()
     }
 }

@@ -4,10 +4,11 @@ use std::{fs, process::Command, thread, time::Duration};
 
 use wirecap::{Builder, Capture, Error, Report};
 use wirecap_sys::netdev;
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+use wirecap_traffic::{FrameSpec, PacketSender, Random, SendPath, Template};
 
 use crate::{
-    boot::Plan,
+    boot::{LargeFrames, Plan},
+    host,
     ledger::Ledger,
     support::{crew::Crew, wait_or_explain, wait_until},
 };
@@ -17,7 +18,9 @@ pub(crate) const CAPTURED: &str = "eth0";
 /// The NIC that sends.
 pub(crate) const SENDER: &str = "eth1";
 /// Flows of the traffic: so many that each of eight queues gets some.
-pub(crate) const FLOWS: u32 = 64;
+pub(crate) const FLOWS: u32 = 256;
+/// Of so many source ports a flow has one.
+const SOURCE_PORTS: u32 = 60_000;
 /// Frames that are sent at once, and that may be under way.
 const BURST: u64 = 16;
 const IN_FLIGHT: u64 = 48;
@@ -41,6 +44,10 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// Whether the driver has zero-copy on this kernel.
     pub(crate) zero_copy: bool,
+    /// What becomes of frames that are larger than a cell.
+    pub(crate) large_frames: LargeFrames,
+    /// Whether the library's end-to-end tests are run here.
+    pub(crate) end_to_end: bool,
     /// What the cases have shown.
     pub(crate) ledger: Ledger,
 }
@@ -55,6 +62,8 @@ impl Machine {
             sender: nic(SENDER, plan.queues),
             kernel: kernel.trim().into(),
             zero_copy: plan.zero_copy,
+            large_frames: plan.large_frames,
+            end_to_end: plan.end_to_end,
             ledger: Ledger::default(),
         };
         machine.wait_for_links();
@@ -71,15 +80,30 @@ impl Machine {
         if self.captured.driver == "igb" { 4096 } else { 2048 }
     }
 
-    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes.
+    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes: each queue of each port must be in the best
+    /// that the driver has.
     #[track_caller]
     pub(crate) fn capture(&self, builder: Builder) -> Capture {
+        let capture = self.capture_in_any_mode(builder);
+        for port in &capture.report().ports {
+            let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
+            let queues = netdev::interface(&port.name).unwrap().queues.current;
+            let expected = vec![self.best_mode(); queues as usize];
+            assert_eq!(modes, expected, "{}: {:#?}", port.name, port.fallbacks);
+        }
+        capture
+    }
+
+    /// The same, in whatever mode it is: for cases that look at it themselves.
+    #[track_caller]
+    pub(crate) fn capture_in_any_mode(&self, builder: Builder) -> Capture {
         self.try_capture(builder).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if it can be opened.
+    /// The same, if it opens.
     pub(crate) fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
         let capture = builder.port(format!("xdp:{CAPTURED}")).open()?;
+        self.ledger.note_start();
         self.ledger.note_modes(&capture.report());
         self.wait_for_links();
         self.spread();
@@ -101,8 +125,8 @@ impl Machine {
         let _ = try_run("ethtool", &["-X", CAPTURED, "default"]);
         if netdev::interface(CAPTURED).unwrap().queues.current != queues {
             run("ethtool", &["-L", CAPTURED, "combined", &queues.to_string()]);
+            self.ledger.note_given_back();
         }
-        self.wait_for_links();
     }
 
     /// Brings [`CAPTURED`] back to where it was at the start, after its driver was gone.
@@ -133,6 +157,7 @@ impl Machine {
     /// Ends a capture and notes what came of it.
     #[track_caller]
     pub(crate) fn finish(&self, capture: Capture) -> Report {
+        self.ledger.note_given_back();
         let report = capture.finish();
         self.ledger.note_end(&report);
         report
@@ -161,9 +186,24 @@ impl Machine {
 
     /// After a case: the interface belongs to the host again.
     pub(crate) fn settle(&self) {
-        let nic = netdev::interface(CAPTURED).unwrap();
-        assert!(nic.xdp_programs.is_empty(), "a program was left behind: {:?}", nic.xdp_programs);
-        assert!(!nic.is_promiscuous(), "promiscuous mode was left behind");
+        host::has_its_interface(self, self.ledger.take_given_back());
+    }
+
+    /// After a case that has failed: as it was at the start, as far as that can be had.
+    pub(crate) fn recover(&self) {
+        let _ = self.ledger.take_given_back();
+        let queues = self.captured.queues.to_string();
+        for words in [
+            &["-X", CAPTURED, "default"][..],
+            &["-L", CAPTURED, "combined", &queues],
+            &["-K", CAPTURED, "rxvlan", "on"],
+        ] {
+            let _ = try_run("ethtool", words);
+        }
+        for nic in [CAPTURED, SENDER] {
+            let _ = try_run("ip", &["link", "set", nic, "up", "mtu", "1500"]);
+        }
+        let _ = try_run("ip", &["address", "flush", "dev", CAPTURED]);
     }
 }
 
@@ -176,6 +216,14 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
+    /// The flow of a frame, by its last byte one of [`FLOWS`]. A NIC's hash of an address is an exclusive or of words of a key that is
+    /// drawn at each boot, one word for each bit that is set: addresses that differ in six bits miss half of eight queues at one
+    /// boot in nine. So the other bits of a flow are drawn, too.
+    pub(crate) fn flow_of(sequence: u64, flows: u32) -> u32 {
+        let flow = (sequence % u64::from(flows)) as u32;
+        flow | (Random::new(flow.into()).below(SOURCE_PORTS) << u8::BITS)
+    }
+
     /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is overrun is no
     /// loss of wirecap's.
     pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
@@ -189,7 +237,7 @@ impl Traffic {
         let end = self.next + frames;
         while self.next < end {
             for sequence in self.next..end.min(self.next + BURST) {
-                let flow = (sequence % u64::from(self.flows)) as u32;
+                let flow = Self::flow_of(sequence, self.flows);
                 self.sender.send(self.template.stamp(flow, sequence)).unwrap();
             }
             self.next = end.min(self.next + BURST);

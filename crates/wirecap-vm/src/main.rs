@@ -18,6 +18,7 @@
 
 mod boot;
 mod cases;
+mod host;
 mod kernel_log;
 mod ledger;
 mod machine;

@@ -15,18 +15,15 @@ use crate::{
 pub(super) const CASES: [Case; 2] = [("file", file), ("snaplen", snaplen)];
 
 const FRAMES: u64 = 2_000;
-const SPEC: FrameSpec = FrameSpec {
-    len: 400,
-    ip: wirecap_traffic::IpVersion::V4,
-    transport: wirecap_traffic::Transport::Udp,
-    vlan: None,
-    source_mac: [2, 0, 0, 0, 0, 1],
-    destination_mac: [2, 0, 0, 0, 0, 2],
-    run: 0,
-};
+const SPEC: FrameSpec = FrameSpec { len: 400, ..FrameSpec::DEFAULT };
 
 fn file(machine: &Machine) {
-    writes(machine, Path::new("/tmp/all.pcapng"), SPEC.len, &[]);
+    for mode in ["basic", "advanced"] {
+        for dispatch in ["pull", "push"] {
+            let flags = ["--mode", mode, "--dispatch", dispatch];
+            writes(machine, Path::new("/tmp/all.pcapng"), SPEC.len, &flags);
+        }
+    }
 }
 
 fn snaplen(machine: &Machine) {
@@ -40,6 +37,7 @@ fn writes(machine: &Machine, path: &Path, kept: usize, flags: &[&str]) {
     machine.spread();
     machine.traffic(SPEC).send_slowly(FRAMES);
     running.wait_for_bytes(path, FRAMES * kept as u64);
+    machine.ledger.note_given_back();
     let account = running.stop();
     assert_modes(machine, &account);
     machine.ledger.note_packets(delivered(&account));
@@ -59,7 +57,10 @@ pub(super) fn start(machine: &Machine, path: &Path, flags: &[&str]) -> Running {
     let (port, cell_bytes) = (format!("xdp:{CAPTURED}"), machine.cell_bytes().to_string());
     let words =
         ["capture", &port, "--json", "-R", "16", "--cell-bytes", &cell_bytes, "-w", path.to_str().unwrap()];
-    Running::start(&[&words, flags].concat())
+    // It must not be refused where there is zero-copy.
+    let must: &[&str] = if machine.zero_copy { &["--require-zero-copy"] } else { &[] };
+    machine.ledger.note_start();
+    Running::start(&[&words, must, flags].concat())
 }
 
 /// Which frame a packet of a file is: it must be that one, byte for byte.

@@ -18,9 +18,12 @@ fn fallback_is_told(machine: &Machine) {
     assert!(fallbacks.iter().any(|line| line == expected), "{fallbacks:?}");
     machine.finish(capture);
 
+    machine.ledger.note_start();
     let running = Running::start(&["capture", &format!("xdp:{CAPTURED}"), "-R", "16", "--json"]);
     assert!(running.said().contains(expected), "{}", running.said());
-    machine.ledger.note_packets(super::command::delivered(&running.stop()));
+    let account = running.stop();
+    super::command::assert_modes(machine, &account);
+    machine.ledger.note_packets(super::command::delivered(&account));
 }
 
 fn zero_copy_required(machine: &Machine) {
@@ -28,7 +31,7 @@ fn zero_copy_required(machine: &Machine) {
     assert!(matches!(error, Error::NoMode { .. }), "{error}");
 
     let port = format!("xdp:{CAPTURED}");
-    let ended = Running::spawn(&["capture", &port, "-R", "16", "--xdp-mode", "zero-copy"]).wait();
+    let ended = Running::spawn(&["capture", &port, "-R", "16", "--require-zero-copy"]).wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(
         ended.stderr.contains(CAPTURED) && ended.stderr.contains("zero-copy is not available"),

@@ -9,13 +9,14 @@
 
 use std::time::Duration;
 
-use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker};
+use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker, report::TransmitReport};
+use wirecap_sys::xsk::TransmitRings;
 use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
 
 use super::Case;
 use crate::{
-    machine::{CAPTURED, FLOWS, Machine, SENDER},
-    support::wait_until,
+    machine::{CAPTURED, FLOWS, Machine, SENDER, Traffic},
+    support::{check, wait_until},
 };
 
 pub(super) const CASES: [Case; 1] = [("forward", forwards)];
@@ -28,6 +29,8 @@ const FRAMES: u64 = 240;
 const BURST: u64 = 12;
 /// Where a frame has its hops: the last byte of its source address.
 const HOPS_AT: usize = 11;
+/// Of each transmit ring.
+const RING: u32 = 256;
 const TICK: Duration = Duration::from_millis(1);
 
 fn spec(hops: u8) -> FrameSpec {
@@ -43,6 +46,11 @@ struct Forwarder {
     /// Frames whose hops are used up, as they came.
     arrived: Vec<Vec<u8>>,
     sent_on: u64,
+    /// Address and length of each packet that is sent on, as it was received.
+    received: Vec<(u64, u32)>,
+    /// The same, as it lies in the rings that the kernel reads.
+    lent: Vec<(u64, u32)>,
+    rings: TransmitRings,
 }
 
 impl Forwarder {
@@ -54,6 +62,8 @@ impl Forwarder {
         for transmitter in self.transmitters.iter_mut().flatten() {
             transmitter.flush().unwrap();
         }
+        let entries = self.rings.take().unwrap().into_iter().flatten();
+        self.lent.extend(entries.map(|entry| (entry.address, entry.len)));
     }
 
     fn forward(&mut self, mut batch: Batch) {
@@ -70,6 +80,8 @@ impl Forwarder {
                 continue;
             }
             let cells: Vec<u64> = packet.addresses().collect();
+            assert_eq!(cells.len(), 1, "one part");
+            self.received.push((cells[0], packet.data().len() as u32));
             packet.data_mut()[HOPS_AT] -= 1;
             assert_eq!(packet.addresses().collect::<Vec<_>>(), cells, "it lies where it was captured");
             if let Err(refused) = packet.forward(&mut lanes[lane]) {
@@ -82,12 +94,8 @@ impl Forwarder {
 
 fn forwards(machine: &Machine) {
     let builder = machine.builder().port(format!("xdp:{SENDER}")).mode(Mode::Basic).workers(1);
-    let mut capture = machine.capture(builder.homes(Homes::ByQueue).transmit(256));
+    let mut capture = machine.capture(builder.homes(Homes::ByQueue).transmit(RING));
     drop(capture.events());
-    for port in &capture.report().ports {
-        let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
-        assert!(modes.iter().all(|&mode| mode == machine.best_mode()), "{}: {modes:?}", port.name);
-    }
     let (of_sender, of_captured): (Vec<_>, Vec<_>) =
         capture.take_transmitters().into_iter().partition(|transmitter| transmitter.port() == 0);
     let mut forwarder = Forwarder {
@@ -95,13 +103,16 @@ fn forwards(machine: &Machine) {
         transmitters: [of_sender, of_captured],
         arrived: Vec::new(),
         sent_on: 0,
+        received: Vec::new(),
+        lent: Vec::new(),
+        rings: TransmitRings::of_process(RING).unwrap(),
     };
     for (from, ifindex) in [(SENDER, machine.sender.ifindex), (CAPTURED, machine.captured.ifindex)] {
         let mut sender = PacketSender::open(ifindex, SendPath::Direct).unwrap();
         let (mut template, mut last) = (Template::new(spec(HOPS)).unwrap(), Template::new(spec(0)).unwrap());
         forwarder.arrived.clear();
         for sequence in 0..FRAMES {
-            sender.send(template.stamp((sequence % u64::from(FLOWS)) as u32, sequence)).unwrap();
+            sender.send(template.stamp(Traffic::flow_of(sequence, FLOWS), sequence)).unwrap();
             if (sequence + 1) % BURST == 0 {
                 wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
                     // A driver that resets its NIC for a program takes the link down and up, which is told as it happens.
@@ -112,7 +123,7 @@ fn forwards(machine: &Machine) {
             }
         }
         let mut expected: Vec<Vec<u8>> = (0..FRAMES)
-            .map(|sequence| last.stamp((sequence % u64::from(FLOWS)) as u32, sequence).to_vec())
+            .map(|sequence| last.stamp(Traffic::flow_of(sequence, FLOWS), sequence).to_vec())
             .collect();
         expected.sort();
         forwarder.arrived.sort();
@@ -123,17 +134,21 @@ fn forwards(machine: &Machine) {
         // The kernel names each cell when it has sent it: by the address of one that was lent to it, always.
         assert_eq!(transmitter.unknown_completions(), 0, "{transmitter:?}");
     }
+    let Forwarder { received, lent, .. } = &mut forwarder;
+    received.sort_unstable();
+    lent.sort_unstable();
+    assert!(lent == received, "the kernel is lent the cells that were captured into: {lent:?} {received:?}");
     assert_eq!(forwarder.sent_on, 2 * FRAMES * u64::from(HOPS));
-    let by_port: Vec<u64> = capture
-        .report()
-        .ports
-        .iter()
-        .map(|port| port.transmitted.iter().map(|queue| queue.packets).sum())
-        .collect();
-    assert_eq!(by_port, [FRAMES * u64::from(HOPS); 2], "each NIC has sent its half");
+    let ports = capture.report().ports;
+    let sums = |figure: fn(&TransmitReport) -> u64| -> Vec<u64> {
+        ports.iter().map(|port| port.transmitted.iter().map(figure).sum()).collect()
+    };
+    assert_eq!(sums(|queue| queue.packets), [FRAMES * u64::from(HOPS); 2], "each NIC has sent its half");
+    assert_eq!(sums(|queue| queue.copied_bytes), [0; 2], "nothing was copied to be sent");
+    assert_eq!(sums(|queue| queue.dropped.total()), [0; 2], "{ports:#?}");
     capture.stopper().stop();
     drop(forwarder);
     let report = machine.finish(capture);
     assert!(report.total().lost.total() == report.total().lost.left_at_stop, "{report:#?}");
-    machine.wait_for_links();
+    check::pools_whole(&report);
 }

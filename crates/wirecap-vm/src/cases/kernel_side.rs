@@ -1,6 +1,10 @@
 //! What the XDP program does on a real driver: filters, timestamps; and what the driver offers it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use wirecap::{Error, Timestamp, report::FilterPlace};
 use wirecap_sys::netdev;
@@ -12,16 +16,17 @@ use crate::{
     support::{check, crew::Crew},
 };
 
-pub(super) const CASES: [Case; 4] = [
+pub(super) const CASES: [Case; 5] = [
     ("vlan-tags", vlan_tags),
     ("filter", filter),
     ("timestamp-kernel", timestamp_kernel),
     ("timestamp-hardware", timestamp_hardware),
+    ("rx-hash", rx_hash),
 ];
 
-const FRAMES: u64 = 50 * FLOWS as u64;
+const FRAMES: u64 = 12 * FLOWS as u64;
 
-/// The flow of this number is the only one that is wanted.
+/// The flow whose source address ends with this is the only one that is wanted.
 const WANTED: u32 = 7;
 
 fn filter(machine: &Machine) {
@@ -44,7 +49,7 @@ fn filter(machine: &Machine) {
         "{report:#?}"
     );
     let flows = arrivals.iter().map(|arrival| Marks::read(&arrival.bytes).unwrap().flow);
-    assert!(flows.into_iter().all(|flow| flow == WANTED));
+    assert!(flows.into_iter().all(|flow| flow % FLOWS == WANTED));
     check::intact(&arrivals, FrameSpec::default());
 }
 
@@ -71,6 +76,7 @@ fn vlan_tags(machine: &Machine) {
     assert!(!fallbacks.iter().any(|line| line.contains("VLAN")), "{fallbacks:?}");
     if nic.takes_vlan_tags {
         run("ethtool", &["-K", CAPTURED, "rxvlan", "on"]);
+        machine.ledger.note_given_back();
     }
 }
 
@@ -108,6 +114,7 @@ fn timestamp_hardware(machine: &Machine) {
     let offered =
         features.and_then(|features| features.rx_metadata).is_some_and(|metadata| metadata.timestamp);
     let builder = machine.builder().timestamp(Timestamp::Hardware);
+    let before_ns = now_ns();
     match machine.try_capture(builder) {
         Err(error @ Error::NoHardwareTimestamps { .. }) if !offered => {
             assert!(error.to_string().contains(CAPTURED), "{error}");
@@ -120,9 +127,57 @@ fn timestamp_hardware(machine: &Machine) {
             machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
             machine.wait_for(FRAMES, &crew, &capture);
             capture.stopper().stop();
-            crew.join();
+            let arrivals = crew.join();
             let report = machine.finish(capture);
-            assert_eq!(report.ports[0].timestamp.source, Timestamp::Hardware);
+            let timestamp = &report.ports[0].timestamp;
+            assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Hardware, 0), "{timestamp:?}");
+            let then = before_ns - CLOCK_NS..now_ns() + CLOCK_NS;
+            assert!(arrivals.iter().all(|arrival| then.contains(&arrival.timestamp_ns)), "{then:?}");
+        }
+    }
+}
+
+/// A driver that hands no hash to XDP programs is named in the error. Of one that does, each flow has one value, and the flows have many;
+/// also where the kernel stamps each packet, beside whose hash the stamp must find its place.
+fn rx_hash(machine: &Machine) {
+    let metadata =
+        netdev::interface(CAPTURED).unwrap().xdp_features.and_then(|features| features.rx_metadata);
+    let offered = metadata.is_some_and(|metadata| metadata.hash);
+    for timestamp in [Timestamp::Batch, Timestamp::Kernel] {
+        let builder = machine.builder().timestamp(timestamp).rx_hash(true);
+        let mut capture = match machine.try_capture(builder) {
+            Err(error @ Error::NoRxHash { .. }) if !offered => {
+                assert!(error.to_string().contains(CAPTURED), "{error}");
+                println!("rx-hash: {error}");
+                return;
+            }
+            opened => opened.unwrap(),
+        };
+        assert!(offered, "it opens only if the driver offers it");
+        let hashes = Arc::new(Mutex::new(BTreeMap::<u32, BTreeSet<u32>>::new()));
+        let noted = Arc::clone(&hashes);
+        let crew = Crew::start(capture.take_workers(), move |_, batch| {
+            for packet in batch.packets() {
+                let flow = Marks::read(packet.data()).expect("a frame of the generator").flow;
+                if let Some(hash) = packet.rx_hash() {
+                    noted.lock().unwrap().entry(flow).or_default().insert(hash.value());
+                }
+            }
+        });
+        machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
+        machine.wait_for(FRAMES, &crew, &capture);
+        capture.stopper().stop();
+        check::each_once(check::intact(&crew.join(), FrameSpec::default()), FRAMES, 0);
+        let report = machine.finish(capture);
+        let (hashes, unhashed) = (hashes.lock().unwrap(), report.ports[0].unhashed);
+        println!("rx-hash: {} flows with a hash, packets without one: {unhashed:?}", hashes.len());
+        if unhashed == Some(0) {
+            assert!(hashes.values().all(|values| values.len() == 1), "a flow has one hash: {hashes:?}");
+            let values: BTreeSet<u32> = hashes.values().flatten().copied().collect();
+            assert!(hashes.len() == FLOWS as usize && values.len() > FLOWS as usize / 2, "{hashes:?}");
+        } else {
+            // The device, not its driver, has none to give.
+            assert_eq!((hashes.len(), unhashed), (0, Some(FRAMES)), "all of them or none");
         }
     }
 }

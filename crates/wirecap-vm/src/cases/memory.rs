@@ -27,20 +27,12 @@ pub(super) const CASES: [Case; 4] = [
 ];
 
 const FRAMES: u64 = 2_000;
-const FULL: FrameSpec = FrameSpec {
-    len: 1514,
-    ip: wirecap_traffic::IpVersion::V4,
-    transport: wirecap_traffic::Transport::Udp,
-    vlan: None,
-    source_mac: [2, 0, 0, 0, 0, 1],
-    destination_mac: [2, 0, 0, 0, 0, 2],
-    run: 0,
-};
+const FULL: FrameSpec = FrameSpec { len: 1514, ..FrameSpec::DEFAULT };
 
 /// Captures [`FRAMES`] frames of that kind, all of which must come; gives the report, the packets, and where in their pages
 /// they began.
 fn captures(machine: &Machine, builder: Builder, spec: FrameSpec) -> (Report, Vec<Arrival>, BTreeSet<usize>) {
-    let mut capture = machine.capture(builder);
+    let mut capture = machine.capture_in_any_mode(builder);
     let places = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = Arc::clone(&places);
     let crew = Crew::start(capture.take_workers(), move |_, batch| {
@@ -57,7 +49,8 @@ fn captures(machine: &Machine, builder: Builder, spec: FrameSpec) -> (Report, Ve
     (report, arrivals, places)
 }
 
-/// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies, and says why.
+/// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies, and says why; where frames
+/// cannot be so long, it does not.
 fn cells_of_2_kib(machine: &Machine) {
     let (report, _, places) = captures(machine, machine.builder().chunks_per_pool(8).cell_bytes(2048), FULL);
     assert!(
@@ -68,6 +61,12 @@ fn cells_of_2_kib(machine: &Machine) {
     if machine.zero_copy && machine.cell_bytes() != 2048 {
         assert_eq!(mode, "copy");
         assert!(fallbacks.iter().any(|line| line.contains("--cell-bytes 4096")), "{fallbacks:?}");
+        let _mtu = Mtu::set(machine, "1000");
+        machine.wait_for_links();
+        let fitting = FrameSpec { len: 1014, ..FULL };
+        let (report, ..) = captures(machine, machine.builder().chunks_per_pool(8).cell_bytes(2048), fitting);
+        let modes: Vec<&str> = report.ports[0].queues.iter().map(|queue| queue.mode.as_str()).collect();
+        assert_eq!(modes, vec!["zero-copy"; modes.len()], "{:?}", report.ports[0].fallbacks);
     } else {
         assert_eq!(mode, machine.best_mode(), "{fallbacks:?}");
     }
@@ -101,17 +100,26 @@ fn huge_pages(machine: &Machine) {
     println!("huge-pages: {}", report.memory.pages);
 }
 
-/// Frames of up to 9,000 bytes come whole, in several cells, in the best mode that can split them; where there is none, those
+/// Bytes in front of a packet in its cell (XDP_PACKET_HEADROOM).
+const HEAD_ROOM: usize = 256;
+
+/// Frames of up to 9,000 bytes come whole, in several cells, in the mode that can split them here; where there is none, those
 /// that do not fit a cell are counted as too long.
 fn large_frames(machine: &Machine) {
-    let _mtu = Mtu::set();
+    let _mtu = Mtu::set(machine, "9000");
     machine.wait_for_links();
-    let mut capture = machine.capture(machine.builder());
+    let mut capture = machine.capture_in_any_mode(machine.builder());
     let port = &capture.report().ports[0];
-    let (mode, multi_buffer, fallbacks) = (port.queues[0].mode.as_str(), port.multi_buffer, &port.fallbacks);
-    println!("large-frames: {mode}, several cells: {multi_buffer}, {fallbacks:?}");
-    assert!(mode == "zero-copy" || !fallbacks.is_empty(), "that it is not zero-copy is told");
-    let longest = if multi_buffer { usize::MAX } else { machine.cell_bytes() as usize - 256 };
+    let fallbacks = &port.fallbacks;
+    let expected = machine.large_frames;
+    let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
+    assert_eq!(modes, vec![expected.mode; machine.captured.queues as usize], "{fallbacks:?}");
+    assert_eq!(port.multi_buffer, expected.several_cells, "{fallbacks:?}");
+    assert!(fallbacks.iter().any(|line| line.starts_with("zero-copy")), "why not is told: {fallbacks:?}");
+    println!("large-frames: {}, several cells: {}, {fallbacks:?}", expected.mode, expected.several_cells);
+    // What the kernel leaves of a cell for a frame: all but the head room of XDP.
+    let room = machine.cell_bytes() as usize - HEAD_ROOM;
+    let longest = if expected.several_cells { usize::MAX } else { room };
     let crew = Crew::eager(capture.take_workers());
     let mut sender = machine.sender();
     let frame =
@@ -130,25 +138,29 @@ fn large_frames(machine: &Machine) {
     let report = machine.finish(capture);
     arrivals.sort_by_key(|arrival| arrival.bytes.len());
     assert!(arrivals.iter().map(|arrival| &arrival.bytes).eq(fitting.iter().copied()), "byte for byte");
+    for arrival in &arrivals {
+        assert_eq!(arrival.parts, arrival.bytes.len().div_ceil(room), "of {} bytes", arrival.bytes.len());
+    }
     assert_eq!(report.total().lost.too_long, (frames.len() - fitting.len()) as u64, "{report:#?}");
 }
 
-/// An MTU of 9,000 bytes at both ends, as long as it is there.
-struct Mtu;
+/// Another MTU at both ends, as long as it is there.
+struct Mtu<'m>(&'m Machine);
 
-impl Mtu {
-    fn set() -> Self {
+impl<'m> Mtu<'m> {
+    fn set(machine: &'m Machine, bytes: &str) -> Self {
         for nic in [CAPTURED, SENDER] {
-            run("ip", &["link", "set", nic, "mtu", "9000"]);
+            run("ip", &["link", "set", nic, "mtu", bytes]);
         }
-        Self
+        Self(machine)
     }
 }
 
-impl Drop for Mtu {
+impl Drop for Mtu<'_> {
     fn drop(&mut self) {
         for nic in [CAPTURED, SENDER] {
             run("ip", &["link", "set", nic, "mtu", "1500"]);
         }
+        self.0.ledger.note_given_back();
     }
 }

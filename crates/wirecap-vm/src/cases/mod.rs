@@ -6,7 +6,7 @@
 //! | the command: files byte for byte, snap length | `command` |
 //! | buddies help, chunks go home, pools that are too small | `offload` |
 //! | packets sent on by the other NIC, from where they lie | `forward` |
-//! | filters, kernel timestamps, what the driver offers of metadata | `kernel_side` |
+//! | filters, kernel timestamps, what the driver offers of metadata: tags, times, hashes | `kernel_side` |
 //! | links that fail, queues that change, drivers that go, processes that are killed | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
 //! | where there is no zero-copy | `fallback` |
@@ -39,7 +39,7 @@ pub(crate) fn of(machine: &Machine) -> Vec<Case> {
     if !machine.zero_copy {
         cases.extend(fallback::CASES);
     }
-    if end_to_end::is_there() {
+    if machine.end_to_end {
         cases.extend(end_to_end::CASES);
     }
     // Last, since they are hard on the machine.
