@@ -58,8 +58,9 @@ static void xsk_open(struct xsk *xsk, const struct settings *settings)
     xsk_set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &completion_size, sizeof completion_size, "out of memory?");
     xsk_set_option(xsk->socket, XDP_RX_RING, &size, sizeof size, "--ring must be a power of two");
     const struct xdp_mmap_offsets offsets = xsk_offsets(xsk->socket);
-    ring_map(&xsk->fill, xsk->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t));
-    ring_map(&xsk->rx, xsk->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc));
+    const char *hint = "smaller --ring";
+    ring_map(&xsk->fill, xsk->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t), hint);
+    ring_map(&xsk->rx, xsk->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc), hint);
 }
 
 static void xsk_bind(const struct xsk *xsk, unsigned ifindex, uint32_t queue)

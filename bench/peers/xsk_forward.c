@@ -62,10 +62,12 @@ static void side_rings(struct side *side, const struct settings *settings)
     xsk_set_option(side->socket, XDP_UMEM_COMPLETION_RING, &tx_size, sizeof tx_size, "--tx-ring must be a power of two");
     xsk_set_option(side->socket, XDP_TX_RING, &tx_size, sizeof tx_size, "--tx-ring must be a power of two");
     const struct xdp_mmap_offsets offsets = xsk_offsets(side->socket);
-    ring_map(&side->fill, side->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t));
-    ring_map(&side->rx, side->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc));
-    ring_map(&side->completion, side->socket, &offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, tx_size, sizeof(uint64_t));
-    ring_map(&side->tx, side->socket, &offsets.tx, XDP_PGOFF_TX_RING, tx_size, sizeof(struct xdp_desc));
+    const char *fewer = "fewer --frames", *smaller = "smaller --tx-ring";
+    ring_map(&side->fill, side->socket, &offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size, sizeof(uint64_t), fewer);
+    ring_map(&side->rx, side->socket, &offsets.rx, XDP_PGOFF_RX_RING, size, sizeof(struct xdp_desc), fewer);
+    ring_map(&side->completion, side->socket, &offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, tx_size, sizeof(uint64_t),
+             smaller);
+    ring_map(&side->tx, side->socket, &offsets.tx, XDP_PGOFF_TX_RING, tx_size, sizeof(struct xdp_desc), smaller);
 }
 
 /* More packets a call, and more bytes on their way, than the kernel's defaults of 32 and net.core.wmem_default. */

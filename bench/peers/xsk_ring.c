@@ -28,12 +28,12 @@ struct xdp_mmap_offsets xsk_offsets(int socket)
 }
 
 void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset, uint32_t size,
-              size_t entry_bytes)
+              size_t entry_bytes, const char *hint)
 {
     uint8_t *memory = mmap(NULL, offset->desc + size * entry_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                            socket, page_offset);
     if (memory == MAP_FAILED)
-        peer_fail("mmap of a ring", "smaller --ring");
+        peer_fail("mmap of a ring", hint);
     ring->producer = (_Atomic uint32_t *)(memory + offset->producer);
     ring->consumer = (_Atomic uint32_t *)(memory + offset->consumer);
     ring->flags = (_Atomic uint32_t *)(memory + offset->flags);

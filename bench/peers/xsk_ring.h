@@ -33,9 +33,9 @@ void xsk_set_option(int socket, int option, const void *value, socklen_t size, c
 /* Where the rings of a socket lie. Exits if the kernel does not say. */
 struct xdp_mmap_offsets xsk_offsets(int socket);
 
-/* Maps a ring. Exits if it cannot. */
+/* Maps a ring. Exits with the hint if it cannot. */
 void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset, uint32_t size,
-              size_t entry_bytes);
+              size_t entry_bytes, const char *hint);
 
 /* Entries that the kernel has put into an RX or completion ring. */
 static inline uint32_t ring_ready(const struct ring *ring)

@@ -4,28 +4,15 @@
  *
  * Frames go round in a fixed order, and as many are under way as there are: those that come back need no bookkeeping. */
 #include "peer.h"
+#include "xsk_ring.h"
 
 #include <errno.h>
-#include <linux/if_xdp.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#define FRAME_BYTES 2048
 
 struct settings {
     uint64_t queue, frames, length;
-};
-
-/* One shared ring. Indices run freely; entry i is at i & mask. */
-struct ring {
-    _Atomic uint32_t *producer; /* TX: written by us. Completion: written by the kernel */
-    _Atomic uint32_t *consumer; /* TX: written by the kernel. Completion: written by us */
-    void *entries;              /* TX: struct xdp_desc. Completion: uint64_t addresses */
-    uint32_t mask;
-    uint32_t ours; /* our copy of the index that we write */
 };
 
 struct xsk {
@@ -34,27 +21,6 @@ struct xsk {
     struct ring tx, completion;
     uint32_t free; /* frames that are not under way */
 };
-
-_Static_assert(sizeof(struct xdp_desc) == 16, "TX ring entry");
-
-static void set_option(int socket, int option, const void *value, socklen_t size, const char *hint)
-{
-    if (setsockopt(socket, SOL_XDP, option, value, size))
-        peer_fail("AF_XDP socket option", hint);
-}
-
-static void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset,
-                     uint32_t size, size_t entry_bytes)
-{
-    uint8_t *memory = mmap(NULL, offset->desc + size * entry_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                           socket, page_offset);
-    if (memory == MAP_FAILED)
-        peer_fail("mmap of a ring", "fewer --frames");
-    ring->producer = (_Atomic uint32_t *)(memory + offset->producer);
-    ring->consumer = (_Atomic uint32_t *)(memory + offset->consumer);
-    ring->entries = memory + offset->desc;
-    ring->mask = size - 1;
-}
 
 /* An IPv4/UDP header to the discard port, as the other generators send it; the rest is zeros. */
 static void write_frame(uint8_t *frame, uint64_t length)
@@ -70,9 +36,7 @@ static void write_frame(uint8_t *frame, uint64_t length)
 
 static void xsk_open(struct xsk *xsk, const struct settings *settings, unsigned ifindex)
 {
-    xsk->socket = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (xsk->socket < 0)
-        peer_fail("AF_XDP socket", "needs CAP_NET_RAW and a kernel with CONFIG_XDP_SOCKETS");
+    xsk->socket = xsk_socket();
     size_t bytes = settings->frames * FRAME_BYTES;
     xsk->umem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (xsk->umem == MAP_FAILED)
@@ -80,17 +44,15 @@ static void xsk_open(struct xsk *xsk, const struct settings *settings, unsigned 
     for (; xsk->free < settings->frames; xsk->free++)
         write_frame(xsk->umem + (size_t)xsk->free * FRAME_BYTES, settings->length);
     struct xdp_umem_reg umem = {.addr = (uintptr_t)xsk->umem, .len = bytes, .chunk_size = FRAME_BYTES};
-    set_option(xsk->socket, XDP_UMEM_REG, &umem, sizeof umem, "needs CAP_NET_RAW, and CAP_IPC_LOCK or `ulimit -l`");
+    xsk_set_option(xsk->socket, XDP_UMEM_REG, &umem, sizeof umem, "needs CAP_NET_RAW, and CAP_IPC_LOCK or `ulimit -l`");
     uint32_t size = (uint32_t)settings->frames, fill_size = 64; /* never used, but bind wants one */
-    set_option(xsk->socket, XDP_UMEM_FILL_RING, &fill_size, sizeof fill_size, "out of memory?");
-    set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &size, sizeof size, "--frames must be a power of two");
-    set_option(xsk->socket, XDP_TX_RING, &size, sizeof size, "--frames must be a power of two");
-    struct xdp_mmap_offsets offsets;
-    socklen_t length = sizeof offsets;
-    if (getsockopt(xsk->socket, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &length))
-        peer_fail("XDP_MMAP_OFFSETS", "needs Linux 5.4");
-    ring_map(&xsk->tx, xsk->socket, &offsets.tx, XDP_PGOFF_TX_RING, size, sizeof(struct xdp_desc));
-    ring_map(&xsk->completion, xsk->socket, &offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, size, sizeof(uint64_t));
+    xsk_set_option(xsk->socket, XDP_UMEM_FILL_RING, &fill_size, sizeof fill_size, "out of memory?");
+    xsk_set_option(xsk->socket, XDP_UMEM_COMPLETION_RING, &size, sizeof size, "--frames must be a power of two");
+    xsk_set_option(xsk->socket, XDP_TX_RING, &size, sizeof size, "--frames must be a power of two");
+    struct xdp_mmap_offsets offsets = xsk_offsets(xsk->socket);
+    const char *hint = "fewer --frames";
+    ring_map(&xsk->tx, xsk->socket, &offsets.tx, XDP_PGOFF_TX_RING, size, sizeof(struct xdp_desc), hint);
+    ring_map(&xsk->completion, xsk->socket, &offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, size, sizeof(uint64_t), hint);
     struct sockaddr_xdp address = {.sxdp_family = AF_XDP,
                                    .sxdp_ifindex = ifindex,
                                    .sxdp_queue_id = (uint32_t)settings->queue,
@@ -102,11 +64,10 @@ static void xsk_open(struct xsk *xsk, const struct settings *settings, unsigned 
 /* Frames that the kernel has sent may go again. */
 static void reclaim(struct xsk *xsk)
 {
-    /* Acquire: pairs with the kernel's release of the producer index; it is through with the frames. */
-    uint32_t sent = atomic_load_explicit(xsk->completion.producer, memory_order_acquire) - xsk->completion.ours;
+    uint32_t sent = ring_ready(&xsk->completion);
     xsk->completion.ours += sent;
     xsk->free += sent;
-    atomic_store_explicit(xsk->completion.consumer, xsk->completion.ours, memory_order_release);
+    ring_release(&xsk->completion);
 }
 
 static uint32_t stage(struct xsk *xsk, const struct settings *settings, uint32_t packets)
@@ -119,8 +80,7 @@ static uint32_t stage(struct xsk *xsk, const struct settings *settings, uint32_t
         *desc = (struct xdp_desc){.addr = (uint64_t)(tx->ours & tx->mask) * FRAME_BYTES, .len = (uint32_t)settings->length};
     }
     xsk->free -= packets;
-    /* Release: the entries are written before the kernel sees the index; pairs with its load of the producer. */
-    atomic_store_explicit(tx->producer, tx->ours, memory_order_release);
+    ring_publish(tx);
     return packets;
 }
 

@@ -31,6 +31,8 @@ pub enum Scenario {
     Replay,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
+    /// Forwarding for half as long, at 0.9 of its top rate: no loss.
+    SoakForward,
 }
 
 impl Scenario {
@@ -63,6 +65,7 @@ impl Scenario {
             Self::Generate => "generate",
             Self::Replay => "replay",
             Self::Soak => "soak",
+            Self::SoakForward => "soak-forward",
         }
     }
 }
@@ -97,7 +100,7 @@ pub struct Arguments {
     /// Directory on a disk for `write` [default: that of --out].
     #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
-    /// Duration of `soak` in minutes.
+    /// Duration of `soak` in minutes; `soak-forward` takes half of it.
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     pub minutes: f64,
 }

@@ -28,7 +28,7 @@ use crate::wire::{FAR, NEAR, Wire};
 
 /// The bare loop has as many frames a side as wirecap's M = 256 and R = 32, rings as long, and may ask the kernel to send as
 /// much at once. It ends when it is told to.
-const BARE_FLAGS: &str = "--frames 8192 --tx-ring 2048 --tx-budget 2048 --idle-ms 600000";
+const BARE_FLAGS: &str = "--frames 8192 --tx-ring 2048 --tx-budget 2048 --idle-ms 600000 --batch 256";
 /// How long a program may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// From when its programs are attached, testpmd takes so long to start its cores.

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -117,6 +119,66 @@ impl Resident {
     }
 }
 
+/// What the hypervisor took from the cores of a virtual machine while they had work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stolen {
+    /// Of the time of all cores together.
+    pub share: f64,
+    /// Of one core's time, in the second in which it was most.
+    pub worst_second: f64,
+}
+
+/// Watches, second by second, what is stolen.
+#[derive(Debug)]
+pub struct StealWatch {
+    end: mpsc::Sender<()>,
+    thread: JoinHandle<Stolen>,
+}
+
+impl StealWatch {
+    /// Begins.
+    pub fn start() -> Self {
+        let (end, ended) = mpsc::channel();
+        Self { end, thread: thread::spawn(move || watch_steal(&ended)) }
+    }
+
+    /// Ends, and tells what was seen.
+    pub fn end(self) -> Stolen {
+        // It goes on until it is told.
+        let _ = self.end.send(());
+        self.thread.join().expect("it does nothing that can fail")
+    }
+}
+
+fn watch_steal(ended: &mpsc::Receiver<()>) -> Stolen {
+    let (start, first) = (Instant::now(), steal_seconds(&read("/proc/stat")));
+    let (mut since, mut before, mut worst_second) = (start, first.clone(), 0.0);
+    loop {
+        let last = ended.recv_timeout(Duration::from_secs(1)) != Err(mpsc::RecvTimeoutError::Timeout);
+        let (now, after) = (Instant::now(), steal_seconds(&read("/proc/stat")));
+        if !last {
+            let seconds = (now - since).as_secs_f64();
+            let shares = before.iter().zip(&after).map(|(before, after)| (after - before) / seconds);
+            worst_second = shares.fold(worst_second, f64::max);
+            (since, before) = (now, after);
+            continue;
+        }
+        let stolen = after.iter().sum::<f64>() - first.iter().sum::<f64>();
+        return Stolen {
+            share: stolen / (now - start).as_secs_f64() / after.len().max(1) as f64,
+            worst_second,
+        };
+    }
+}
+
+/// What was stolen of each core since the machine was started (proc_stat(5): the eighth figure, in hundredths of a second).
+fn steal_seconds(stat: &str) -> Vec<f64> {
+    let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    cores
+        .map(|line| line.split(' ').nth(8).and_then(|ticks| ticks.parse().ok()).unwrap_or(0.0) / 100.0)
+        .collect()
+}
+
 fn commit() -> Option<String> {
     let output =
         Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
@@ -161,6 +223,15 @@ mod tests {
         assert_eq!(Resident::parse(text), Some(Resident { rss: 123 * 1024, pss: 7 * 1024 }));
         assert_eq!(field(text, "model name"), Some("A: B"));
         assert_eq!(field(text, "name"), None);
+    }
+
+    #[test]
+    fn stolen_time_is_that_of_each_core() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 250 0 0\ncpu0 1 2 3 4 5 6 7 150 9 9\ncpu1 1 2 3 4 5 6 7 100 9 9\nintr 1\n";
+        assert_eq!(steal_seconds(stat), [1.5, 1.0]);
+        let stolen = StealWatch::start().end();
+        assert!((0.0..=1.0).contains(&stolen.share), "{stolen:?}");
     }
 
     #[test]

@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic, sent_json};
 use crate::forwarder::Forwarder;
+use crate::machine::{StealWatch, Stolen};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
@@ -29,8 +30,12 @@ const BARE_BUSY: usize = 4;
 /// Who is held to which bare loop.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_POLL), (1, BARE_BUSY), (2, BARE_BUSY)];
 const RATIO: f64 = 0.95;
-/// Of the highest lossless rate, what is held for long without loss.
+/// Of the top rate, what is held for long without loss.
 const SOAK_SHARE: f64 = 0.9;
+/// The top rate is one that loses nothing for so long.
+const SUSTAINED: Duration = Duration::from_secs(30);
+/// What is tried next when something was lost.
+const SLOWER: f64 = 0.95;
 
 /// Those who compete, and why others do not.
 fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
@@ -113,18 +118,43 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
     Ok(Round { full_speed, lossless_pps })
 }
 
-/// Forwards for long, at [`SOAK_SHARE`] of the highest rate at which nothing was lost in short runs. Gives that rate, too.
-pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, Passed)> {
-    let wirecap = Forwarder::wirecap("wirecap forward", wirecap_path(context)?, "");
-    let rate_pps = SOAK_SHARE * measure(context, &wirecap, 0)?.lossless_pps;
-    let passed = pass_for(context, &wirecap, 1, (Some(rate_pps), duration))?;
-    Ok((rate_pps, passed))
+/// What came of a forwarder that was held to a rate for long.
+pub(super) struct Held {
+    pub(super) name: &'static str,
+    pub(super) passed: Passed,
+    /// What it said at its end.
+    pub(super) account: Value,
+    pub(super) stolen: Stolen,
+}
+
+/// Forwards for long at [`SOAK_SHARE`] of wirecap's top rate, then has the bare loop, with as many frames, do the same. Gives the
+/// rate, and both.
+///
+/// The top rate is the highest at which [`SUSTAINED`] go without loss: what is lossless for two seconds says how fast the machine is
+/// when it is left alone.
+pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [Held; 2])> {
+    let wirecap = Forwarder::wirecap("wirecap forward -R 512", wirecap_path(context)?, "-R 512");
+    let bare = context.peers.path("xsk_forward");
+    let bare = Forwarder::bare("bare AF_XDP, poll, 131,072 frames", bare, "--wait poll --frames 131072");
+    let mut top_pps = measure(context, &wirecap, 0)?.lossless_pps;
+    let sustained = SUSTAINED.min(duration);
+    while pass_for(context, &wirecap, 0, (Some(top_pps), sustained))?.0.lost() > 0 {
+        ensure!(top_pps > 1.0, "wirecap forward loses at every rate");
+        top_pps *= SLOWER;
+    }
+    let rate_pps = SOAK_SHARE * top_pps;
+    let mut hold = |who: &Forwarder| {
+        let watch = StealWatch::start();
+        let (passed, account) = pass_for(context, who, 1, (Some(rate_pps), duration))?;
+        anyhow::Ok(Held { name: who.name, passed, account, stolen: watch.end() })
+    };
+    Ok((rate_pps, [hold(&wirecap)?, hold(&bare)?]))
 }
 
 /// One run on interfaces of its own.
 fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<Passed> {
     let duration = context.run_time();
-    pass_for(context, who, round, (rate_pps, duration))
+    Ok(pass_for(context, who, round, (rate_pps, duration))?.0)
 }
 
 fn pass_for(
@@ -132,7 +162,7 @@ fn pass_for(
     who: &Forwarder,
     round: usize,
     (rate_pps, duration): (Option<f64>, Duration),
-) -> Result<Passed> {
+) -> Result<(Passed, Value)> {
     let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(duration) };
     let (passed, said) = {
         let wire = context.bed.wire()?;
@@ -140,7 +170,7 @@ fn pass_for(
         (wire.pass(traffic)?, running.end()?)
     };
     context.keep(Scenario::Forward, who.name, round, &json_of(&passed, rate_pps, &said))?;
-    Ok(passed)
+    Ok((passed, said))
 }
 
 fn json_of(passed: &Passed, asked_pps: Option<f64>, said: &Value) -> Value {

@@ -142,6 +142,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Scenario::Generate => generate::run(&mut context),
             Scenario::Replay => replay::run(&mut context),
             Scenario::Soak => soak::run(&mut context),
+            Scenario::SoakForward => soak::forwards(&mut context),
             Scenario::All => unreachable!("`chosen` replaces it"),
         }?;
     }

@@ -14,6 +14,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
+use wirecap_traffic::Random;
 
 use super::{
     Context, SHORT_FRAME, figures, ratios, wirecap_path,
@@ -115,12 +116,9 @@ impl Trace {
         packets: u64,
         (least_us, mean_us, most_us): (f64, f64, f64),
     ) -> Result<Self> {
-        let (mut state, mut now_us) = (0x9e37_79b9_7f4a_7c15_u64, 1_700_000_000_000_000_u64);
+        let (mut random, mut now_us) = (Random::new(1), 1_700_000_000_000_000_u64);
         let times_us = (0..packets).map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
+            let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
             now_us += (-mean_us * (1.0 - uniform).ln()).clamp(least_us, most_us) as u64;
             now_us
         });
