@@ -12,6 +12,11 @@ need() {
     ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
 }
 
+# can_need PACKAGE…: the same, for what a chore can do without.
+can_need() {
+    (need "$@")
+}
+
 installed() {
     [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }

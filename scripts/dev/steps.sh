@@ -11,7 +11,7 @@ skips_forbidden() {
 
 steps_begin() {
     steps_dir=$(mktemp -d)
-    trap 'rm -rf "$steps_dir"' EXIT
+    trap steps_clean EXIT
     : >"$steps_dir/output"
     # Tests append a line for each thing they skip, also those that run as another user.
     export WIRECAP_SKIP_LOG=$steps_dir/skipped
@@ -21,9 +21,21 @@ steps_begin() {
     if skips_forbidden; then export WIRECAP_NO_SKIP=1; fi
 }
 
-# step NAME COMMAND…
+# Also when it is interrupted: what has noted its process id in steps_dir/NAME.pid, and was given that name, would go on for ever.
+steps_clean() {
+    local file pid
+    for file in "$steps_dir"/*.pid; do
+        pid=$(cat "$file" 2>/dev/null || (as_root cat "$file") 2>/dev/null) || continue
+        grep -q -s -F "$file" "/proc/$pid/cmdline" || continue
+        kill "$pid" 2>/dev/null || (as_root kill "$pid") || true
+    done
+    rm -rf "$steps_dir" 2>/dev/null || (as_root rm -rf "$steps_dir") || true
+}
+
+# step NAME COMMAND…: sets step_result to "passed" or "FAILED".
 step() {
     local name=$1 start=$SECONDS result
+    step_result=''
     shift
     say "── $name"
     if "$@" 2>&1 | tee -a "$steps_dir/output"; then
@@ -34,6 +46,7 @@ step() {
         steps_failed=$((steps_failed + 1))
         warn "FAILED: $name"
     fi
+    step_result=$result
     step_lines+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - start)) "$name")")
 }
 
