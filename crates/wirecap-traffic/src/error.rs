@@ -139,7 +139,8 @@ pub enum Error {
     },
     /// The kernel does not send any more.
     #[error(
-        "queue {queue} of {interface} has not sent a frame for {seconds} s; is its cable plugged in, and does anything else hold          up the queue?"
+        "queue {queue} of {interface} has not sent a frame for {seconds} s; is its cable plugged in, and does anything else hold \
+         up the queue?"
     )]
     Stalled {
         /// Name of the interface.

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, thread, time::Duration};
 
-use wirecap::{Builder, Capture, Error, Report};
+use wirecap::{Builder, Capture, Error, Report, report::PortReport};
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, PacketSender, Random, SendPath, Template};
 
@@ -86,10 +86,7 @@ impl Machine {
     pub(crate) fn capture(&self, builder: Builder) -> Capture {
         let capture = self.capture_in_any_mode(builder);
         for port in &capture.report().ports {
-            let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
-            let queues = netdev::interface(&port.name).unwrap().queues.current;
-            let expected = vec![self.best_mode(); queues as usize];
-            assert_eq!(modes, expected, "{}: {:#?}", port.name, port.fallbacks);
+            assert_mode(port, self.best_mode());
         }
         capture
     }
@@ -258,6 +255,14 @@ impl Traffic {
     pub(crate) fn sent(&self) -> u64 {
         self.next
     }
+}
+
+/// Each queue of the port's interface is captured, in this mode, in the words of the product.
+#[track_caller]
+pub(crate) fn assert_mode(port: &PortReport, expected: &str) {
+    let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
+    let queues = netdev::interface(&port.name).unwrap().queues.current;
+    assert_eq!(modes, vec![expected; queues as usize], "{}: {:#?}", port.name, port.fallbacks);
 }
 
 fn nic(name: &'static str, queues: u32) -> Nic {

@@ -82,9 +82,9 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
         routed,
         start: Some((rules, hops)),
         ways: Vec::new(),
-        told: Vec::new(),
-        told_lost: Vec::new(),
-        told_unsent: Vec::new(),
+        dropped: Told::default(),
+        lost: Told::default(),
+        unsent: Told::default(),
         last: None,
         batch_times: true,
     };
@@ -110,12 +110,12 @@ struct Forward {
     start: Option<(Rules, Option<Hops>)>,
     /// By port that packets come in by, of each worker.
     ways: Vec<Vec<Arc<Way>>>,
-    /// By port, how many drops were told of.
-    told: Vec<u64>,
-    /// By port, how many losses before that.
-    told_lost: Vec<u64>,
-    /// By port, how many that it was given and did not send.
-    told_unsent: Vec<u64>,
+    /// Drops that were told of.
+    dropped: Told,
+    /// Losses before that.
+    lost: Told,
+    /// Packets that a port was given and did not send.
+    unsent: Told,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
@@ -137,42 +137,43 @@ impl Forward {
             return Vec::new();
         }
         self.last = Some(Instant::now());
-        let reports = self.reports();
-        self.told.resize(reports.len(), 0);
         let mut lines = Vec::new();
-        for (report, told) in reports.iter().zip(&mut self.told) {
-            let dropped: u64 = report.causes().map(|(_, packets)| packets).sum();
-            if dropped > *told {
-                lines.push(format!("wirecap: {}", in_words(report, dropped - *told)));
-                *told = dropped;
+        for (port, report) in self.reports().iter().enumerate() {
+            let dropped = report.causes().map(|(_, packets)| packets).sum();
+            if let Some(since) = self.dropped.since(port, dropped) {
+                lines.push(format!("wirecap: {}", in_words(report, since)));
             }
         }
-        let ports = capture.report().ports;
-        self.told_lost.resize(ports.len(), 0);
-        for (port, told) in ports.iter().zip(&mut self.told_lost) {
-            let (lost, causes) = losses(port);
-            if lost > *told {
-                let since = counted(lost - *told, "packet");
-                lines.push(format!(
-                    "wirecap: {since} from {} lost on the way in; so far: {causes}",
-                    port.name
-                ));
-                *told = lost;
+        for (number, port) in capture.report().ports.iter().enumerate() {
+            let (name, (lost, causes)) = (&port.name, losses(port));
+            if let Some(since) = self.lost.since(number, lost) {
+                let since = counted(since, "packet");
+                lines.push(format!("wirecap: {since} from {name} lost on the way in; so far: {causes}"));
             }
-        }
-        self.told_unsent.resize(ports.len(), 0);
-        for (port, told) in ports.iter().zip(&mut self.told_unsent) {
             let (unsent, by_whom) = unsent(port);
-            if unsent > *told {
-                let since = counted(unsent - *told, "packet");
+            if let Some(since) = self.unsent.since(number, unsent) {
+                let since = counted(since, "packet");
                 lines.push(format!(
-                    "wirecap: {} did not send {since} that it was given; so far: {by_whom}",
-                    port.name
+                    "wirecap: {name} did not send {since} that it was given; so far: {by_whom}"
                 ));
-                *told = unsent;
             }
         }
         lines
+    }
+}
+
+/// By port, how many packets were told of.
+#[derive(Debug, Default)]
+struct Told(Vec<u64>);
+
+impl Told {
+    /// How many of `by_now` were not told of yet, if there are any: from now on they were.
+    fn since(&mut self, port: usize, by_now: u64) -> Option<u64> {
+        if self.0.len() <= port {
+            self.0.resize(port + 1, 0);
+        }
+        let told = std::mem::replace(&mut self.0[port], by_now);
+        by_now.checked_sub(told).filter(|since| *since > 0)
     }
 }
 

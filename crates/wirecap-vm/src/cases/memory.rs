@@ -6,17 +6,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use wirecap::{Builder, Report};
+use wirecap::{Capture, Report};
 use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
 use crate::{
-    machine::{CAPTURED, Machine, SENDER, run},
-    support::{
-        check,
-        crew::{Arrival, Crew},
-        wait_until,
-    },
+    machine::{CAPTURED, Machine, SENDER, assert_mode, run},
+    support::{check, crew::Crew, wait_until},
 };
 
 pub(super) const CASES: [Case; 4] = [
@@ -29,10 +25,9 @@ pub(super) const CASES: [Case; 4] = [
 const FRAMES: u64 = 2_000;
 const FULL: FrameSpec = FrameSpec { len: 1514, ..FrameSpec::DEFAULT };
 
-/// Captures [`FRAMES`] frames of that kind, all of which must come; gives the report, the packets, and where in their pages
-/// they began.
-fn captures(machine: &Machine, builder: Builder, spec: FrameSpec) -> (Report, Vec<Arrival>, BTreeSet<usize>) {
-    let mut capture = machine.capture_in_any_mode(builder);
+/// Has [`FRAMES`] frames of that kind captured, all of which must come; gives the report, and where in their pages they began.
+#[track_caller]
+fn captures(machine: &Machine, mut capture: Capture, spec: FrameSpec) -> (Report, BTreeSet<usize>) {
     let places = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = Arc::clone(&places);
     let crew = Crew::start(capture.take_workers(), move |_, batch| {
@@ -46,57 +41,45 @@ fn captures(machine: &Machine, builder: Builder, spec: FrameSpec) -> (Report, Ve
     let report = machine.finish(capture);
     check::each_once(check::intact(&arrivals, spec), FRAMES, 0);
     let places = places.lock().unwrap().clone();
-    (report, arrivals, places)
+    (report, places)
 }
 
 /// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies, and says why; where frames
 /// cannot be so long, it does not.
 fn cells_of_2_kib(machine: &Machine) {
-    let (report, _, places) = captures(machine, machine.builder().chunks_per_pool(8).cell_bytes(2048), FULL);
+    let builder = || machine.builder().chunks_per_pool(8).cell_bytes(2048);
+    let (report, places) = captures(machine, machine.capture_in_any_mode(builder()), FULL);
     assert!(
         places.iter().any(|&place| place < 2048) && places.iter().any(|&place| place >= 2048),
         "{places:?}"
     );
-    let (mode, fallbacks) = (report.ports[0].queues[0].mode.as_str(), &report.ports[0].fallbacks);
+    let port = &report.ports[0];
     if machine.zero_copy && machine.cell_bytes() != 2048 {
-        assert_eq!(mode, "copy");
+        assert_mode(port, "copy");
+        let fallbacks = &port.fallbacks;
         assert!(fallbacks.iter().any(|line| line.contains("--cell-bytes 4096")), "{fallbacks:?}");
         let _mtu = Mtu::set(machine, "1000");
         machine.wait_for_links();
-        let fitting = FrameSpec { len: 1014, ..FULL };
-        let (report, ..) = captures(machine, machine.builder().chunks_per_pool(8).cell_bytes(2048), fitting);
-        let modes: Vec<&str> = report.ports[0].queues.iter().map(|queue| queue.mode.as_str()).collect();
-        assert_eq!(modes, vec!["zero-copy"; modes.len()], "{:?}", report.ports[0].fallbacks);
+        captures(machine, machine.capture(builder()), FrameSpec { len: 1014, ..FULL });
     } else {
-        assert_eq!(mode, machine.best_mode(), "{fallbacks:?}");
+        assert_mode(port, machine.best_mode());
     }
 }
 
 fn cells_of_4_kib(machine: &Machine) {
     let builder = machine.builder().chunks_per_pool(8).cell_bytes(4096);
-    let (report, _, places) = captures(machine, builder, FULL);
+    let (_, places) = captures(machine, machine.capture(builder), FULL);
     assert!(places.iter().all(|&place| place < 2048), "{places:?}");
-    assert_eq!(
-        report.ports[0].queues[0].mode.as_str(),
-        machine.best_mode(),
-        "{:?}",
-        report.ports[0].fallbacks
-    );
 }
 
 fn huge_pages(machine: &Machine) {
     const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
     fs::write(RESERVED, "64").unwrap();
-    let (report, ..) = captures(machine, machine.builder().chunks_per_pool(8), FULL);
+    let capture = machine.capture(machine.builder().chunks_per_pool(8));
+    let (report, _) = captures(machine, capture, FULL);
     fs::write(RESERVED, "0").unwrap();
     assert!(report.memory.pages.contains("huge"), "{:?}", report.memory);
     assert!(report.memory.fallbacks.is_empty(), "{:?}", report.memory);
-    assert_eq!(
-        report.ports[0].queues[0].mode.as_str(),
-        machine.best_mode(),
-        "{:?}",
-        report.ports[0].fallbacks
-    );
     println!("huge-pages: {}", report.memory.pages);
 }
 
@@ -112,8 +95,7 @@ fn large_frames(machine: &Machine) {
     let port = &capture.report().ports[0];
     let fallbacks = &port.fallbacks;
     let expected = machine.large_frames;
-    let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
-    assert_eq!(modes, vec![expected.mode; machine.captured.queues as usize], "{fallbacks:?}");
+    assert_mode(port, expected.mode);
     assert_eq!(port.multi_buffer, expected.several_cells, "{fallbacks:?}");
     assert!(fallbacks.iter().any(|line| line.starts_with("zero-copy")), "why not is told: {fallbacks:?}");
     println!("large-frames: {}, several cells: {}, {fallbacks:?}", expected.mode, expected.several_cells);

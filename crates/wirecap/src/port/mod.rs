@@ -28,6 +28,7 @@ mod intake;
 #[cfg(test)]
 mod lab;
 pub(crate) mod link;
+mod metadata;
 pub mod null;
 pub(crate) mod packet;
 mod preflight;

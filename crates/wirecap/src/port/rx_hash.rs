@@ -9,10 +9,11 @@
 //! where stamp and hash go. A packet that has none bears zeros there, and is counted.
 
 use wirecap_sys::{
-    bpf::{Alu, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size, xdp_md},
+    bpf::{Alu, Assembler, Cond, KernelFunction, Label, Reg, Size},
     netdev::{Interface, RxMetadata},
 };
 
+use super::metadata;
 use crate::Error;
 
 /// What asks the driver for the hash of a packet (Linux 6.3).
@@ -112,14 +113,9 @@ impl RxHashing {
     /// Writes the answer in front of the `behind` bytes of metadata that the packet has by now, or jumps to `unhashed`. The
     /// context is in R6; R0 to R5 are lost, and all pointers into the packet.
     pub(crate) fn emit_write(self, asm: &mut Assembler, behind: i32, unhashed: Label) {
-        use Reg::{R0, R1, R2, R3, R4, R6, R10};
-        let front = behind + HASH_BYTES;
-        asm.mov(R1, R6).mov_imm(R2, -HASH_BYTES).call(Helper::XdpAdjustMeta);
-        asm.jump_if(Cond::Ne, R0, 0, unhashed);
-        // Metadata of others would put it elsewhere than where it is looked for.
-        asm.load(Size::Word, R1, R6, xdp_md::DATA_META).load(Size::Word, R2, R6, xdp_md::DATA);
-        asm.mov(R3, R1).alu64(Alu::Add, R3, front).jump_if(Cond::Gt, R3, R2, unhashed);
-        asm.mov(R3, R1).alu64(Alu::Add, R3, front + 1).jump_if(Cond::Le, R3, R2, unhashed);
+        use Reg::{R1, R4, R10};
+        metadata::emit_room(asm, HASH_BYTES, unhashed);
+        metadata::emit_place(asm, behind + HASH_BYTES, unhashed);
         asm.load(Size::Double, R4, R10, ANSWER).store(Size::Double, R1, 0, R4);
         // Zeros are written all the same: the cell holds the hash of another packet.
         asm.jump_if(Cond::Eq, R4, 0, unhashed);

@@ -14,14 +14,13 @@ use std::{sync::Arc, time::Duration};
 use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, KernelFunction, Label, Program, ProgramKind, ProgramSpec, Reg, Size,
-        xdp_md,
     },
     clock::{ClockSource, LeapSeconds, PtpClock, StampClock, system_ns},
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
     xsk::{Contents, Received},
 };
 
-use super::{Intake, Outlook, Told};
+use super::{Intake, Outlook, Told, metadata};
 use crate::{Error, Timestamp, timestamp::TimestampReport};
 
 /// Bytes of a stamp in front of the packet.
@@ -149,10 +148,8 @@ impl Stamping {
     /// Stamps the packet, or jumps to `unstamped`. The driver was `asked` before, or is asked now. The context is in R6; R0 to
     /// R5 and R9 are lost, and all pointers into the packet.
     pub(crate) fn emit(&self, asm: &mut Assembler, unstamped: Label, asked: Option<i16>) {
-        use Reg::{R0, R1, R2, R3, R6, R9};
-        asm.mov(R1, R6).mov_imm(R2, -STAMP_BYTES);
-        asm.call(Helper::XdpAdjustMeta);
-        asm.jump_if(Cond::Ne, R0, 0, unstamped);
+        use Reg::{R0, R1, R9};
+        metadata::emit_room(asm, STAMP_BYTES, unstamped);
         match self.asked {
             Asked::Clock(helper) => {
                 asm.call(helper);
@@ -163,12 +160,7 @@ impl Stamping {
                 None => emit_question(asm, function),
             },
         }
-        // Metadata that was there before would put the stamp elsewhere than right in front of the packet.
-        asm.load(Size::Word, R1, R6, xdp_md::DATA_META).load(Size::Word, R2, R6, xdp_md::DATA);
-        asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES);
-        asm.jump_if(Cond::Gt, R3, R2, unstamped);
-        asm.mov(R3, R1).alu64(bpf::Alu::Add, R3, STAMP_BYTES + 1);
-        asm.jump_if(Cond::Le, R3, R2, unstamped);
+        metadata::emit_place(asm, STAMP_BYTES, unstamped);
         asm.store(Size::Double, R1, 0, R9);
         if let Asked::Driver { .. } = self.asked {
             // The stamp of 0 is written all the same: the cell holds one of another packet.
