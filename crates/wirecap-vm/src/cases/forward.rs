@@ -7,7 +7,7 @@
 //!
 //! The two NICs are joined, so what goes out of one comes in by the other, and a frame makes as many rounds as it has hops.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker, report::TransmitReport};
 use wirecap_sys::xsk::TransmitRings;
@@ -46,10 +46,10 @@ struct Forwarder {
     /// Frames whose hops are used up, as they came.
     arrived: Vec<Vec<u8>>,
     sent_on: u64,
-    /// Address and length of each packet that is sent on, as it was received.
-    received: Vec<(u64, u32)>,
-    /// The same, as it lies in the rings that the kernel reads.
-    lent: Vec<(u64, u32)>,
+    /// By port and number of the transmitter: address and length of each packet that is sent on, as it was received.
+    received: BTreeMap<(usize, usize), Vec<(u64, u32)>>,
+    /// By ring: the same, as it lies in the rings that the kernel reads.
+    lent: Vec<Vec<(u64, u32)>>,
     rings: TransmitRings,
 }
 
@@ -62,8 +62,11 @@ impl Forwarder {
         for transmitter in self.transmitters.iter_mut().flatten() {
             transmitter.flush().unwrap();
         }
-        let entries = self.rings.take().unwrap().into_iter().flatten();
-        self.lent.extend(entries.map(|entry| (entry.address, entry.len)));
+        let entries = self.rings.take().unwrap();
+        self.lent.resize(entries.len(), Vec::new());
+        for (lent, entries) in self.lent.iter_mut().zip(entries) {
+            lent.extend(entries.into_iter().map(|entry| (entry.address, entry.len)));
+        }
     }
 
     fn forward(&mut self, mut batch: Batch) {
@@ -81,7 +84,7 @@ impl Forwarder {
             }
             let cells: Vec<u64> = packet.addresses().collect();
             assert_eq!(cells.len(), 1, "one part");
-            self.received.push((cells[0], packet.data().len() as u32));
+            self.received.entry((to, lane)).or_default().push((cells[0], packet.data().len() as u32));
             packet.data_mut()[HOPS_AT] -= 1;
             assert_eq!(packet.addresses().collect::<Vec<_>>(), cells, "it lies where it was captured");
             if let Err(refused) = packet.forward(&mut lanes[lane]) {
@@ -103,7 +106,7 @@ fn forwards(machine: &Machine) {
         transmitters: [of_sender, of_captured],
         arrived: Vec::new(),
         sent_on: 0,
-        received: Vec::new(),
+        received: BTreeMap::new(),
         lent: Vec::new(),
         rings: TransmitRings::of_process(RING).unwrap(),
     };
@@ -134,7 +137,10 @@ fn forwards(machine: &Machine) {
         // The kernel names each cell when it has sent it: by the address of one that was lent to it, always.
         assert_eq!(transmitter.unknown_completions(), 0, "{transmitter:?}");
     }
-    let Forwarder { received, lent, .. } = &mut forwarder;
+    let mut received: Vec<_> = std::mem::take(&mut forwarder.received).into_values().collect();
+    let mut lent = std::mem::take(&mut forwarder.lent);
+    // Which ring is whose is not known; what is in each, one after the other, is.
+    lent.retain(|entries| !entries.is_empty());
     received.sort_unstable();
     lent.sort_unstable();
     assert!(lent == received, "the kernel is lent the cells that were captured into: {lent:?} {received:?}");
