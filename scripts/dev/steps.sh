@@ -4,6 +4,8 @@
 step_lines=()
 steps_passed=0 steps_failed=0 steps_skipped=0
 steps_dir=''
+# Lines of each step that has failed that are shown once more at the end, where nobody has to look for them.
+LAST_WORDS=25
 
 skips_forbidden() {
     [[ -n ${WIRECAP_NO_SKIP:-} || ${CI:-} == true ]]
@@ -34,9 +36,10 @@ steps_clean() {
 
 # step NAME COMMAND…: sets step_result to "passed" or "FAILED".
 step() {
-    local name=$1 start=$SECONDS result
+    local name=$1 start=$SECONDS result begun
     step_result=''
     shift
+    begun=$(wc -l <"$steps_dir/output")
     say "── $name"
     if "$@" 2>&1 | tee -a "$steps_dir/output"; then
         result=passed
@@ -45,6 +48,10 @@ step() {
         result=FAILED
         steps_failed=$((steps_failed + 1))
         warn "FAILED: $name"
+        {
+            echo "── the last words of: $name"
+            tail -n +$((begun + 1)) "$steps_dir/output" | tail -n "$LAST_WORDS"
+        } >>"$steps_dir/failures"
     fi
     step_result=$result
     step_lines+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - start)) "$name")")
@@ -69,6 +76,7 @@ steps_end() {
     local skipped
     skipped=$(wc -l <"$WIRECAP_SKIP_LOG")
     echo
+    [[ ! -e $steps_dir/failures ]] || cat "$steps_dir/failures"
     say "summary, $SECONDS s in all"
     printf '  %s\n' "${step_lines[@]}"
     if ((skipped > 0)); then
