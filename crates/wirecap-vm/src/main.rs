@@ -6,6 +6,7 @@
 //!      eth1, the sender ══════════════════════ eth0, captured by the library and by the command
 //!        PacketSender, numbered frames                 │
 //!                                                      ▼ lines on the serial console, which vm/steps.sh reads
+//!      vm: begins
 //!      vm: case NAME passed SECONDS
 //!      vm: row DRIVER | KERNEL | QUEUES | …            one, at the end
 //!      vm: end PASSED of ALL
@@ -23,6 +24,7 @@ mod kernel_log;
 mod ledger;
 mod machine;
 mod program;
+mod qemu;
 mod suite;
 
 // What the end-to-end tests of the library share: the threads that take packets, and what is checked of them.
@@ -35,6 +37,8 @@ fn main() {
         eprintln!("wirecap-guest is the init of a virtual machine and nothing else: see ./dev vm");
         std::process::exit(2);
     }
+    // The firmware has left half a line. Whatever goes wrong from here on is no mishap of booting.
+    println!("\nvm: begins");
     boot::mount_all();
     let plan = boot::Plan::of_kernel_command_line();
     boot::load_modules();

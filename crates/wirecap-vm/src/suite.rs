@@ -19,8 +19,6 @@ const AFTERMATH: Duration = Duration::from_secs(1);
 /// Runs the cases of the plan and prints the lines that `vm/steps.sh` and `vm/guest.sh` read.
 pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
-    // The firmware has left half a line.
-    println!();
     let is_wanted = |name: &str| plan.cases.is_empty() || plan.cases.iter().any(|part| name.contains(part));
     let mut all: Vec<Case> = cases::of(machine).into_iter().filter(|(name, _)| is_wanted(name)).collect();
     // Nothing but that the drivers were loaded, and that the host can use its interface; and what the kernel says late, of sockets

@@ -10,17 +10,20 @@ use std::{
 };
 
 use wirecap::{Capture, Dispatch, PortEvent};
+use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
 use super::{Case, command};
 use crate::{
     machine::{CAPTURED, Machine, SENDER, Traffic, run, try_run},
+    qemu::Cable,
     support::{check, crew::Crew, wait_until},
 };
 
-pub(super) const CASES: [Case; 6] = [
+pub(super) const CASES: [Case; 7] = [
     ("link-down-up", link_down_up),
     ("link-of-the-other-end", link_of_the_other_end),
+    ("link-unplugged", link_unplugged),
     ("queues-taken", queues_taken),
     ("queues-added", queues_added),
     ("killed", killed),
@@ -30,14 +33,34 @@ pub(super) const CASES: [Case; 6] = [
 const FRAMES: u64 = 1_000;
 
 fn link_down_up(machine: &Machine) {
-    link_goes_and_comes(machine, CAPTURED);
+    link_goes_and_comes(machine, |capture| {
+        run("ip", &["link", "set", CAPTURED, "down"]);
+        wait_for_event(capture, &PortEvent::Down(CAPTURED.into()));
+        run("ip", &["link", "set", CAPTURED, "up"]);
+    });
 }
 
 fn link_of_the_other_end(machine: &Machine) {
-    link_goes_and_comes(machine, SENDER);
+    link_goes_and_comes(machine, |_| {
+        run("ip", &["link", "set", SENDER, "down"]);
+        run("ip", &["link", "set", SENDER, "up"]);
+    });
 }
 
-fn link_goes_and_comes(machine: &Machine, nic: &str) {
+/// The cable is pulled out of the captured NIC and plugged in again: the carrier goes, which is told, and comes.
+fn link_unplugged(machine: &Machine) {
+    let mut cable = Cable::of(CAPTURED);
+    link_goes_and_comes(machine, |capture| {
+        cable.plug(false);
+        wait_until("the carrier is gone", || !netdev::interface(CAPTURED).unwrap().carrier);
+        wait_for_event(capture, &PortEvent::Down(CAPTURED.into()));
+        cable.plug(true);
+        wait_for_event(capture, &PortEvent::Up(CAPTURED.into()));
+    });
+}
+
+/// All frames come that are sent before the link was gone, and after. What is sent meanwhile QEMU may keep until it is there again.
+fn link_goes_and_comes(machine: &Machine, mut it_goes: impl FnMut(&mut Capture)) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     let mut expected = 0;
@@ -46,11 +69,7 @@ fn link_goes_and_comes(machine: &Machine, nic: &str) {
     expected += FRAMES;
     machine.wait_for(expected, &crew, &capture);
     for _ in 0..2 {
-        run("ip", &["link", "set", nic, "down"]);
-        if nic == CAPTURED {
-            wait_for_event(&mut capture, &PortEvent::Down(CAPTURED.into()));
-        }
-        run("ip", &["link", "set", nic, "up"]);
+        it_goes(&mut capture);
         machine.wait_for_links();
         machine.spread();
         traffic.send(&capture, FRAMES);
