@@ -138,7 +138,7 @@ mod tests {
             ("capture eth0 -M many", "-M many: write a whole number, like -M 256"),
             (
                 "capture eth0 --count 1x",
-                "--count 1x: write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M",
+                "--count 1x: write a number of packets from 1 on, like 1000, 10k or 5M",
             ),
             ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
             ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap --help"),

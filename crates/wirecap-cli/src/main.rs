@@ -57,9 +57,9 @@ fn main() -> ExitCode {
     };
     let outcome = match flags.command {
         Command::Capture(flags) => {
-            let verify = flags.verify;
+            let (verify, expected) = (flags.verify, flags.expect);
             Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(|plan| match verify {
-                true => capture::run(plan, Verify::new()),
+                true => capture::run(plan, Verify::new(expected)),
                 false => capture::run(plan, JustCapture),
             })
         }

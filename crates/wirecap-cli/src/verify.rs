@@ -28,6 +28,8 @@ use crate::{
 
 /// Verifying, as a job of a capture.
 pub(crate) struct Verify {
+    /// Frames that each run has, if it is known.
+    expected: Option<u64>,
     book: Arc<Mutex<Book>>,
 }
 
@@ -51,8 +53,9 @@ struct Seen {
 }
 
 impl Verify {
-    pub(crate) fn new() -> Self {
-        Self { book: Arc::new(Mutex::new(Book::new(0))) }
+    /// Of runs that have so many frames each, if that is known.
+    pub(crate) fn new(expected: Option<u64>) -> Self {
+        Self { expected, book: Arc::new(Mutex::new(Book::new(0, expected))) }
     }
 
     /// Once all workers have ended.
@@ -62,9 +65,9 @@ impl Verify {
 }
 
 impl Book {
-    fn new(queues: usize) -> Self {
+    fn new(queues: usize, expected: Option<u64>) -> Self {
         Self {
-            verifier: Verifier::new(),
+            verifier: expected.map_or_else(Verifier::new, Verifier::expecting),
             queues,
             sequencer: Sequencer::new(queues),
             ready: VecDeque::new(),
@@ -133,7 +136,7 @@ impl Job for Verify {
             captured.map(move |queue| (port, queue.queue))
         });
         let queues: BTreeMap<_, _> = places.zip(0..).collect();
-        self.book = Arc::new(Mutex::new(Book::new(queues.len())));
+        self.book = Arc::new(Mutex::new(Book::new(queues.len(), self.expected)));
         let queues = Arc::new(queues);
         let look = || Look { book: Arc::clone(&self.book), queues: Arc::clone(&queues), buffer: Vec::new() };
         Ok((0..workers).map(|_| look()).collect())
@@ -145,7 +148,8 @@ impl Job for Verify {
 
     fn has_failed(&self) -> bool {
         let verdict = self.verdict();
-        verdict.runs.is_empty() || verdict.runs.iter().any(|run| run.lost + run.duplicated > 0)
+        verdict.runs.is_empty()
+            || verdict.runs.iter().any(|run| run.lost + run.duplicated + run.unexpected > 0)
     }
 
     fn in_words(&self, _: &Report) -> String {
@@ -193,6 +197,10 @@ fn in_words(verdict: &Verdict) -> String {
     }
     for (frames, what) in [
         (verdict.unmarked, "frames that no wirecap generate made"),
+        (
+            verdict.runs.iter().map(|run| run.unexpected).sum(),
+            "frames with numbers beyond those that were expected",
+        ),
         (verdict.of_further_runs, "frames of more runs than can be told apart"),
         (
             verdict.runs.iter().map(|run| run.too_late).sum(),
@@ -223,7 +231,7 @@ fn json(verdict: &Verdict) -> Value {
         });
         json!({
             "run": run.run, "received": run.received, "first": run.first, "last": run.last, "lost": run.lost,
-            "duplicated": run.duplicated, "reordered": run.reordered, "too_late": run.too_late, "flows": run.flows,
+            "unexpected": run.unexpected, "duplicated": run.duplicated, "reordered": run.reordered, "too_late": run.too_late, "flows": run.flows,
             "latency": latency, "before_sent": run.before_sent,
         })
     };
@@ -248,7 +256,7 @@ mod tests {
 
     #[test]
     fn batches_of_several_workers_are_put_in_order_first() {
-        let mut book = Book::new(2);
+        let mut book = Book::new(2, None);
         for (queue, numbers) in [(0, 0..10), (0, 20..30), (1, 0..5), (0, 10..20), (0, 30..31)] {
             book.note(queue, numbers.start, batch(if queue == 0 { numbers } else { 100..105 }));
         }

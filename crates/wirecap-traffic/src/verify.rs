@@ -32,6 +32,8 @@ pub struct Verifier {
     runs: Vec<Run>,
     unmarked: u64,
     of_further_runs: u64,
+    /// Frames that each run has, if it is known.
+    expected: Option<u64>,
 }
 
 /// What was found.
@@ -56,8 +58,10 @@ pub struct RunVerdict {
     pub first: u64,
     /// Highest sequence number that came.
     pub last: u64,
-    /// Numbers between these two that did not come.
+    /// Numbers between these two that did not come; of all numbers that were expected, if it is known how many.
     pub lost: u64,
+    /// Numbers that came and were not expected: none, if it is not known how many there are.
+    pub unexpected: u64,
     /// Frames that came again.
     pub duplicated: u64,
     /// Frames behind a later one of their flow that came in by the same queue (RFC 4737, section 3); not those that came again.
@@ -93,6 +97,12 @@ impl Verifier {
         Self::default()
     }
 
+    /// A verifier of runs that have so many frames each, numbered from 0. So it is found as well when the first or the last did
+    /// not come, which else nobody can know.
+    pub fn expecting(frames: u64) -> Self {
+        Self { expected: Some(frames), ..Self::default() }
+    }
+
     /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time: nanoseconds since 1970,
     /// UTC. Frames of one queue are to be noted in the order in which they came.
     #[inline]
@@ -114,12 +124,12 @@ impl Verifier {
                 return;
             }
         };
-        self.runs[index].note(queue, marks, arrived_ns);
+        self.runs[index].note(queue, marks, arrived_ns, self.expected);
     }
 
     /// What was found so far.
     pub fn verdict(&self) -> Verdict {
-        let runs = self.runs.iter().map(Run::verdict).collect();
+        let runs = self.runs.iter().map(|run| run.verdict(self.expected)).collect();
         Verdict { runs, unmarked: self.unmarked, of_further_runs: self.of_further_runs }
     }
 }
@@ -130,6 +140,7 @@ struct Run {
     received: u64,
     first: u64,
     window: Window,
+    unexpected: u64,
     /// For each flow, the queue of its last frame and the newest number that came in by it, plus one: 16 and 48 bits.
     newest: Vec<u64>,
     reordered: u64,
@@ -145,6 +156,7 @@ impl Run {
             received: 0,
             first: first.sequence,
             window: Window::new(first.sequence),
+            unexpected: 0,
             newest: Vec::new(),
             reordered: 0,
             latency: latency.expect("bounds and figures that can be had"),
@@ -153,7 +165,7 @@ impl Run {
     }
 
     #[inline]
-    fn note(&mut self, queue: u16, marks: Marks, arrived_ns: u64) {
+    fn note(&mut self, queue: u16, marks: Marks, arrived_ns: u64, expected: Option<u64>) {
         self.received += 1;
         match marks.sent_ns {
             0 => {}
@@ -162,6 +174,7 @@ impl Run {
         }
         if self.window.note(marks.sequence) {
             self.first = self.first.min(marks.sequence);
+            self.unexpected += u64::from(expected.is_some_and(|expected| marks.sequence >= expected));
             self.look_at_order(queue, marks);
         }
     }
@@ -184,7 +197,7 @@ impl Run {
         }
     }
 
-    fn verdict(&self) -> RunVerdict {
+    fn verdict(&self, expected: Option<u64>) -> RunVerdict {
         let Window { highest, duplicated, too_late, .. } = self.window;
         let distinct = self.received - duplicated - too_late;
         let at = |quantile| self.latency.value_at_quantile(quantile);
@@ -200,7 +213,8 @@ impl Run {
             received: self.received,
             first: self.first,
             last: highest,
-            lost: highest - self.first + 1 - distinct,
+            lost: expected.unwrap_or(highest - self.first + 1) - (distinct - self.unexpected),
+            unexpected: self.unexpected,
             duplicated,
             reordered: self.reordered,
             too_late,

@@ -38,6 +38,24 @@ fn each_kind_of_trouble_is_counted_as_what_it_is() {
 }
 
 #[test]
+fn of_a_run_whose_length_is_known_the_ends_are_missed_as_well() {
+    let of = |expected, numbers: &mut dyn Iterator<Item = u64>| {
+        let mut verifier = Verifier::expecting(expected);
+        numbers.for_each(|sequence| verifier.note(0, marks(1, 0, sequence), 1));
+        let RunVerdict { lost, unexpected, duplicated, .. } = only(&verifier);
+        (lost, unexpected, duplicated)
+    };
+    assert_eq!(of(100, &mut (0..100)), (0, 0, 0));
+    assert_eq!(of(100, &mut (3..100)), (3, 0, 0), "the first");
+    assert_eq!(of(100, &mut (0..90)), (10, 0, 0), "the last");
+    assert_eq!(of(100, &mut (40..42).chain(7..8)), (97, 0, 0));
+    assert_eq!(of(100, &mut (0..103)), (0, 3, 0), "more than there should be");
+    assert_eq!(of(100, &mut (98..103).chain(101..102)), (98, 3, 1));
+    assert_eq!(of(3 * WINDOW, &mut (0..3 * WINDOW - 1)), (1, 0, 0));
+    assert_eq!(of(0, &mut (0..1)), (0, 1, 0));
+}
+
+#[test]
 fn the_order_of_frames_is_that_within_a_queue() {
     let mut verifier = Verifier::new();
     // The flow moves to another queue, which is looked at first.

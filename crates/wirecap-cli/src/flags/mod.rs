@@ -171,6 +171,10 @@ pub(crate) struct CaptureFlags {
     /// duplicated frames, or none at all, are exit code 1.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Each run that comes has so many frames, as `wirecap generate` has said: those that are missing at its beginning or end are lost,
+    /// too.
+    #[arg(long, value_name = "FRAMES", value_parser = count, requires = "verify")]
+    pub(crate) expect: Option<u64>,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
 }

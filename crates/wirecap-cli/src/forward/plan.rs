@@ -314,6 +314,7 @@ fn as_capture(
         fanout: None,
         no_promiscuous: false,
         verify: false,
+        expect: None,
         output: flags.output,
     }
 }

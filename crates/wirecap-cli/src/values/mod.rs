@@ -48,7 +48,7 @@ pub(crate) fn number<T: TryFrom<u64>>(allowed: Number) -> impl Fn(&str) -> Resul
 /// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let packets = scaled(text).filter(|&packets| packets > 0 && !text.contains('.'));
-    packets.ok_or_else(|| "write a number of packets from 1 on, like -c 1000, -c 10k or -c 5M".into())
+    packets.ok_or_else(|| "write a number of packets from 1 on, like 1000, 10k or 5M".into())
 }
 
 /// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.

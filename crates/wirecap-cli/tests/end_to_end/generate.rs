@@ -104,7 +104,9 @@ fn what_is_generated_is_verified_whatever_it_is() {
         assert!(times.is_sorted() && times[0] > 0 && times[4] < 60_000_000_000, "{times:?}");
 
         // The same from the file.
-        let again = lab.spawn(&["capture", &format!("replay:{file}"), "--verify", "--json"]).wait();
+        let frames = figure(&made, "frames").to_string();
+        let words = ["capture", &format!("replay:{file}"), "--verify", "--expect", &frames, "--json"];
+        let again = lab.spawn(&words).wait();
         assert_eq!(again.code, Some(0), "{again:#?}");
         assert_eq!(&again.account().0["verified"], verified, "{generator:?}");
     }
@@ -136,6 +138,17 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     let account = ended.account();
     let run = only_run(&account.0["verified"]);
     assert_eq!((figure(run, "lost"), figure(run, "duplicated"), figure(run, "received")), (0, 1_000, 2_000));
+
+    // The last one is missing, which nobody can know who is not told how many there are; or one is too many.
+    for (expected, lost, unexpected) in [("1001", 1, 0), ("999", 0, 1), ("1k", 0, 0)] {
+        let ended = lab.spawn(&["capture", &one, "--verify", "--expect", expected, "--json"]).wait();
+        assert_eq!(ended.code, Some(i32::from(lost + unexpected > 0)), "{expected}: {ended:#?}");
+        let account = ended.account();
+        let run = only_run(&account.0["verified"]);
+        assert_eq!((figure(run, "lost"), figure(run, "unexpected")), (lost, unexpected), "{run:#}");
+    }
+    let ended = lab.spawn(&["capture", &one, "--expect", "1k"]).wait();
+    assert_eq!(ended.code, Some(2), "there is nothing to expect without --verify: {ended:#?}");
 
     let ended = lab.spawn(&["capture", &one, "--verify", "--filter", "tcp"]).wait();
     let words = String::from_utf8(ended.stdout.clone()).unwrap();
