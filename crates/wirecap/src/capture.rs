@@ -473,23 +473,5 @@ fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGr
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_in_no_set_are_on_their_own() {
-        let mode = Mode::Advanced { threshold_percent: 60 };
-        let (groups, group_of) = group(&Grouping::Sets(vec![vec![0, 2], vec![3]]), mode, 5).unwrap();
-        let members: Vec<_> = groups.iter().map(BuddyGroup::members).collect();
-        assert_eq!(members, [&[0, 2][..], &[3], &[1], &[4]]);
-        assert_eq!(group_of, [0, 2, 0, 1, 3]);
-        assert_eq!(group(&Grouping::All, mode, 3).unwrap().0[0].members(), [0, 1, 2]);
-    }
-
-    #[test]
-    fn a_worker_in_two_sets_or_one_that_is_not_there_is_refused() {
-        for sets in [vec![vec![0, 2], vec![2]], vec![vec![0, 0]], vec![vec![3]]] {
-            assert!(matches!(group(&Grouping::Sets(sets), Mode::Basic, 3), Err(Error::Grouping { .. })));
-        }
-    }
-}
+#[path = "capture_tests.rs"]
+mod tests;

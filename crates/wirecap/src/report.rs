@@ -164,6 +164,9 @@ pub struct TransmitReport {
     pub copied_bytes: u64,
     /// Cells that the kernel has and has not said to have sent.
     pub in_flight: u32,
+    /// System calls by which the kernel was asked to send: one for each batch that is sent, more where it takes few packets at once,
+    /// none where the driver looks by itself.
+    pub kicks: u64,
     /// Packets that could not be sent: those that were [given up](crate::NotSent::give_up), and `driver`.
     pub dropped: TransmitDrops,
 }

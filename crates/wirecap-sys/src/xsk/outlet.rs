@@ -38,6 +38,8 @@ pub(super) struct Outlet {
     staged: u32,
     /// Packets that the kernel has taken and the driver has dropped.
     dropped: u64,
+    /// System calls by which the kernel was asked to send.
+    kicks: u64,
 }
 
 /// What became of asking the kernel to send.
@@ -92,6 +94,7 @@ impl Outlet {
         // Each drop takes a packet out of the ring, though the kernel does not always say so at once.
         let mut drops = self.tx.entries();
         while vain < VAIN_KICKS && drops > 0 && self.tx.needs_wakeup() && !self.tx.is_drained() {
+            self.kicks += 1;
             match self.kick()? {
                 Kick::Went => {}
                 Kick::Dropped => {
@@ -138,6 +141,11 @@ impl Outlet {
         self.dropped
     }
 
+    /// System calls of [`Outlet::flush`].
+    pub(super) fn kicks(&self) -> u64 {
+        self.kicks
+    }
+
     /// Takes back the addresses of what was sent. `take` says whether it is one that was under way. Returns how many
     /// were.
     #[inline]
@@ -164,6 +172,6 @@ impl Socket {
         let Some(tx) = self.tx.take() else { return Ok(None) };
         let completion = self.completion.take().expect("both are taken together");
         let copies = self.mode()? == BindMode::Copy;
-        Ok(Some(Outlet { fd, tx, completion, flying: 0, copies, staged: 0, dropped: 0 }))
+        Ok(Some(Outlet { fd, tx, completion, flying: 0, copies, staged: 0, dropped: 0, kicks: 0 }))
     }
 }

@@ -190,6 +190,12 @@ impl Sender {
         self.outlet.flying()
     }
 
+    /// System calls by which the kernel was asked to send: one for each flush that finds something to be sent, more where it takes
+    /// few packets at once, none where the driver looks by itself.
+    pub fn kicks(&self) -> u64 {
+        self.outlet.kicks()
+    }
+
     /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode it does.
     pub fn dropped(&self) -> u64 {
         self.outlet.dropped()

@@ -280,6 +280,7 @@ impl Transmitter {
         self.sender.complete(|cells| shared.send_home(cells));
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
         self.sent.by_driver.store(self.sender.dropped(), Ordering::Relaxed);
+        self.sent.kicks.store(self.sender.kicks(), Ordering::Relaxed);
     }
 }
 

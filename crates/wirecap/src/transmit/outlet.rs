@@ -44,7 +44,7 @@ impl Outlet {
 
     /// Why a frame of this length cannot be sent, if it cannot.
     #[inline]
-    pub(super) fn refuses(&self, len: usize) -> Option<Refusal> {
+    pub(crate) fn refuses(&self, len: usize) -> Option<Refusal> {
         if self.gone.load(Ordering::Relaxed) {
             Some(Refusal::Gone)
         } else if !self.up.load(Ordering::Relaxed) {
@@ -55,7 +55,7 @@ impl Outlet {
     }
 
     /// The kernel said that the interface is down: perhaps before its event has come by.
-    pub(super) fn note_down(&self) {
+    pub(crate) fn note_down(&self) {
         self.up.store(false, Ordering::Relaxed);
         self.doubtful.store(true, Ordering::Relaxed);
     }
@@ -72,6 +72,7 @@ pub(crate) struct Sent {
     pub(super) in_flight: AtomicU32,
     /// Taken by the kernel, and dropped by the driver.
     pub(super) by_driver: AtomicU64,
+    pub(super) kicks: AtomicU64,
     dropped: [AtomicU64; Refusal::ALL.len()],
 }
 
@@ -84,6 +85,7 @@ impl Sent {
             copied_bytes: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             by_driver: AtomicU64::new(0),
+            kicks: AtomicU64::new(0),
             dropped: Default::default(),
         }
     }
@@ -110,6 +112,7 @@ impl Sent {
             bytes: self.bytes.load(Ordering::Relaxed),
             copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
+            kicks: self.kicks.load(Ordering::Relaxed),
             dropped: crate::report::TransmitDrops {
                 ring_full: dropped(Refusal::Full),
                 too_long: dropped(Refusal::TooLong),
@@ -134,6 +137,13 @@ mod tests {
         assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
         outlet.note(true, 9000);
         assert_eq!((outlet.refuses(9018), outlet.mtu()), (None, 9000));
+        // The kernel has said that it is down, at some time or other: until somebody has looked, nothing is sent.
+        assert!(!outlet.take_doubt());
+        outlet.note_down();
+        assert_eq!((outlet.refuses(60), outlet.take_doubt()), (Some(Refusal::LinkDown), true));
+        assert!(!outlet.take_doubt(), "one look is enough");
+        outlet.note(true, 0);
+        assert_eq!((outlet.refuses(60), outlet.mtu()), (None, 9000));
         outlet.note(false, 0);
         assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
         outlet.note_gone();

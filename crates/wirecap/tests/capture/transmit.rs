@@ -167,6 +167,50 @@ fn queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_
 }
 
 #[test]
+fn a_batch_is_sent_by_one_system_call() {
+    need_root!("transmit::a_batch_is_sent_by_one_system_call");
+    let link = Link::new("kicks", VethOptions::default());
+    let mut capture = link.open(|builder| builder);
+    let (_far, mut listener) = link.listen();
+    let mut out = capture.take_transmitters().remove(0);
+    let mut stock = capture.take_stocks().remove(0);
+    for batch in 0..5 {
+        // Kernels that copy take 32 packets with one call.
+        for number in 0..20 {
+            stock.packet(&frame(number, 80 + batch)).unwrap().forward(&mut out).unwrap();
+        }
+        out.flush().unwrap();
+        out.flush().unwrap();
+    }
+    await_frames(&mut listener, 100);
+    assert!(out.finish(PATIENCE).unwrap());
+    let sent = capture.report().ports[0].transmitted[0];
+    assert_eq!((sent.packets, sent.kicks), (100, 5), "{sent:?}");
+}
+
+#[test]
+fn what_the_kernel_says_of_a_link_counts_before_its_event_has_come() {
+    need_root!("transmit::what_the_kernel_says_of_a_link_counts_before_its_event_has_come");
+    let link = Link::new("down", VethOptions::default());
+    let mut capture = link.open(|builder| builder);
+    let mut out = capture.take_transmitters().remove(0);
+    let mut stock = capture.take_stocks().remove(0);
+    capture.events();
+    link.set_here(&["down"]);
+    stock.packet(&frame(1, 80)).unwrap().forward(&mut out).unwrap();
+    assert_eq!(out.flush().unwrap_err().kind(), std::io::ErrorKind::NetworkDown);
+    let refused = stock.packet(&frame(2, 80)).unwrap().forward(&mut out).unwrap_err();
+    assert_eq!(refused.reason, Refusal::LinkDown);
+    drop(refused);
+    link.set_here(&["up"]);
+    wait_until("it is told that the link is up", || {
+        capture.events().contains(&wirecap::PortEvent::Up("t0".into()))
+    });
+    stock.packet(&frame(3, 80)).unwrap().forward(&mut out).unwrap();
+    assert!(out.finish(PATIENCE).unwrap());
+}
+
+#[test]
 fn a_transmitter_that_is_dropped_sends_what_it_has_taken() {
     need_root!("transmit::a_transmitter_that_is_dropped_sends_what_it_has_taken");
     let link = Link::new("dropped", VethOptions::default());

@@ -54,7 +54,12 @@ impl Cable {
 
     /// Hosts that say nothing by themselves.
     pub fn quiet(label: &str) -> Self {
-        let cable = Self::new(label, VethOptions::default());
+        Self::quiet_of(label, VethOptions::default())
+    }
+
+    /// The same, of links like these.
+    pub fn quiet_of(label: &str, options: VethOptions) -> Self {
+        let cable = Self::new(label, options);
         for (host, name) in [(&cable.left, "l0"), (&cable.right, "r0")] {
             host.ip(&["link", "set", name, "arp", "off"]).unwrap();
         }
