@@ -48,6 +48,11 @@ pub(crate) trait Job {
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
 
+    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends.
+    fn without_output(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the job came to an end that is none: exit code 1.
     fn has_failed(&self) -> bool {
         false

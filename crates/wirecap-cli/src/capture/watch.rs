@@ -17,12 +17,12 @@ use crate::{plan::Plan, signals::Signals};
 const TICK: Duration = Duration::from_millis(50);
 
 /// What other threads have to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// As many packets as were asked for.
     CountReached,
-    /// The output does not take any more.
-    WriteFailed,
+    /// The output does not take any more, and why, in words.
+    WriteFailed(String),
 }
 
 /// What ended a capture.
@@ -90,7 +90,7 @@ impl Watch {
         job: &mut impl Job,
     ) -> End {
         let end = loop {
-            if let Some(end) = self.wait_for_notice().or_else(|| self.look(capture, workers)) {
+            if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers)) {
                 break end;
             }
             let (lines, end) = job.look(capture);
@@ -104,12 +104,18 @@ impl Watch {
         end
     }
 
-    fn wait_for_notice(&self) -> Option<End> {
+    fn wait_for_notice(&mut self, job: &impl Job) -> Option<End> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let tick = left.map_or(TICK, |left| left.min(TICK));
         match self.notices.recv_timeout(tick) {
             Ok(Notice::CountReached) => Some(End::Count),
-            Ok(Notice::WriteFailed) => Some(End::WriteFailed),
+            Ok(Notice::WriteFailed(why)) => match job.without_output() {
+                None => Some(End::WriteFailed),
+                Some(what) => {
+                    self.progress.tell(format_args!("wirecap: WARNING: {why}; {what}"));
+                    None
+                }
+            },
             Err(RecvTimeoutError::Timeout) => None,
             // All senders are gone: so are the workers, which `look` finds out.
             Err(RecvTimeoutError::Disconnected) => {

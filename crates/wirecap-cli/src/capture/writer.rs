@@ -19,6 +19,7 @@ use super::{
     buffers::Buffers,
     lookout::Lookout,
     merge::Merger,
+    open,
     order::Order,
     output::{AppendError, Output, Whereabouts},
     pace::{ASK_PERIOD, Pace},
@@ -227,8 +228,9 @@ impl Writer {
         if let Err(AppendError { cause, .. }) = appended {
             // The kernel's first word is what helps the user, not that cutting failed as well.
             let _ = self.output.cut();
+            let why = format!("cannot write {}: {}", self.output.in_words(), open::in_words(&cause));
             self.failure = Some(cause);
-            self.notify(Notice::WriteFailed);
+            self.notify(Notice::WriteFailed(why));
         } else if self.left == 0 {
             self.notify(Notice::CountReached);
         }

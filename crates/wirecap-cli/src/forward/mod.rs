@@ -247,6 +247,11 @@ impl Job for Forward {
         (self.complaints(capture), end)
     }
 
+    /// A full disk is no reason to cut the wire.
+    fn without_output(&self) -> Option<&'static str> {
+        Some("packets are sent on all the same, and not written any more")
+    }
+
     fn in_words(&self, report: &Report) -> String {
         let mut table = Table::new(&[
             "from",

@@ -1,35 +1,15 @@
 //! Captures that run into trouble: what was captured is kept, and the account closes.
 
-use std::{path::Path, process::Command, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use wirecap_file::{Capture, Error};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, Running, WIRECAP, assert_frames, by_queue, read};
+use crate::lab::{Lab, Running, SmallDisk, WIRECAP, assert_frames, by_queue, read};
 
 const WHOLE: usize = usize::MAX;
-
-/// A small file system that can be filled up. Unmounted when dropped.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(path: &'a Path) -> Self {
-        std::fs::create_dir(path).unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(path).status();
-        assert!(mounted.unwrap().success());
-        Self(path)
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        // Lazily: a test that failed may still have a file open.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
-    }
-}
 
 #[test]
 fn a_full_disk_keeps_what_fitted_and_closes_the_account() {

@@ -310,3 +310,23 @@ pub fn assert_frames(packets: &[&CapturedPacket], spec: FrameSpec, snaplen: usiz
         last_ns = time_ns;
     }
 }
+
+/// A small file system that can be filled up. Unmounted when dropped.
+pub struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    pub fn mount(path: &'a Path) -> Self {
+        std::fs::create_dir(path).unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(path).status();
+        assert!(mounted.unwrap().success());
+        Self(path)
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        // Lazily: a test that failed may still have a file open.
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}

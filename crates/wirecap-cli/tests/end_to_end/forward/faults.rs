@@ -7,7 +7,7 @@ use serde_json::Value;
 use wirecap_lab::{VethOptions, require_root};
 
 use super::{Cable, dropped, frame, way};
-use crate::lab::READY;
+use crate::lab::{READY, SmallDisk, read};
 
 /// As often as it may be said that packets are dropped, and a little more.
 const PERIOD: Duration = Duration::from_millis(1_300);
@@ -176,4 +176,35 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         assert!(ended.stderr.contains(words), "{arguments:?}: {ended:#?}");
         assert!(ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
     }
+}
+
+#[test]
+fn a_full_disk_does_not_cut_the_wire() {
+    if !require_root("forward::a_full_disk_does_not_cut_the_wire") {
+        return;
+    }
+    let cable = Cable::quiet("disk");
+    let directory = cable.path("disk");
+    let _disk = SmallDisk::mount(&directory);
+    let path = directory.join("all.pcapng");
+    let running = cable.forward(&["-w", path.to_str().unwrap()]);
+    let mut sender = cable.sender();
+    // Three times what it holds.
+    for number in 0..2_100_u32 {
+        sender.send(&frame(number as u8, 1_500)).unwrap();
+    }
+    running.wait_for("No space left on device");
+    running.wait_for("packets are sent on all the same, and not written any more");
+    let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "5", "ether proto 0x88b5"]);
+    (0..5).for_each(|number| sender.send(&frame(number, 200)).unwrap());
+    listener.wait();
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(1), "not everything is in the file: {ended:#?}");
+    let account = ended.account();
+    let (forwarded, kept) = (way(&ended, "m0")["forwarded"].as_u64().unwrap(), account.written("packets"));
+    assert_eq!(forwarded, account.sum("delivered"), "{:#}", account.0);
+    assert_eq!(read(&path).packets.len() as u64, kept);
+    assert!((300..2_000).contains(&kept), "{kept}");
+    let unwritten = format!("{} packets were captured but not written", account.sum("delivered") - kept);
+    assert!(ended.stderr.contains(&unwritten), "{ended:#?}");
 }
