@@ -133,9 +133,9 @@ pub(super) struct Held {
 /// The top rate is the highest at which [`SUSTAINED`] go without loss: what is lossless for two seconds says how fast the machine is
 /// when it is left alone.
 pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [Held; 2])> {
-    let wirecap = Forwarder::wirecap("wirecap forward -R 512", wirecap_path(context)?, "-R 512");
+    let wirecap = Forwarder::wirecap("wirecap forward -R 2048", wirecap_path(context)?, "-R 2048");
     let bare = context.peers.path("xsk_forward");
-    let bare = Forwarder::bare("bare AF_XDP, poll, 131,072 frames", bare, "--wait poll --frames 131072");
+    let bare = Forwarder::bare("bare AF_XDP, poll, 524,288 frames", bare, "--wait poll --frames 524288");
     let mut top_pps = measure(context, &wirecap, 0)?.lossless_pps;
     let sustained = SUSTAINED.min(duration);
     while pass_for(context, &wirecap, 0, (Some(top_pps), sustained))?.0.lost() > 0 {
