@@ -5,7 +5,7 @@
 #   the machine's own apt sources ─► lists with other suites, in the cache ─► .deb ─► cache/qemu, cache/kernel-NAME
 
 vm_cache() {
-    echo "${WIRECAP_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wirecap-vm}"
+    realpath -m "${WIRECAP_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wirecap-vm}"
 }
 
 # os_release FIELD
@@ -57,46 +57,69 @@ use_suites() {
     read -r address key < <(archive_of_machine) || return 1
     name=$(printf '%s_' "$@")
     vm_lists=$(vm_cache)/apt/${name%_}
-    mkdir -p "$vm_lists/lists/partial"
+    mkdir -p "$vm_lists"/{lists,cache/archives}/partial || return 1
     for suite; do
         echo "deb ${key:+[signed-by=$key] }$address $suite main"
-    done >"$vm_lists/sources.list"
+    done >"$vm_lists/sources.list" || return 1
+    vm_apt_config >"$vm_lists/apt.conf" || return 1
     # Without what nobody asks for here: translations, icons.
     vm_apt_get update -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
         -o Acquire::Retries=3 -o APT::Update::Error-Mode=any
 }
 
-vm_apt_options() {
-    printf '%s\n' -o "Dir::Etc::sourcelist=$vm_lists/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-        -o "Dir::State::Lists=$vm_lists/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
-        -o APT::Sandbox::User=root -o Debug::NoLocking=1
+# Whatever the machine has configured, a proxy for instance, but for its hooks: some of them clear the machine's own cache, from
+# which somebody may be installing just now.
+vm_apt_config() {
+    apt-config dump | grep -v -E '^Dir::(Etc|Cache)|::(Pre|Post)-Invoke|::Pre-Install-Pkgs|::Post-Invoke-(Success|Stats)'
+    cat <<EOF
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::sourcelist "$vm_lists/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::trustedparts "/etc/apt/trusted.gpg.d";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State::Lists "$vm_lists/lists";
+Dir::Cache "$vm_lists/cache";
+Dir::Cache::archives "archives/";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+APT::Sandbox::User "root";
+Debug::NoLocking "1";
+EOF
 }
 
 vm_apt_get() {
-    local options
-    mapfile -t options < <(vm_apt_options)
-    apt-get --quiet --quiet "${options[@]}" "$@"
+    APT_CONFIG=$vm_lists/apt.conf apt-get --quiet --quiet "$@"
 }
 
 vm_apt_cache() {
-    local options
-    mapfile -t options < <(vm_apt_options)
-    apt-cache "${options[@]}" "$@"
+    APT_CONFIG=$vm_lists/apt.conf apt-cache "$@"
 }
 
 # unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which is there only if all of it worked.
 unpack() {
-    local directory=$1 part package
+    local directory=$1
     shift
-    part=$directory.part
-    rm -rf "$part" "$directory"
-    mkdir -p "$part/deb"
+    rm -rf "$directory.part" "$directory"
+    if unpack_part "$directory.part" "$@"; then
+        mv "$directory.part" "$directory"
+    else
+        # Half of it would only fill the disk.
+        rm -rf "$directory.part"
+        return 1
+    fi
+}
+
+unpack_part() {
+    local part=$1 package
+    shift
+    mkdir -p "$part/deb" || return 1
     (cd "$part/deb" && vm_apt_get download "$@") || return 1
     for package in "$part"/deb/*.deb; do
         dpkg-deb --extract "$package" "$part" || return 1
     done
     rm -rf "$part/deb" "$part/usr/share/doc"
-    mv "$part" "$directory"
 }
 
 # fetch_qemu: sets `qemu_command` to a program that has the NICs, installed or in the cache. Old ones have no igb; 7.2 corrupts

@@ -28,9 +28,13 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
     mapfile -t -O "${#machine[@]}" machine < <(console_and_monitor)
     for attempt in 1 2 3; do
         boot_guest "$nic" "$queues" "$log" "${machine[@]}" || return 1
+        # It was interrupted, and all is taken apart.
+        [[ -e $image ]] || return 1
         if grep -q '^vm: begins' "$log"; then break; fi
         # None of wirecap has run yet: this is between the emulator and the kernel.
-        echo "the guest died before the suite began (attempt $attempt of 3); the last it said: $(grep -a -v '^$' "$log" | tail -n 3)"
+        echo "the guest died before the suite began (attempt $attempt of 3): $(how_qemu_ended); the last it said:"
+        grep -a -v '^$' "$log" | tail -n 3
+        ((attempt < 3)) || echo "is the cache damaged? It can be deleted, and is downloaded anew: $(vm_cache)"
         cp "$log" "$log-attempt-$attempt"
     done
     rm -f "$image" "$steps_dir/qemu.pid"
@@ -48,10 +52,13 @@ boot_guest() {
     # In the foreground, so that whoever interrupts this interrupts QEMU, too.
     limit=(timeout --foreground --kill-after=10 "$limit")
     # shellcheck disable=SC2046 # a list of words
-    case $nic in
-        igb) "${limit[@]}" "$@" $(igb_devices) ;;
-        virtio) as_root "${limit[@]}" vm/with-taps "$queues" "$@" $(virtio_devices "$queues") ;;
-    esac </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
+    {
+        case $nic in
+            igb) "${limit[@]}" "$@" $(igb_devices) ;;
+            virtio) as_root "${limit[@]}" vm/with-taps "$queues" "$@" $(virtio_devices "$queues") ;;
+        esac
+        echo "$?" >"$steps_dir/qemu.status"
+    } </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
 }
 
 # The guest's first serial port is its console, the second QEMU's own monitor: it can have a cable pulled out of a NIC.
@@ -65,7 +72,17 @@ console_and_monitor() {
 # Of a console: what the suite says, and why it fails.
 worth_reading() {
     grep --line-buffered -a -A6 -e '^vm: ' -e 'panicked at' -e '^kernel: ' -e 'Kernel panic' |
-        grep --line-buffered -v -e '^--$' -e '^vm: row ' | sed -u 's/^\(.\{300\}\).*/\1/'
+        grep --line-buffered -v -e '^--$' -e '^vm: row ' -e '^\[[ .0-9]*\] \(ACPI: PM: Preparing\|reboot: \)' | sed -u 's/^\(.\{300\}\).*/\1/'
+}
+
+how_qemu_ended() {
+    local status
+    status=$(cat "$steps_dir/qemu.status" 2>/dev/null)
+    case $status in
+        0) echo "it has switched itself off" ;;
+        124 | 137) echo "QEMU was killed, or its time was over (all guests have $VM_SECONDS s)" ;;
+        *) echo "QEMU ended with status ${status:-unknown}" ;;
+    esac
 }
 
 # QEMU ends well whatever has become of the guest: only its last words count.
@@ -79,7 +96,7 @@ guest_has_passed() {
     }
     end=$(sed -n 's/^vm: end \([0-9]*\) of \([0-9]*\)$/\1 of \2/p' "$1")
     [[ -n $end && ${end% of *} == "${end#* of }" && ${end% of *} != 0 ]] || {
-        echo "the guest did not pass: ${end:-it has not come to its end (all guests have $VM_SECONDS s)}; all it said is in $1"
+        echo "the guest did not pass: ${end:-it has not come to its end: $(how_qemu_ended)}; all it said is in $1"
         return 1
     }
 }

@@ -14,6 +14,8 @@ skips_forbidden() {
 steps_begin() {
     steps_dir=$(mktemp -d)
     trap steps_clean EXIT
+    # Some programs end well when they are interrupted, and then the shell would go on.
+    trap 'exit 130' INT
     : >"$steps_dir/output"
     # Tests append a line for each thing they skip, also those that run as another user.
     export WIRECAP_SKIP_LOG=$steps_dir/skipped

@@ -29,6 +29,15 @@ pub(crate) type Case = (&'static str, fn(&Machine));
 
 /// The cases for a machine like this.
 pub(crate) fn of(machine: &Machine) -> Vec<Case> {
+    those(!machine.zero_copy, machine.end_to_end)
+}
+
+/// The names of all cases there are.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    those(true, true).into_iter().map(|(name, _)| name)
+}
+
+fn those(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(capture::CASES);
     cases.extend(command::CASES);
@@ -36,10 +45,10 @@ pub(crate) fn of(machine: &Machine) -> Vec<Case> {
     cases.extend(forward::CASES);
     cases.extend(kernel_side::CASES);
     cases.extend(memory::CASES);
-    if !machine.zero_copy {
+    if fallbacks {
         cases.extend(fallback::CASES);
     }
-    if machine.end_to_end {
+    if end_to_end {
         cases.extend(end_to_end::CASES);
     }
     // Last, since they are hard on the machine.
