@@ -43,14 +43,14 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
 
 # boot_guest NIC QUEUES LOG COMMAND…: has a guest run, until it switches itself off or its time is over.
 boot_guest() {
-    local nic=$1 queues=$2 log=$3 limit=$((VM_SECONDS - (SECONDS - vm_begun)))
+    local nic=$1 queues=$2 log=$3 left=$((VM_SECONDS - (SECONDS - vm_begun))) limit
     shift 3
-    ((limit >= GUEST_SECONDS_LEAST)) || {
+    ((left >= GUEST_SECONDS_LEAST)) || {
         echo "the guests before this one have used up the $VM_SECONDS s that all may take: WIRECAP_VM_SECONDS=1200 gives more"
         return 1
     }
     # In the foreground, so that whoever interrupts this interrupts QEMU, too.
-    limit=(timeout --foreground --kill-after=10 "$limit")
+    limit=(timeout --foreground --kill-after=10 "$left")
     # shellcheck disable=SC2046 # a list of words
     {
         case $nic in
