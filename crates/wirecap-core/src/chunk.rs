@@ -66,7 +66,7 @@ pub enum ChunkState {
     Free,
     /// Its cells are with the kernel, or some of them still are.
     Attached,
-    /// All its cells were filled; some are still with user space.
+    /// All its cells were filled, and not all are home. The kernel may have got some of those that are home again, as a run.
     Captured,
 }
 
@@ -189,12 +189,12 @@ impl fmt::Debug for ChunkRange {
 
 /// What is handed to a worker at once: filled cells that make up whole packets, in order.
 ///
-/// A packet of several cells may begin at the end of one chunk and end at the start of the next;
+/// A packet of several cells may begin at the end of one chunk, or of a run of its cells, and end at the start of the next;
 /// then `lead` holds its beginning. A packet never lies in two hand-overs.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "cells that are not recycled are lost to their pool"]
 pub struct Handover {
-    /// The beginning of the first packet, when that lies in the chunk before.
+    /// The beginning of the first packet, when that lies in the chunk or run before.
     pub lead: Option<ChunkRange>,
     /// The cells.
     pub range: ChunkRange,

@@ -11,10 +11,10 @@
 //! never holds more than one part-filled hand-over of a pool besides full chunks.
 //!
 //! Rule of the place: **a chunk goes to one worker**, decided when its first cells leave (step 1.b of
-//! section 3.2.2 of the paper). A chunk comes home when its last cell does. Were the cells of one chunk
+//! section 3.2.2 of the paper), or a run of one. A chunk comes home when its last cell does. Were the cells of one chunk
 //! given to several workers, each backlog would keep part of very many chunks from coming home, and a
-//! pool with most of its cells free would have none to attach. Two things may part from their chunk, one hand-over
-//! each: the beginning of a packet that ends in the next chunk, and what found no room and is offered again.
+//! pool with most of its cells free would have only short runs to attach. Two things may part from their chunk, one
+//! hand-over each: the beginning of a packet that ends in the next chunk, and what found no room and is offered again.
 
 use crate::{
     chunk::Handover,

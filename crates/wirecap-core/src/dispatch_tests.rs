@@ -25,7 +25,8 @@ struct Queue {
 
 impl Queue {
     fn new(ring_id: u16, geometry: Geometry) -> Self {
-        let pool = Pool::new(PoolId { nic_id: 0, ring_id }, geometry, 0);
+        let mut pool = Pool::new(PoolId { nic_id: 0, ring_id }, geometry, 0);
+        pool.allow_runs(1);
         Self { pool, fill_ring: VecDeque::new(), dispatcher: Dispatcher::default(), lost: 0 }
     }
 

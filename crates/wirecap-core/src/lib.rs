@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+mod bits;
 pub mod capture_queue;
 pub mod chunk;
 pub mod dispatch;
@@ -39,6 +40,7 @@ pub mod geometry;
 pub mod group;
 pub mod pool;
 pub mod recycle_queue;
+mod run;
 pub mod slots;
 mod sync;
 pub mod words;

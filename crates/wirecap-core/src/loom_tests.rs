@@ -135,3 +135,54 @@ fn loom_chunk_hand_over() {
         assert_eq!(pool.refused(), 0);
     });
 }
+
+/// A worker keeps one cell of a chunk and recycles the other, which is filled again as a run: the worker sees what was written
+/// for it, and what it keeps stays as it was.
+#[test]
+fn loom_run_hand_over() {
+    bounded_model(|| {
+        let geometry = Geometry::new(2, 1, 2048).unwrap();
+        let mut pool = Pool::new(ID, geometry, 0);
+        pool.allow_runs(1);
+        let slots = pool.slots();
+        let recycle = Arc::new(RecycleQueue::new(ID, geometry));
+        let (mut producer, mut consumer) = capture_queue(2);
+        let worker = {
+            let recycle = Arc::clone(&recycle);
+            thread::spawn(move || {
+                let mut next = || loop {
+                    match consumer.pop() {
+                        Some(handover) => return handover,
+                        None => thread::yield_now(),
+                    }
+                };
+                let (kept, rest) = next().range.split_at(1);
+                recycle.push(rest.expect("two cells")).unwrap();
+                let again = next().range;
+                assert_eq!((again.first(), again.count()), (1, 1));
+                let lengths = [&kept, &again].map(|range| slots.get(range, 0).unwrap().len);
+                assert_eq!(lengths, [1, 3]);
+                recycle.push(kept).unwrap();
+                recycle.push(again).unwrap();
+            })
+        };
+        let mut filled = 0;
+        while filled < 3 {
+            recycle.take_all(|range| pool.recycle(range).unwrap());
+            pool.attach(2, |_| ());
+            while pool.space() > 0 {
+                filled += 1;
+                let mut filler = pool.filler().unwrap();
+                assert!(filler.fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
+                filler.finish();
+                if pool.is_full() {
+                    producer.push(pool.hand_over().unwrap()).unwrap();
+                }
+            }
+            thread::yield_now();
+        }
+        worker.join().unwrap();
+        recycle.take_all(|range| pool.recycle(range).unwrap());
+        assert_eq!((pool.levels().free_chunks, pool.refused()), (1, 0));
+    });
+}

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!             attach: all M cells to the kernel            last cell filled
-//!   ┌──────┐ ─────────────────────────────► ┌──────────┐ ─────────────────► ┌──────────┐
-//!   │ free │                                │ attached │                    │ captured │
-//!   └──────┘ ◄──────────────────────────────┴──────────┴────────────────────┴──────────┘
+//!   ┌──────┐ ─────────────────────────────► ┌──────────┐ ─────────────────► ┌──────────┐ ──┐ attach: a run of its
+//!   │ free │                                │ attached │                    │ captured │   │ home slots, if no chunk
+//!   └──────┘ ◄──────────────────────────────┴──────────┴────────────────────┴──────────┘ ◄─┘ is free
 //!                        recycle: the last of its M cells came home
 //! ```
 //!
-//! Cells are filled in the slots of the *oldest* attached chunk, one after the other. What is filled
-//! can be handed over at any time as a range, so a chunk that is still attached may already have
-//! cells with a worker; nothing is copied on a timeout, as the paper had to.
+//! Cells are filled in the slots of the *oldest* attached run, one after the other: that is a whole chunk, or
+//! what is home of one ([`run`](crate::run)). What is filled can be handed over at any time as a range, so a chunk
+//! that is still attached may already have cells with a worker; nothing is copied on a timeout, as the paper had to.
 //!
-//! Rule: at any time each slot is in exactly one of four places: free, with the kernel, filled here,
+//! Rule: at any time each slot is in exactly one of four places: home, with the kernel, filled here,
 //! or with user space (`outstanding`). Only slots that are outstanding can be recycled, and only
 //! once; everything else is [`Refused`].
 
@@ -21,9 +21,11 @@ use std::collections::VecDeque;
 use thiserror::Error;
 
 use crate::{
+    bits::Bits,
     chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId},
     filler::{Counters, Filler, Filling, Waiting},
     geometry::Geometry,
+    run::{Run, RunSearch, STEPS_AT_ONCE},
     slots::SlotTable,
     sync::Arc,
 };
@@ -52,10 +54,12 @@ pub enum Refused {
 pub struct PoolLevels {
     /// Chunks with the pool.
     pub free_chunks: u32,
-    /// Chunks whose cells are with the kernel, at least in part.
+    /// Chunks that were given to the kernel as a whole and are not full yet.
     pub attached_chunks: u32,
-    /// Chunks that are full and not home yet.
+    /// Chunks that were full and are not home yet. The kernel may have runs of them again.
     pub captured_chunks: u32,
+    /// Cells with the kernel, as far as the pool knows: some may be filled and wait in a ring.
+    pub attached_cells: u32,
     /// Cells that are filled and not handed over yet.
     pub filled_cells: u32,
     /// Cells with user space.
@@ -67,7 +71,7 @@ pub struct PoolLevels {
 #[derive(Debug, Clone)]
 struct Chunk {
     state: ChunkState,
-    /// Cells that came back from user space since the chunk was attached.
+    /// Cells that came back from user space since the chunk was attached, without those that the kernel has got again.
     /// INVARIANT: at most M, and M only for the moment in which the chunk becomes free.
     home: u32,
 }
@@ -83,13 +87,21 @@ pub struct Pool {
     slots: Arc<SlotTable>,
     chunks: Vec<Chunk>,
     free: Vec<u32>,
-    attached: VecDeque<u32>,
+    /// Oldest first. Has room for all runs there can be.
+    attached: VecDeque<Run>,
+    /// Slots of all of `attached`.
+    attached_slots: u32,
     filling: Filling,
-    /// The beginning of a packet whose rest will come in the next chunk.
+    /// The beginning of a packet whose rest will come in the next run.
     lead: Option<ChunkRange>,
     /// One bit per slot: with user space.
-    outstanding: Vec<u64>,
+    outstanding: Bits,
     outstanding_cells: u32,
+    /// One bit per slot of a captured chunk: in one of `attached`, and not handed over yet.
+    in_runs: Bits,
+    /// INVARIANT: `home` of all captured chunks.
+    scattered_cells: u32,
+    search: RunSearch,
     captured_chunks: u32,
     waiting: Waiting,
     captured_packets: u64,
@@ -110,10 +122,14 @@ impl Pool {
             chunks: vec![Chunk { state: ChunkState::Free, home: 0 }; chunks as usize],
             free: (0..chunks).rev().collect(),
             attached: VecDeque::with_capacity(chunks as usize),
+            attached_slots: 0,
             filling: Filling::default(),
             lead: None,
-            outstanding: vec![0; (geometry.cells_per_pool() as usize).div_ceil(64)],
+            outstanding: Bits::new(geometry.cells_per_pool()),
             outstanding_cells: 0,
+            in_runs: Bits::new(geometry.cells_per_pool()),
+            scattered_cells: 0,
+            search: RunSearch::new(geometry),
             captured_chunks: 0,
             waiting: Waiting::default(),
             captured_packets: 0,
@@ -142,22 +158,86 @@ impl Pool {
         Arc::clone(&self.slots)
     }
 
+    /// Allows [`Pool::attach`] to give the kernel runs: home slots, at least `shortest` in a row, of chunks that are not
+    /// home as a whole. Without it, a chunk stays away until its last cell is home. If packets lie in several cells, `shortest`
+    /// has to be so many that each packet lies in two runs at most. Allocates all that this takes.
+    pub fn allow_runs(&mut self, shortest: u32) {
+        let runs = self.search.allow(shortest);
+        let most = (self.geometry.chunks_per_pool() + runs) as usize;
+        self.attached.reserve_exact(most.saturating_sub(self.attached.len()));
+    }
+
+    /// Whether [`Pool::attach`] has something to give.
+    #[inline]
+    pub fn can_attach(&self) -> bool {
+        !self.free.is_empty() || self.search.is_due(self.attached_cells(), self.scattered_cells)
+    }
+
     /// Gives free chunks to the kernel as long as all their cells fit in `room` more entries of the
-    /// fill ring: calls `fill_ring` with the address of each cell. Returns the number of cells.
+    /// fill ring: calls `fill_ring` with the address of each cell. When no chunk is free, and many cells are home
+    /// without their chunk, it gives runs of these, if they are [allowed](Pool::allow_runs). Returns the number of cells.
     pub fn attach(&mut self, room: u32, mut fill_ring: impl FnMut(u64)) -> u32 {
         let cells = self.geometry.cells_per_chunk();
-        let cell_start = !u64::from(self.geometry.cell_bytes() - 1);
         let mut given = 0;
         while room - given >= cells {
             let Some(chunk_id) = self.free.pop() else { break };
-            for slot in self.slots.chunk(chunk_id) {
-                fill_ring(slot.address() & cell_start);
-            }
             self.chunks[chunk_id as usize].state = ChunkState::Attached;
-            self.attached.push_back(chunk_id);
+            self.attach_run(Run::whole(chunk_id, self.geometry), &mut fill_ring);
             given += cells;
         }
+        if self.free.is_empty() && self.search.is_due(self.attached_cells(), self.scattered_cells) {
+            given += self.attach_runs(room - given, fill_ring);
+        }
         given
+    }
+
+    fn attach_run(&mut self, run: Run, fill_ring: &mut impl FnMut(u64)) {
+        let cell_start = !u64::from(self.geometry.cell_bytes() - 1);
+        for slot in self.slots.row(run.chunk_id, run.first(), run.count()) {
+            fill_ring(slot.address() & cell_start);
+        }
+        self.attached_slots += run.count();
+        debug_assert!(self.attached.len() < self.attached.capacity(), "nothing is allocated after the start");
+        self.attached.push_back(run);
+    }
+
+    /// Looks for runs and attaches them, until few enough cells are left at home, or for one round.
+    #[cold]
+    fn attach_runs(&mut self, room: u32, mut fill_ring: impl FnMut(u64)) -> u32 {
+        let mut given = 0;
+        for _ in 0..STEPS_AT_ONCE {
+            let (run, is_round) = self.next_run(room - given);
+            if let Some(run) = run {
+                let chunk = &mut self.chunks[run.chunk_id as usize];
+                chunk.home -= run.count();
+                self.scattered_cells -= run.count();
+                self.in_runs.set(self.slots.index(run.chunk_id, run.first()), run.count());
+                self.attach_run(run, &mut fill_ring);
+                given += run.count();
+            }
+            if is_round || self.search.is_done(self.attached_cells(), self.scattered_cells) {
+                break;
+            }
+        }
+        given
+    }
+
+    /// One step of the search: a run of at most `room` cells, if there is one here, and whether a round has ended.
+    fn next_run(&mut self, room: u32) -> (Option<Run>, bool) {
+        let span = self.search.span(self.attached_cells());
+        let chunk_id = span.start / self.geometry.cells_per_chunk();
+        let has_runs = !span.is_empty() && {
+            let chunk = &self.chunks[chunk_id as usize];
+            chunk.state == ChunkState::Captured && self.search.is_enough(chunk.home)
+        };
+        let (start, end) = (span.start as usize, span.end as usize);
+        let gap = has_runs.then(|| self.outstanding.first_gap(&self.in_runs, start..end));
+        let Some(gap) = gap.flatten() else { return (None, self.search.go_on_to(span.end, false)) };
+        let count = (gap.len() as u32).min(room);
+        let is_run = self.search.is_enough(count);
+        let first = gap.start - self.slots.index(chunk_id, 0);
+        let run = is_run.then(|| Run::new(chunk_id, first as u32, count));
+        (run, self.search.go_on_to(gap.end as u32, is_run))
     }
 
     /// Gives this chunk to the kernel, if it is free: for rings whose order is fixed. Takes the chunk
@@ -169,40 +249,61 @@ impl Pool {
         let at = self.free.iter().rposition(|&free| free == chunk_id).expect("free chunks are in the list");
         self.free.swap_remove(at);
         self.chunks[chunk_id as usize].state = ChunkState::Attached;
-        self.attached.push_back(chunk_id);
+        self.attach_run(Run::whole(chunk_id, self.geometry), &mut |_| ());
         true
+    }
+
+    /// Cells with the kernel, as far as the pool knows.
+    #[inline]
+    pub fn attached_cells(&self) -> u32 {
+        self.attached_slots - self.filling.filled
     }
 
     /// How many cells can be filled before [`Pool::hand_over`] must be called.
     #[inline]
     pub fn space(&self) -> u32 {
-        if self.attached.is_empty() { 0 } else { self.geometry.cells_per_chunk() - self.filling.filled }
+        self.attached.front().map_or(0, |run| run.count() - self.filling.filled)
     }
 
-    /// Opens the oldest attached chunk for filling. `None` when no chunk is attached.
+    /// Whether a packet that is filled next and has so many cells would lie in two runs at most.
+    pub fn fits(&self, cells: u32) -> bool {
+        let slots: u32 = self.attached.iter().take(2).map(|run| run.count()).sum();
+        slots.saturating_sub(self.filling.filled) >= cells
+    }
+
+    /// Opens the oldest attached run for filling. `None` when none is attached.
     #[inline]
     pub fn filler(&mut self) -> Option<Filler<'_>> {
-        let &chunk_id = self.attached.front()?;
+        let &run = self.attached.front()?;
         let counters = Counters {
             filling: &mut self.filling,
             waiting: &mut self.waiting,
             captured_packets: &mut self.captured_packets,
             foreign: &mut self.foreign,
         };
-        Some(Filler::new(self.slots.chunk(chunk_id), self.geometry, self.base, counters))
+        let slots = self.slots.row(run.chunk_id, run.first(), run.count());
+        Some(Filler::new(slots, self.geometry, self.base, counters))
     }
 
-    /// Takes attached chunks back whose cells were never filled, because the socket they were given
+    /// Takes attached chunks and runs back whose cells were never filled, because the socket they were given
     /// to is gone.
     pub fn detach_unfilled(&mut self) {
         let begun = usize::from(self.filling.filled > 0);
-        for chunk_id in self.attached.drain(begun..).rev() {
-            self.chunks[chunk_id as usize].state = ChunkState::Free;
-            self.free.push(chunk_id);
+        while self.attached.len() > begun {
+            let Some(run) = self.attached.pop_back() else { return };
+            self.attached_slots -= run.count();
+            let chunk = &mut self.chunks[run.chunk_id as usize];
+            if chunk.state == ChunkState::Attached {
+                chunk.state = ChunkState::Free;
+                self.free.push(run.chunk_id);
+            } else {
+                self.in_runs.clear(self.slots.index(run.chunk_id, run.first()), run.count());
+                self.note_home(run.chunk_id, run.count());
+            }
         }
     }
 
-    /// Whether the chunk that is being filled is full, so that it must be handed over to go on.
+    /// Whether the run that is being filled is full, so that it must be handed over to go on.
     pub fn is_full(&self) -> bool {
         !self.attached.is_empty() && self.space() == 0
     }
@@ -217,13 +318,13 @@ impl Pool {
         self.waiting.begun_bytes > 0
     }
 
-    /// Hands over all whole packets that are filled, without copying, also when the chunk is not
+    /// Hands over all whole packets that are filled, without copying, also when the run is not
     /// full. `None` when there are none.
     pub fn hand_over(&mut self) -> Option<Handover> {
-        let &chunk_id = self.attached.front()?;
+        let &run = self.attached.front()?;
         let Filling { handed, complete, filled } = self.filling;
         let handover = (complete > handed).then(|| {
-            let range = self.take(chunk_id, handed, complete - handed);
+            let range = self.take(run, handed, complete - handed);
             let packets = std::mem::take(&mut self.waiting.packets);
             let bytes = std::mem::take(&mut self.waiting.bytes);
             let first_number = self.captured_packets - u64::from(packets);
@@ -238,34 +339,45 @@ impl Pool {
             let _ = self.recycle(range);
         }
         self.filling.handed = complete;
-        if filled == self.geometry.cells_per_chunk() {
-            self.finish_chunk(chunk_id);
+        if filled == run.count() {
+            self.finish_run(run);
         }
         handover
     }
 
-    /// The chunk is full: the next attached one is filled from now on.
-    fn finish_chunk(&mut self, chunk_id: u32) {
+    /// The run is full: the next attached one is filled from now on.
+    fn finish_run(&mut self, run: Run) {
         let Filling { complete, filled, .. } = self.filling;
         self.attached.pop_front();
-        self.chunks[chunk_id as usize].state = ChunkState::Captured;
-        self.captured_chunks += 1;
+        self.attached_slots -= run.count();
+        self.search.note_filled(run);
         self.filling = Filling::default();
         if complete < filled {
-            let begun = self.take(chunk_id, complete, filled - complete);
-            // A packet in more than two chunks cannot be handed over as one; `Geometry` and the
-            // port rule it out by asking for MIN_CELLS_PER_CHUNK_MULTI_BUFFER.
+            let begun = self.take(run, complete, filled - complete);
+            // A packet in more than two runs cannot be handed over as one; the port rules it out, by M and by the
+            // shortest run that it allows: see MIN_CELLS_PER_CHUNK_MULTI_BUFFER.
             if let Some(older) = self.lead.replace(begun) {
                 self.foreign += 1;
                 let _ = self.recycle(older);
             }
-        } else if self.chunks[chunk_id as usize].home == self.geometry.cells_per_chunk() {
-            self.free_chunk(chunk_id);
+        }
+        let chunk = &mut self.chunks[run.chunk_id as usize];
+        if chunk.state == ChunkState::Attached {
+            chunk.state = ChunkState::Captured;
+            self.captured_chunks += 1;
+            let home = std::mem::take(&mut chunk.home);
+            self.note_home(run.chunk_id, home);
         }
     }
 
-    fn take(&mut self, chunk_id: u32, first: u32, count: u32) -> ChunkRange {
-        set_bits(&mut self.outstanding, self.slots.index(chunk_id, first), count);
+    /// The right to slots of a run, counted within it.
+    fn take(&mut self, run: Run, first: u32, count: u32) -> ChunkRange {
+        let (chunk_id, first) = (run.chunk_id, run.first() + first);
+        let slot = self.slots.index(chunk_id, first);
+        self.outstanding.set(slot, count);
+        if self.chunks[chunk_id as usize].state == ChunkState::Captured {
+            self.in_runs.clear(slot, count);
+        }
         self.outstanding_cells += count;
         ChunkRange::new(ChunkId { pool: self.id, chunk_id }, first, count)
     }
@@ -278,15 +390,33 @@ impl Pool {
     pub fn recycle(&mut self, range: ChunkRange) -> Result<(), Refused> {
         self.validate(&range).inspect_err(|_| self.refused += 1)?;
         let (chunk_id, count) = (range.chunk().chunk_id, range.count());
-        clear_bits(&mut self.outstanding, self.slots.index(chunk_id, range.first()), count);
+        self.outstanding.clear(self.slots.index(chunk_id, range.first()), count);
         self.outstanding_cells -= count;
         let chunk = &mut self.chunks[chunk_id as usize];
-        chunk.home += count;
-        debug_assert!(chunk.home <= self.geometry.cells_per_chunk());
-        if chunk.home == self.geometry.cells_per_chunk() && chunk.state == ChunkState::Captured {
-            self.free_chunk(chunk_id);
+        if chunk.state == ChunkState::Captured {
+            self.note_home(chunk_id, count);
+        } else {
+            chunk.home += count;
         }
         Ok(())
+    }
+
+    /// Cells of a captured chunk are home. It is free if all of its cells are.
+    #[inline]
+    fn note_home(&mut self, chunk_id: u32, count: u32) {
+        let cells = self.geometry.cells_per_chunk();
+        let chunk = &mut self.chunks[chunk_id as usize];
+        debug_assert!(chunk.state == ChunkState::Captured && chunk.home + count <= cells);
+        chunk.home += count;
+        if chunk.home < cells {
+            self.scattered_cells += count;
+            self.search.note_change();
+            return;
+        }
+        self.scattered_cells -= cells - count;
+        *chunk = Chunk { state: ChunkState::Free, home: 0 };
+        self.captured_chunks -= 1;
+        self.free.push(chunk_id);
     }
 
     fn validate(&self, range: &ChunkRange) -> Result<(), Refused> {
@@ -300,16 +430,10 @@ impl Pool {
         if !in_bounds {
             return Err(Refused::OutOfBounds(self.id, chunk.chunk_id, first, first + count));
         }
-        if !all_bits_set(&self.outstanding, self.slots.index(chunk.chunk_id, first), count) {
+        if !self.outstanding.are_set(self.slots.index(chunk.chunk_id, first), count) {
             return Err(Refused::NotCaptured(chunk, first, first + count));
         }
         Ok(())
-    }
-
-    fn free_chunk(&mut self, chunk_id: u32) {
-        self.chunks[chunk_id as usize] = Chunk { state: ChunkState::Free, home: 0 };
-        self.captured_chunks -= 1;
-        self.free.push(chunk_id);
     }
 
     /// The state of a chunk of this pool.
@@ -324,8 +448,9 @@ impl Pool {
     pub fn levels(&self) -> PoolLevels {
         PoolLevels {
             free_chunks: self.free.len() as u32,
-            attached_chunks: self.attached.len() as u32,
+            attached_chunks: self.geometry.chunks_per_pool() - self.free.len() as u32 - self.captured_chunks,
             captured_chunks: self.captured_chunks,
+            attached_cells: self.attached_cells(),
             filled_cells: self.filled_cells(),
             outstanding_cells: self.outstanding_cells,
             cells: self.geometry.cells_per_pool(),
@@ -347,32 +472,6 @@ impl Pool {
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
-}
-
-/// Calls `each` with the words that bits `first .. first + count` touch and a mask of those bits.
-fn for_bits(first: usize, count: u32, mut each: impl FnMut(usize, u64)) {
-    let end = first + count as usize;
-    let mut bit = first;
-    while bit < end {
-        let offset = bit % 64;
-        let bits = (64 - offset).min(end - bit);
-        each(bit / 64, (u64::MAX >> (64 - bits)) << offset);
-        bit += bits;
-    }
-}
-
-fn set_bits(words: &mut [u64], first: usize, count: u32) {
-    for_bits(first, count, |word, mask| words[word] |= mask);
-}
-
-fn clear_bits(words: &mut [u64], first: usize, count: u32) {
-    for_bits(first, count, |word, mask| words[word] &= !mask);
-}
-
-fn all_bits_set(words: &[u64], first: usize, count: u32) -> bool {
-    let mut all = true;
-    for_bits(first, count, |word, mask| all &= words[word] & mask == mask);
-    all
 }
 
 #[cfg(all(test, not(loom)))]

@@ -99,10 +99,11 @@ impl SlotTable {
         (chunk_id * self.cells_per_chunk + slot) as usize
     }
 
-    /// The slots of a chunk.
-    pub(crate) fn chunk(&self, chunk_id: u32) -> &[Slot] {
-        let first = self.index(chunk_id, 0);
-        &self.slots[first..first + self.cells_per_chunk as usize]
+    /// `count` slots of a chunk, from `first` on.
+    #[inline]
+    pub(crate) fn row(&self, chunk_id: u32, first: u32, count: u32) -> &[Slot] {
+        let first = self.index(chunk_id, first);
+        &self.slots[first..first + count as usize]
     }
 
     /// The filled cells of a range, or `None` when it reaches past the end of the table, which only
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn a_slot_remembers_what_it_was_told_up_to_the_limits() {
         let table = SlotTable::new(Geometry::new(1, 1, 4096).unwrap(), MAX_MEMORY_BYTES - 4096);
-        let slot = &table.chunk(0)[0];
+        let slot = &table.row(0, 0, 1)[0];
         assert_eq!((slot.address(), slot.get().len), (MAX_MEMORY_BYTES - 4096, 0));
         for address in [0, 256, MAX_MEMORY_BYTES - 1] {
             for (len, more) in [(0, true), (1, false), (4096, true), (MAX_PART_BYTES, false)] {

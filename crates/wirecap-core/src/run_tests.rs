@@ -1,0 +1,189 @@
+//! Runs in virtual time: a kernel, a worker that handles packets at once, and a user who keeps some of them for long.
+//!
+//! ```text
+//!   burst ──► fill ring ──► receive ring ──► pool ──► worker ──► recycled at once
+//!                                                       └─ one packet in KEPT_EVERY ──► kept until KEPT later ones are
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::{
+    chunk::{ChunkRange, PoolId},
+    geometry::Geometry,
+    pool::Pool,
+    slots::Descriptor,
+};
+
+/// M and R. Under miri everything is smaller.
+const M: u32 = if cfg!(miri) { 16 } else { 256 };
+const R: u32 = if cfg!(miri) { 8 } else { 32 };
+const CELLS: u32 = M * R;
+const BURSTS: u32 = if cfg!(miri) { 20 } else { 400 };
+
+struct Bench {
+    pool: Pool,
+    fill_ring: VecDeque<u64>,
+    receive_ring: VecDeque<u64>,
+    kept: VecDeque<ChunkRange>,
+    /// How many packets are kept at the same time.
+    keeps: usize,
+    lost: u32,
+    packets: u32,
+    batches: u32,
+}
+
+impl Bench {
+    fn new(shortest: Option<u32>, keeps: u32) -> Self {
+        let id = PoolId { nic_id: 0, ring_id: 0 };
+        let mut pool = Pool::new(id, Geometry::new(M, R, 2048).unwrap(), 0);
+        if let Some(shortest) = shortest {
+            pool.allow_runs(shortest);
+        }
+        Self {
+            pool,
+            fill_ring: VecDeque::new(),
+            receive_ring: VecDeque::new(),
+            kept: VecDeque::new(),
+            keeps: keeps as usize,
+            lost: 0,
+            packets: 0,
+            batches: 0,
+        }
+    }
+
+    fn attach(&mut self) {
+        let room = CELLS - self.fill_ring.len() as u32;
+        self.pool.attach(room, |address| self.fill_ring.push_back(address));
+    }
+
+    /// Packets come while no thread of ours runs. Then all of them are handled.
+    fn burst(&mut self, packets: u32, kept_every: u32) {
+        self.attach();
+        for _ in 0..packets {
+            match self.fill_ring.pop_front() {
+                Some(address) => self.receive_ring.push_back(address),
+                None => self.lost += 1,
+            }
+        }
+        while !self.receive_ring.is_empty() {
+            self.batch(kept_every);
+        }
+    }
+
+    /// One batch: what a worker does between two looks at its queue.
+    fn batch(&mut self, kept_every: u32) {
+        self.attach();
+        let mut filler = self.pool.filler().expect("cells in the ring are of an attached run");
+        let count = (filler.space() as usize).min(self.receive_ring.len());
+        let cell = |address| Descriptor { address, len: 60, more: false, timestamp_ns: 0 };
+        filler.fill_all(self.receive_ring.drain(..count).map(cell));
+        filler.finish();
+        let mut rest = self.pool.hand_over().map(|handover| handover.range);
+        self.batches += 1;
+        while let Some(range) = rest {
+            let (packet, others) = range.split_at(1);
+            rest = others;
+            self.packets += 1;
+            if self.packets % kept_every == 0 {
+                self.kept.push_back(packet);
+            } else {
+                self.pool.recycle(packet).unwrap();
+            }
+            while self.kept.len() > self.keeps {
+                self.pool.recycle(self.kept.pop_front().unwrap()).unwrap();
+            }
+        }
+    }
+
+    /// All packets of the pool are kept, and then all but one in `kept_every` come home.
+    fn keep_every(&mut self, kept_every: u32) {
+        self.burst(CELLS, 1);
+        for (number, packet) in (1..).zip(std::mem::take(&mut self.kept)) {
+            if number % kept_every == 0 {
+                self.kept.push_back(packet);
+            } else {
+                self.pool.recycle(packet).unwrap();
+            }
+        }
+        assert!(self.fill_ring.is_empty());
+    }
+
+    /// Packets of a batch, on average, since the last call.
+    fn take_batch_size(&mut self) -> u32 {
+        std::mem::take(&mut self.packets) / std::mem::take(&mut self.batches)
+    }
+}
+
+#[test]
+fn a_user_who_keeps_one_packet_in_twenty_leaves_the_rest_of_the_pool() {
+    let keeps = CELLS / 8;
+    // What is not kept, but for one in nine.
+    let burst = (CELLS - keeps) * 8 / 9 - M;
+    let mut bench = Bench::new(Some(1), keeps);
+    for _ in 0..BURSTS {
+        bench.burst(burst, 20);
+    }
+    assert_eq!((bench.lost, bench.kept.len()), (0, keeps as usize));
+    // Between two packets that are kept there are seven, on average.
+    let batch = bench.take_batch_size();
+    assert!(batch >= 3, "{batch} packets a batch");
+
+    // With whole chunks only, all of them are soon away.
+    let mut bench = Bench::new(None, keeps);
+    for _ in 0..BURSTS {
+        bench.burst(burst, 20);
+    }
+    assert_eq!(bench.pool.levels().captured_chunks, R);
+    assert!(bench.lost > (BURSTS - 10) * burst, "{}", bench.lost);
+}
+
+#[test]
+fn chunks_are_whole_again_soon_after_the_last_packet_that_was_kept() {
+    let mut bench = Bench::new(Some(1), CELLS / 4);
+    for _ in 0..BURSTS {
+        bench.burst(CELLS / 2, 7);
+    }
+    assert_eq!(bench.lost, 0);
+    bench.keeps = 0;
+    bench.take_batch_size();
+    // One part in sixteen is mended each time that all cells are filled once, and what is at home besides grows together, too.
+    for _ in 0..2 * 16 {
+        bench.burst(CELLS / 2, 1);
+    }
+    let levels = bench.pool.levels();
+    assert_eq!((bench.lost, levels.captured_chunks), (0, 0), "{levels:?}");
+    bench.take_batch_size();
+    bench.burst(CELLS / 2, 1);
+    assert!(bench.take_batch_size() >= M / 2);
+}
+
+#[test]
+fn a_kernel_without_cells_gets_what_is_home_a_bounded_number_of_steps_at_a_time() {
+    let mut bench = Bench::new(Some(1), CELLS);
+    // Between any two cells that are home there is one that is kept.
+    bench.keep_every(2);
+    bench.attach();
+    let given = bench.fill_ring.len() as u32;
+    assert!((1..=super::STEPS_AT_ONCE).contains(&given), "{given}");
+    for _ in 0..CELLS.div_ceil(super::STEPS_AT_ONCE) {
+        bench.attach();
+    }
+    let given = bench.fill_ring.len() as u32;
+    assert!(given >= CELLS / 2 * 8 / 9, "{given}");
+    bench.burst(given, 1);
+    assert_eq!(bench.lost, 0);
+}
+
+#[test]
+fn shorter_runs_than_the_port_can_use_stay_at_home() {
+    let gaps = M / 4;
+    for (shortest, least) in [(gaps, 0), (gaps - 1, (CELLS - CELLS / gaps) * 8 / 9)] {
+        let mut bench = Bench::new(Some(shortest), CELLS);
+        bench.keep_every(gaps);
+        for _ in 0..R {
+            bench.attach();
+        }
+        let given = bench.fill_ring.len() as u32;
+        assert!(given >= least && (given == 0) == (least == 0), "{given} in runs of {shortest}");
+    }
+}
