@@ -176,6 +176,8 @@ pub struct TransmitReport {
 pub struct TransmitDrops {
     /// The ring was full.
     pub ring_full: u64,
+    /// The transmitter had its [share](crate::Transmitter::share_pools) of the packet's pool.
+    pub over_share: u64,
     /// Longer than the MTU of the interface.
     pub too_long: u64,
     /// The interface was down.
@@ -192,10 +194,11 @@ pub struct TransmitDrops {
 
 impl TransmitDrops {
     /// All of them, each with its name.
-    pub fn causes(&self) -> [(&'static str, u64); 6] {
-        let Self { ring_full, too_long, link_down, gone, not_sendable, driver } = *self;
+    pub fn causes(&self) -> [(&'static str, u64); 7] {
+        let Self { ring_full, over_share, too_long, link_down, gone, not_sendable, driver } = *self;
         [
             ("ring_full", ring_full),
+            ("over_share", over_share),
             ("too_long", too_long),
             ("link_down", link_down),
             ("gone", gone),

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Batch, Drain, OwnedPacket, Refusal, Transmitter};
+use wirecap::{Batch, Drain, OwnedPacket, Transmitter};
 use wirecap_headers::{Rewrite, Toward, checksum::Pending};
 
 use super::{
@@ -141,12 +141,15 @@ impl Forwarder {
     /// With those of the transmitters that are this worker's own, by port.
     pub(super) fn new(
         rules: &Arc<Rules>,
-        transmitters: Vec<Vec<Transmitter>>,
+        mut transmitters: Vec<Vec<Transmitter>>,
         ways: Vec<Arc<Way>>,
         workers: usize,
         (hops, icmp): (Option<Hops>, Option<IcmpErrors>),
     ) -> Self {
         let stuck = Stuck::none(transmitters.iter().map(Vec::len));
+        // A router may send a packet back out of the port that it came in by.
+        let outputs = if matches!(rules.paths, Paths::Cable(_)) { 1 } else { transmitters.len() };
+        transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
         let (rules, waiting) = (Arc::clone(rules), VecDeque::new());
         let tally = Tally::default();
         Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, icmp, waiting, tally }
@@ -233,9 +236,7 @@ impl Forwarder {
         let transmitter = &mut lanes[lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
-            Err(refused)
-                if refused.reason == Refusal::Full && self.rules.wait && !self.stuck.is((to, lane)) =>
-            {
+            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is((to, lane)) => {
                 refused.wait(transmitter, ROOM_PATIENCE)
             }
             sent => sent,
@@ -250,7 +251,7 @@ impl Forwarder {
                 }
             }
             Err(refused) => {
-                if refused.reason == Refusal::Full && self.rules.wait {
+                if refused.reason.is_for_room() && self.rules.wait {
                     self.stuck.note((to, lane), true);
                 }
                 way.count_dropped(refused.reason.into());

@@ -18,6 +18,8 @@ use super::latency::{Latency, Percentiles};
 pub(super) enum Cause {
     /// The other port's ring had no room.
     RingFull,
+    /// The other port held its share of the pool.
+    OverShare,
     /// Longer than the other port's MTU.
     TooLong,
     /// The other port was down.
@@ -41,11 +43,12 @@ pub(super) enum Cause {
 }
 
 /// How many causes there are.
-const CAUSES: usize = 11;
+const CAUSES: usize = 12;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
         (Self::RingFull, "ring_full"),
+        (Self::OverShare, "over_share"),
         (Self::TooLong, "too_long"),
         (Self::LinkDown, "link_down"),
         (Self::Gone, "gone"),
@@ -63,6 +66,7 @@ impl From<Refusal> for Cause {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Full => Self::RingFull,
+            Refusal::OverShare => Self::OverShare,
             Refusal::TooLong => Self::TooLong,
             Refusal::LinkDown => Self::LinkDown,
             Refusal::Gone => Self::Gone,

@@ -149,13 +149,31 @@ impl Shared {
     /// Sends cells home, whoever they belong to.
     #[inline]
     pub(crate) fn send_home(&self, range: ChunkRange) {
-        let pool = range.chunk().pool;
-        if pool.nic_id == STOCK_NIC {
-            let refused = self.stocks[usize::from(pool.ring_id)].recycle.push(range);
-            debug_assert!(refused.is_ok(), "{refused:?}");
-        } else {
-            self.queues[self.queue_index(pool)].send_home_range(range);
+        self.send_home_to(self.pool_index(range.chunk().pool), range);
+    }
+
+    /// Sends cells of a pool home.
+    #[inline]
+    pub(crate) fn send_home_to(&self, pool: usize, range: ChunkRange) {
+        if let Some(queue) = self.queues.get(pool) {
+            return queue.send_home_range(range);
         }
+        let refused = self.stocks[pool - self.queues.len()].recycle.push(range);
+        debug_assert!(refused.is_ok(), "{refused:?}");
+    }
+
+    /// How many pools there are.
+    pub(crate) fn pools(&self) -> usize {
+        self.queues.len() + self.stocks.len()
+    }
+
+    /// The number of a pool: those of the queues first, as in `queues`, then those of the stocks.
+    #[inline]
+    pub(crate) fn pool_index(&self, pool: PoolId) -> usize {
+        if pool.nic_id == STOCK_NIC {
+            return self.queues.len() + usize::from(pool.ring_id);
+        }
+        self.queue_index(pool)
     }
 
     /// Where the queue of a pool is in `queues`.

@@ -164,23 +164,23 @@ pub(crate) struct QueueOwner {
 }
 
 impl QueueOwner {
-    /// Takes back what was recycled and gives free chunks to the kernel. Returns whether anything
+    /// Takes back what was recycled and gives free chunks to the kernel, or what is home of others. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
         self.source.tidy(attach);
         let recycled = !recycle.is_empty();
-        if !recycled && self.pool.levels().free_chunks == 0 {
+        if !recycled && !self.pool.can_attach() {
             return false;
         }
         // A refusal is counted by the pool.
         recycle.take_all(|range| {
             let _ = self.pool.recycle(range);
         });
-        let free_chunks = self.pool.levels().free_chunks;
+        let attached_cells = self.pool.attached_cells();
         if attach {
             self.source.attach(&mut self.pool);
         }
-        recycled || self.pool.levels().free_chunks < free_chunks
+        recycled || self.pool.attached_cells() > attached_cells
     }
 
     /// Fills the rest of the current chunk with what waits, and tells the end. Returns how many cells were filled.

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use wirecap_core::{Descriptor, Geometry, Pool};
+use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::memory::HEAD_ROOM_BYTES;
 
 use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
@@ -37,13 +37,17 @@ pub(crate) struct NullQueue {
 }
 
 impl NullQueue {
-    pub(crate) fn new(port: &NullPort, geometry: Geometry) -> Self {
+    pub(crate) fn new(port: &NullPort, pool: &mut Pool) -> Self {
+        let geometry = pool.geometry();
+        let cell_payload = geometry.cell_bytes() - HEAD_ROOM_BYTES;
+        // Long enough that a packet lies in two at most.
+        pool.allow_runs(port.packet_bytes.div_ceil(cell_payload));
         Self {
             cells: vec![0; geometry.ring_entries() as usize].into(),
             head: 0,
             tail: 0,
             packet_bytes: port.packet_bytes,
-            cell_payload: geometry.cell_bytes() - HEAD_ROOM_BYTES,
+            cell_payload,
             remaining: 0,
             left: port.packets_per_queue,
             seen: 0,

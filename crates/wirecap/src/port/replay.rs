@@ -93,12 +93,14 @@ struct Rest {
 /// Opens the port over a trace. Of the times that are wanted it is only said that they cannot be had.
 pub(crate) fn open(
     trace: Trace,
-    pool: &Pool,
+    pool: &mut Pool,
     memory: &Arc<PacketMemory>,
     (filter, timestamp): (Option<&PortFilter>, Option<Timestamp>),
 ) -> (OpenPort, AnyQueue) {
     let writer = CellWriter::new(memory, pool).expect("a pool of this memory that nobody else has");
     let longest = longest(pool.geometry());
+    // A packet must lie in two runs at most, too.
+    pool.allow_runs(MAX_CAPTURED_LEN.div_ceil(writer.payload_bytes() as u32));
     let Trace { name, reader, len, link_type, resolution_ns, is_read } = trace;
     let status = Arc::new(Status::new(len, longest));
     if is_read {

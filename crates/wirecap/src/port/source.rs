@@ -287,11 +287,11 @@ impl Source {
             Kind::Replay(trace) => {
                 let trace = trace.take().expect("a port is opened once");
                 let wishes = (self.filter.as_ref(), options.xdp.timestamp);
-                let (open, queue) = replay::open(*trace, &pools[0], memory, wishes);
+                let (open, queue) = replay::open(*trace, &mut pools[0], memory, wishes);
                 (open, vec![queue])
             }
             Kind::Null(null) => {
-                let queues = pools.iter().map(|pool| AnyQueue::Null(NullQueue::new(null, pool.geometry())));
+                let queues = pools.iter_mut().map(|pool| AnyQueue::Null(NullQueue::new(null, pool)));
                 (OpenPort::of_memory(&self.name, QueueMode::Memory), queues.collect())
             }
         };

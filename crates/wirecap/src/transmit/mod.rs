@@ -13,6 +13,7 @@
 mod headers;
 mod outlet;
 mod owned;
+mod share;
 mod stock;
 
 use std::{
@@ -26,6 +27,7 @@ use wirecap_core::ChunkRange;
 use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 pub(crate) use self::outlet::{Outlet, Sent};
+use self::share::Shares;
 pub(crate) use self::stock::{STOCK_NIC, StockHome, StockParts, carve as carve_stocks};
 pub use self::{
     owned::{Drain, Forwarded, OwnedPacket},
@@ -51,6 +53,7 @@ pub struct Transmitter {
     queue: u16,
     outlet: Arc<Outlet>,
     sent: Arc<Sent>,
+    shares: Shares,
 }
 
 /// Why a packet was not put into a transmit ring.
@@ -59,6 +62,8 @@ pub struct Transmitter {
 pub enum Refusal {
     /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
     Full,
+    /// As many cells of its pool as this transmitter's [share](Transmitter::share_pools) are with the kernel: as for `Full`.
+    OverShare,
     /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells than its socket takes,
     /// which is so for the MTU that there was at the start, and for a ring of fewer entries.
     TooLong,
@@ -71,8 +76,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Full, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Full, Self::OverShare, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
+
+    /// Whether there is room again once the kernel has sent more, which [`NotSent::wait`] waits for.
+    pub fn is_for_room(self) -> bool {
+        matches!(self, Self::Full | Self::OverShare)
+    }
 }
 
 /// A packet that was not sent, given back.
@@ -89,14 +99,14 @@ impl NotSent<'_> {
         transmitter.sent.count_dropped(self.reason);
     }
 
-    /// Waits until there is room for the packet, at most `patience`, and sends it. Other reasons than a full ring are not
-    /// waited for.
+    /// Waits until there is room for the packet, at most `patience`, and sends it. Other reasons than [those for
+    /// room](Refusal::is_for_room) are not waited for.
     ///
     /// # Errors
     /// The packet again.
     pub fn wait(mut self, transmitter: &mut Transmitter, patience: Duration) -> Result<(), Self> {
         let begun = Instant::now();
-        while self.reason == Refusal::Full {
+        while self.reason.is_for_room() {
             // What the kernel says to it is in the next refusal.
             let _ = transmitter.flush();
             match self.packet.forward(transmitter) {
@@ -123,7 +133,18 @@ impl Transmitter {
         let of = &shared.queues[queue];
         let (port, queue) = (of.port, of.ring_id);
         let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(queue)));
-        Self { shared: Arc::clone(shared), sender, port, queue, outlet, sent }
+        let shares = Shares::new(shared.pools());
+        Self { shared: Arc::clone(shared), sender, port, queue, outlet, sent, shares }
+    }
+
+    /// Limits it to its share of each pool, as one of so many outputs of its packets: R × M / (2 × `outputs`) cells of a pool, or
+    /// one packet, are with the kernel at most. So half of each pool is left to receive into, however many outputs are
+    /// stuck, and whatever the sizes of rings and pools are. There is no limit before this call.
+    ///
+    /// A packet beyond the share is refused as [`Refusal::OverShare`].
+    pub fn share_pools(&mut self, outputs: usize) {
+        let cells = self.shared.geometry.cells_per_pool() as usize;
+        self.shares.limit((cells / (2 * outputs.max(1))) as u32);
     }
 
     /// What it has sent, for reports.
@@ -192,9 +213,17 @@ impl Transmitter {
                 return Err(Refusal::Full);
             }
         }
+        let pool = packet.pool_index();
+        if !self.shares.has_room(pool, cells) {
+            self.complete();
+            if !self.shares.has_room(pool, cells) {
+                return Err(Refusal::OverShare);
+            }
+        }
         if !packet.send(&mut self.sender) {
             return Err(Refusal::NotSendable);
         }
+        self.shares.note_sent(pool, cells);
         self.sent.count(1, len as u64);
         if packet.is_copy() {
             self.sent.count_copied(len as u64);
@@ -207,26 +236,30 @@ impl Transmitter {
         self.sender.sends_from(reader)
     }
 
-    /// Whether a packet of one cell and this length would be taken.
+    /// Whether a packet of one cell of this pool and this length would be taken.
     #[inline]
-    fn has_place(&mut self, len: usize) -> bool {
+    fn has_place(&mut self, len: usize, pool: usize) -> bool {
         if self.outlet.refuses(len).is_some() {
             return false;
         }
-        self.sender.has_room(1) || {
+        let has_room = |this: &mut Self| this.sender.has_room(1) && this.shares.has_room(pool, 1);
+        has_room(self) || {
             self.complete();
-            self.sender.has_room(1)
+            has_room(self)
         }
     }
 
-    /// Takes the first cell of a range, a packet by itself. Returns whether it has; else the range is as it was. To be
-    /// [counted](Self::count).
+    /// Takes the first cell of a range of this pool, a packet by itself. Returns whether it has; else the range is as it was. To
+    /// be [counted](Self::count).
     #[inline]
-    fn take_first(&mut self, reader: &CellReader, range: &mut Option<ChunkRange>) -> bool {
+    fn take_first(&mut self, reader: &CellReader, range: &mut Option<ChunkRange>, pool: usize) -> bool {
         let Some(cells) = range.take() else { return false };
         let (cell, rest) = cells.split_at(1);
         match self.sender.send_cell(reader, cell) {
-            Ok(()) => *range = rest,
+            Ok(()) => {
+                self.shares.note_sent(pool, 1);
+                *range = rest;
+            }
             Err(cell) => {
                 *range = Some(match rest {
                     Some(rest) => cell.join(rest).expect("they were one"),
@@ -276,8 +309,12 @@ impl Transmitter {
     }
 
     fn complete(&mut self) {
-        let shared = &self.shared;
-        self.sender.complete(|cells| shared.send_home(cells));
+        let Self { shared, sender, shares, .. } = self;
+        sender.complete(|cells| {
+            let pool = shared.pool_index(cells.chunk().pool);
+            shares.note_home(pool, cells.count());
+            shared.send_home_to(pool, cells);
+        });
         self.sent.in_flight.store(self.sender.in_flight(), Ordering::Relaxed);
         self.sent.by_driver.store(self.sender.dropped(), Ordering::Relaxed);
         self.sent.kicks.store(self.sender.kicks(), Ordering::Relaxed);

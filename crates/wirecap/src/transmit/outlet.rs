@@ -115,6 +115,7 @@ impl Sent {
             kicks: self.kicks.load(Ordering::Relaxed),
             dropped: crate::report::TransmitDrops {
                 ring_full: dropped(Refusal::Full),
+                over_share: dropped(Refusal::OverShare),
                 too_long: dropped(Refusal::TooLong),
                 link_down: dropped(Refusal::LinkDown),
                 gone: dropped(Refusal::Gone),

@@ -53,11 +53,11 @@ impl<'b> Drain<'b> {
         let (own, rest) = range.split_at(cells);
         self.rest = rest;
         let ranges = [self.lead.take(), Some(own)];
-        let (mut len, mut timestamp_ns) = (0, 0);
-        for (part, bytes) in ranges.iter().flatten().flat_map(|range| self.reader.cells(range)) {
-            len += bytes.len();
-            timestamp_ns = part.timestamp_ns;
-        }
+        let mut parts = ranges.iter().flatten().flat_map(|range| self.reader.cells(range));
+        // Its parts may have been received one after the other: it has the time of the first.
+        let (mut len, timestamp_ns) =
+            parts.next().map_or((0, 0), |(part, bytes)| (bytes.len(), part.timestamp_ns));
+        len += parts.map(|(_, bytes)| bytes.len()).sum::<usize>();
         self.packet(ranges, len, timestamp_ns)
     }
 }
@@ -101,11 +101,11 @@ impl Drain<'_> {
         }
         while let (None, Some(range)) = (&self.lead, &mut self.rest) {
             let Some(part) = self.reader.first(range).filter(|part| !part.more) else { break };
-            if !transmitter.has_place(part.len as usize) {
+            if !transmitter.has_place(part.len as usize, self.index) {
                 break;
             }
             change(self.reader.bytes_mut(range, 0));
-            if !transmitter.take_first(self.reader, &mut self.rest) {
+            if !transmitter.take_first(self.reader, &mut self.rest, self.index) {
                 break;
             }
             self.number += 1;
@@ -330,7 +330,7 @@ impl<'b> OwnedPacket<'b> {
         }
     }
 
-    /// Keeps it for longer than its batch: a packet that is kept keeps its chunk, too, see [`crate::Batch`].
+    /// Keeps it for longer than its batch: its cells are missing in the pool, but no others, see [`crate::Batch`].
     pub fn keep(mut self) -> OwnedPacket<'static> {
         let owner = match &self.owner {
             Owner::Batch { shared, index, .. } => Owner::Engine { shared: Arc::clone(shared), index: *index },
@@ -339,6 +339,15 @@ impl<'b> OwnedPacket<'b> {
         };
         let ranges = std::mem::take(&mut self.ranges);
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
+    }
+
+    /// Which pool of its engine its cells belong to: those of receive queues first, then those of stocks.
+    #[inline]
+    pub(super) fn pool_index(&self) -> usize {
+        match &self.owner {
+            Owner::Batch { index, .. } | Owner::Engine { index, .. } => *index,
+            Owner::Stock { shared, index } => shared.queues.len() + index,
+        }
     }
 
     /// Whether it is an Ethernet frame, as far as its port knows.
@@ -411,5 +420,31 @@ impl fmt::Debug for OwnedPacket<'_> {
             .field("len", &self.len)
             .field("timestamp_ns", &self.timestamp_ns)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Capture, Next, port::null::NullPort};
+
+    #[test]
+    fn a_packet_has_the_time_of_its_first_part_also_when_it_is_owned() {
+        // Three cells each, so that most chunks end with the beginning of a packet. Its rest is received later.
+        let port = NullPort { queues: 1, packet_bytes: 5_000, packets_per_queue: 200 };
+        let builder = Capture::builder().port(port).cells_per_chunk(64).chunks_per_pool(4).workers(1);
+        let mut capture = builder.open().unwrap();
+        let mut worker = capture.take_workers().remove(0);
+        let mut packets = 0;
+        while let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+            let borrowed: Vec<_> =
+                batch.packets().map(|packet| (packet.number(), packet.timestamp_ns())).collect();
+            let drain = batch.drain().unwrap();
+            let owned: Vec<_> = drain.map(|packet| (packet.number(), packet.timestamp_ns())).collect();
+            assert_eq!(owned, borrowed);
+            packets += owned.len();
+        }
+        assert_eq!(packets, 200);
     }
 }

@@ -11,7 +11,9 @@
 
 use std::{fmt, sync::Arc};
 
-use wirecap_core::{Geometry, Pool, PoolId, RecycleQueue, chunk::MAX_NICS};
+use wirecap_core::{
+    Geometry, Pool, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
+};
 use wirecap_sys::memory::{CellReader, CellWriter, MemoryError, Note, PacketMemory};
 
 use super::OwnedPacket;
@@ -37,7 +39,8 @@ pub(crate) fn carve(
     stocks: u16,
 ) -> Result<Vec<StockParts>, MemoryError> {
     let carve = |ring_id: u16| {
-        let (pool, reader) = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
+        let (mut pool, reader) = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
+        pool.allow_runs(MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
         let writer = CellWriter::new(memory, &pool).expect("a pool that nobody else has yet");
         let recycle = RecycleQueue::new(pool.id(), geometry);
         Ok((StockHome { reader, recycle }, (pool, writer)))
@@ -80,8 +83,8 @@ impl Stock {
     }
 
     /// A packet of these bytes, in as many cells as it takes; with head room and no timestamp (0). `None` when so many cells are
-    /// not free, or the packet is empty or longer than a chunk: those that were sent
-    /// come home when the transmitter is flushed, and can be used again when all M of their chunk have.
+    /// not free, or the packet is empty or longer than a chunk. Cells that were sent come home when the transmitter is flushed,
+    /// and can be used again when all M of their chunk have, or 64 cells in a row.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<OwnedPacket<'static>> {
         self.make(bytes, 0)
     }
@@ -91,8 +94,8 @@ impl Stock {
         self.make_of(packet.parts(), packet.timestamp_ns())
     }
 
-    /// Keeps a packet for long, with its timestamp, as a copy: [kept](OwnedPacket::keep) itself it would keep its whole chunk from
-    /// its pool. One that a stock has made stays as it is. `None`, and the packet is dropped, as for [`Stock::packet`].
+    /// Keeps a packet for long, with its timestamp, as a copy: [kept](OwnedPacket::keep) itself it would keep its cells from the pool
+    /// of its receive queue. One that a stock has made stays as it is. `None`, and the packet is dropped, as for [`Stock::packet`].
     pub fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
         if packet.is_copy() {
             return Some(packet.keep());
@@ -126,9 +129,9 @@ impl Stock {
         if cells == 0 || cells > geometry.cells_per_chunk() {
             return None;
         }
-        if self.writer.attached() < cells {
+        if !self.pool.fits(cells) {
             self.bring_home();
-            if self.writer.attached() < cells {
+            if !self.pool.fits(cells) {
                 return None;
             }
         }

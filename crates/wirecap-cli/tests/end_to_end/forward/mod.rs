@@ -10,6 +10,7 @@ mod hosts;
 mod icmp;
 mod malformed;
 mod routes;
+mod stuck;
 
 use std::{
     path::PathBuf,

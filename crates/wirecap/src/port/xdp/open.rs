@@ -302,6 +302,7 @@ impl Attempt<'_> {
             .map_err(socket_error)?,
             multi_buffer: self.multi_buffer,
         };
+        pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
         let (queue, on_wait) = (pool.id().ring_id, self.wishes.options.on_wait);
