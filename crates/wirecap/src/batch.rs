@@ -41,9 +41,10 @@ impl Reader {
 
 /// Packets of one receive queue, in the order in which they came.
 ///
-/// A batch may be held for as long as needed, and sent to another thread. Meanwhile its *chunk* is
-/// missing in the pool: a chunk goes home when all its M cells are back, so that a small batch that is
-/// kept costs as much as a full one. To keep single packets for long, copy them. Dropping a batch
+/// A batch may be held for as long as needed, and sent to another thread. Its cells are missing in the pool until then.
+/// The others of its chunk are not: once many are home, they go to the kernel in runs of neighbours, and
+/// later batches are as short as these. Where packets may be longer than a cell, and in trace files, short runs stay at home, so many small
+/// batches that are kept cost whole chunks: copy what is to be kept there. Dropping a batch
 /// recycles it. Cost of both: a few atomic operations for the whole batch.
 pub struct Batch {
     shared: Arc<Shared>,

@@ -93,8 +93,8 @@ impl IcmpErrors {
         way.count_icmp_error(is_sent);
     }
 
-    /// Keeps a packet that has to wait for its next hop, as a copy: waiting itself it would keep its chunk, and a few packets to
-    /// addresses that nobody has would use up the pools. `None` when there are too many.
+    /// Keeps a packet that has to wait for its next hop, as a copy: waiting itself it would keep its cells from the pool, and the
+    /// cells behind it would go to the kernel in short runs. `None` when there are too many.
     pub(super) fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
         self.stock.keep(packet)
     }

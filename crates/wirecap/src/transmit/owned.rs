@@ -424,27 +424,5 @@ impl fmt::Debug for OwnedPacket<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use crate::{Capture, Next, port::null::NullPort};
-
-    #[test]
-    fn a_packet_has_the_time_of_its_first_part_also_when_it_is_owned() {
-        // Three cells each, so that most chunks end with the beginning of a packet. Its rest is received later.
-        let port = NullPort { queues: 1, packet_bytes: 5_000, packets_per_queue: 200 };
-        let builder = Capture::builder().port(port).cells_per_chunk(64).chunks_per_pool(4).workers(1);
-        let mut capture = builder.open().unwrap();
-        let mut worker = capture.take_workers().remove(0);
-        let mut packets = 0;
-        while let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
-            let borrowed: Vec<_> =
-                batch.packets().map(|packet| (packet.number(), packet.timestamp_ns())).collect();
-            let drain = batch.drain().unwrap();
-            let owned: Vec<_> = drain.map(|packet| (packet.number(), packet.timestamp_ns())).collect();
-            assert_eq!(owned, borrowed);
-            packets += owned.len();
-        }
-        assert_eq!(packets, 200);
-    }
-}
+#[path = "owned_tests.rs"]
+mod tests;
