@@ -126,7 +126,7 @@ impl Trace {
 
     fn other_link_type(&self, interface: u32, link_type: u16) -> Error {
         let described = self.reader.interfaces().get(interface as usize);
-        let named = described.and_then(|interface| interface.name.as_ref());
+        let named = described.and_then(|interface| interface.name());
         let interface = match named {
             Some(name) => format!("interface {interface} ({name})"),
             None => format!("interface {interface}"),

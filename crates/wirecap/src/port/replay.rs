@@ -241,7 +241,7 @@ impl ReplayQueue {
 
     fn other_link_type(&self, interface: u32, other: u16) -> Error {
         let described = self.reader.interfaces().get(interface as usize);
-        let name = described.and_then(|interface| interface.name.as_ref());
+        let name = described.and_then(|interface| interface.name());
         Error::LinkTypes {
             name: self.name.clone(),
             interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
