@@ -3,10 +3,17 @@
 //! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
 //! to do about it.
 
-use std::{error::Error as _, fmt::Display, io::Write, process::ExitCode};
+use std::{
+    error::Error as _,
+    fmt::Display,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::error::{ContextKind, ErrorKind};
 use wirecap_core::GeometryError;
+
+use crate::printable::{printable, printable_lines};
 
 /// Where to look when there is nothing better to say.
 const HELP: &str = "try wirecap --help";
@@ -115,9 +122,25 @@ fn condense(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a line to standard error. If that is closed, there is nobody to tell.
+/// Writes a line to standard error, as far as it is [printable]. A closed standard error is no reason to fail.
 pub(crate) fn tell(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
+}
+
+/// Writes a report to standard output, as far as it is [printable].
+///
+/// # Errors
+/// What the kernel said: standard output is closed, or its disk is full.
+pub(crate) fn print(report: &str) -> io::Result<()> {
+    io::stdout().write_all(printable_lines(report).as_bytes())
+}
+
+/// As [`print`], to standard error: packets have standard output.
+///
+/// # Errors
+/// What the kernel said.
+pub(crate) fn print_on_stderr(report: &str) -> io::Result<()> {
+    io::stderr().write_all(printable_lines(report).as_bytes())
 }
 
 #[cfg(test)]

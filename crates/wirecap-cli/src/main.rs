@@ -20,6 +20,7 @@
 //! | signals, and cores that may be used | `signals`, `cores` |
 //! | exit codes and how errors are printed | `exit` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
+//! | what of others' texts is printed, and how | `printable` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -30,6 +31,7 @@ mod forward;
 mod generate;
 mod interfaces;
 mod plan;
+mod printable;
 mod replay;
 mod signals;
 mod table;
