@@ -44,7 +44,7 @@ use super::{
 use crate::{
     Error, Timestamp,
     open_port::{OpenPort, Taken},
-    report::QueueMode,
+    report::{BeyondLimit, LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
 
@@ -141,6 +141,8 @@ pub(crate) fn open(
         fallbacks,
         timestamp: Some(TimestampReport::of_packets(Timestamp::File, clock, resolution_ns)),
         multi_buffer: true,
+        length_limit: (longest < MAX_CAPTURED_LEN as usize)
+            .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost }),
         taken: Taken::Replay(ReplayPort::new(&status)),
         ..OpenPort::of_memory(&name, QueueMode::Replay)
     };
