@@ -3,10 +3,24 @@
 //! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
 //! to do about it.
 
-use std::{error::Error as _, fmt::Display, io::Write, process::ExitCode};
+use std::{
+    error::Error as _,
+    fmt::Display,
+    io::{self, Write},
+    process::ExitCode,
+};
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::{
+    CommandFactory,
+    error::{ContextKind, ErrorKind},
+};
 use wirecap_core::GeometryError;
+
+use crate::{
+    flags::Flags,
+    nearness::nearest,
+    printable::{printable, printable_lines},
+};
 
 /// Where to look when there is nothing better to say.
 const HELP: &str = "try wirecap --help";
@@ -64,8 +78,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Prints what clap has to say: help and version as they are, errors in the form of all our errors.
-pub(crate) fn refuse(refused: &clap::Error) -> Exit {
+/// Prints what clap has to say of these arguments: help and version as they are, errors in the form of all our errors.
+pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed standard output is no reason to fail.
         let _ = refused.print();
@@ -75,12 +89,12 @@ pub(crate) fn refuse(refused: &clap::Error) -> Exit {
         let _ = refused.print();
         return Exit::Usage;
     }
-    tell(format_args!("wirecap: {}", in_words(refused)));
+    tell(format_args!("wirecap: {}", in_words(refused, arguments)));
     Exit::Usage
 }
 
 /// What is wrong with the command line, in one line of our own words.
-fn in_words(refused: &clap::Error) -> String {
+fn in_words(refused: &clap::Error, arguments: &[String]) -> String {
     let said = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
     let (flag, value) = (said(ContextKind::InvalidArg), said(ContextKind::InvalidValue));
     // `--mode <MODE>`: the user knows it as `--mode`.
@@ -91,19 +105,40 @@ fn in_words(refused: &clap::Error) -> String {
         (ErrorKind::InvalidValue, _) => {
             format!("{name} {value}: write one of {}", said(ContextKind::ValidValue))
         }
-        // Not clap's advice to write `-- --flag`: no interface has such a name.
-        (ErrorKind::UnknownArgument, _) => match said(ContextKind::SuggestedArg) {
-            meant if meant.is_empty() => format!("there is no flag {name}; {HELP}"),
-            meant => format!("there is no flag {name}; did you mean {meant}?"),
-        },
+        (ErrorKind::UnknownArgument, _) => unknown_flag(name, arguments),
         (ErrorKind::InvalidSubcommand, _) => {
-            let given = said(ContextKind::InvalidSubcommand);
-            match said(ContextKind::SuggestedSubcommand) {
-                meant if meant.is_empty() => format!("there is no command {given}; {HELP}"),
-                meant => format!("there is no command {given}; did you mean {meant}?"),
+            let (given, command) = (said(ContextKind::InvalidSubcommand), Flags::command());
+            let commands = command.get_subcommands().map(clap::Command::get_name);
+            match nearest(&given, commands) {
+                None => format!("there is no command {given}; {HELP}"),
+                Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
             }
         }
         _ => format!("{}; {HELP}", condense(&refused.to_string())),
+    }
+}
+
+/// What is said of a flag that the command does not have. Neither clap's advice to write `-- --flag`, since no interface has such a
+/// name, nor its suggestions, which are any flag with some letters in common.
+fn unknown_flag(name: &str, arguments: &[String]) -> String {
+    let flags = Flags::command();
+    let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
+    if let Some(long) = name.strip_prefix("--") {
+        let there =
+            command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
+        return match nearest(long, there) {
+            None => format!("there is no flag {name}; {HELP}"),
+            Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
+        };
+    }
+    // `-ip[8]=1` is no flag and its value.
+    let is_filter = |argument: &&String| argument.starts_with(name) && argument.contains(['[', ' ', '(']);
+    let takes_filter = command.is_some_and(|command| command.get_name() == "capture");
+    match arguments.iter().find(is_filter).filter(|_| takes_filter) {
+        Some(filter) => {
+            format!("there is no flag {name}; a filter that begins with - is given with --filter '{filter}'")
+        }
+        None => format!("there is no flag {name}; {HELP}"),
     }
 }
 
@@ -115,9 +150,25 @@ fn condense(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a line to standard error. If that is closed, there is nobody to tell.
+/// Writes a line to standard error, as far as it is [printable]. A closed standard error is no reason to fail.
 pub(crate) fn tell(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
+}
+
+/// Writes a report to standard output, as far as it is [printable].
+///
+/// # Errors
+/// What the kernel said: standard output is closed, or its disk is full.
+pub(crate) fn print(report: &str) -> io::Result<()> {
+    io::stdout().write_all(printable_lines(report).as_bytes())
+}
+
+/// As [`print`], to standard error: packets have standard output.
+///
+/// # Errors
+/// What the kernel said.
+pub(crate) fn print_on_stderr(report: &str) -> io::Result<()> {
+    io::stderr().write_all(printable_lines(report).as_bytes())
 }
 
 #[cfg(test)]
@@ -125,7 +176,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::flags::Flags;
+
+    fn refusal(arguments: &str) -> String {
+        let words: Vec<_> =
+            ["wirecap"].into_iter().chain(arguments.split_whitespace()).map(String::from).collect();
+        in_words(&Flags::try_parse_from(&words).expect_err(arguments), &words)
+    }
 
     #[test]
     fn a_refusal_is_one_line_of_our_own_words() {
@@ -144,14 +200,22 @@ mod tests {
             ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap --help"),
             ("catpure eth0", "there is no command catpure; did you mean capture?"),
             ("sing", "there is no command sing; try wirecap --help"),
+            ("list", "there is no command list; try wirecap --help"),
+            ("capture eth0 --rotate 5", "there is no flag --rotate; try wirecap --help"),
+            ("capture eth0 --interval=5", "there is no flag --interval; try wirecap --help"),
+            ("capture eth0 --threads 2", "there is no flag --threads; did you mean --capture-threads?"),
+            ("generate -i eth0 --write x", "there is no flag --write; try wirecap --help"),
+            ("forward a b --stats", "there is no flag --stats; try wirecap --help"),
+            (
+                "capture eth0 -ip[8]=1",
+                "there is no flag -i; a filter that begins with - is given with --filter '-ip[8]=1'",
+            ),
+            ("capture eth0 -i eth1", "there is no flag -i; try wirecap --help"),
         ] {
-            let words_given = ["wirecap"].into_iter().chain(arguments.split_whitespace());
-            let refused = Flags::try_parse_from(words_given).expect_err(arguments);
-            assert_eq!(in_words(&refused), words, "{arguments}");
+            assert_eq!(refusal(arguments), words, "{arguments}");
         }
         // The rest is clap's, in one line.
-        let refused = Flags::try_parse_from(["wirecap", "capture"]).unwrap_err();
-        let line = in_words(&refused);
+        let line = refusal("capture");
         assert!(line.contains("<IFACE>") && !line.contains('\n') && !line.contains("Usage"), "{line}");
     }
 }

@@ -1,7 +1,5 @@
 //! `wirecap interfaces`: what there is, and what XDP can do on it.
 
-use std::io::{self, Write};
-
 use anyhow::{Result, anyhow};
 use serde::Serialize;
 use wirecap::{Access, QueueDevice, QueueSet, Timestamp};
@@ -10,7 +8,7 @@ use wirecap_sys::{
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
 };
 
-use crate::{flags::InterfacesFlags, table::Table};
+use crate::{exit::print, flags::InterfacesFlags, printable::json, table::Table};
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
 #[derive(Debug, Serialize)]
@@ -98,9 +96,8 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     // Without privilege it is not known who holds what; the rest is.
     let links = bpf::links().unwrap_or_default();
     let listed: Vec<_> = interfaces.into_iter().map(|interface| Listed::new(interface, &links)).collect();
-    let text = if flags.json { serde_json::to_string(&listed)? + "\n" } else { table(&listed).to_string() };
-    let printed = io::stdout().write_all(text.as_bytes());
-    printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
+    let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
+    print(&text).map_err(|cause| anyhow!("cannot print the list: {cause}"))
 }
 
 impl Listed {

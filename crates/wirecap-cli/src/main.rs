@@ -18,8 +18,9 @@
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | signals, and cores that may be used | `signals`, `cores` |
-//! | exit codes and how errors are printed | `exit` |
+//! | exit codes and how errors are printed | `exit`; what was meant by a misspelt word: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
+//! | what of others' texts is printed, and how | `printable` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -29,7 +30,9 @@ mod flags;
 mod forward;
 mod generate;
 mod interfaces;
+mod nearness;
 mod plan;
+mod printable;
 mod replay;
 mod signals;
 mod table;
@@ -50,10 +53,15 @@ use self::{
     verify::Verify,
 };
 
+/// The command line in words, as far as it is text.
+fn arguments() -> Vec<String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
 fn main() -> ExitCode {
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
-        Err(refused) => return exit::refuse(&refused).into(),
+        Err(refused) => return exit::refuse(&refused, &arguments()).into(),
     };
     let outcome = match flags.command {
         Command::Capture(flags) => {

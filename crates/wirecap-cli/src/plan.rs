@@ -20,6 +20,7 @@ use crate::{
         CaptureFlags, DispatchFlag, FanoutFlag, ModeFlag, RssFlag, TimestampFlag, UnmatchedFlag, WaitFlag,
         XdpModeFlag,
     },
+    values::{is_trace, is_trace_path},
 };
 
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
@@ -209,6 +210,11 @@ fn ports_and_filter(
     let others = &flags.words[1..];
     let count = 1 + others.iter().position(|word| !is_port(word)).unwrap_or(others.len());
     let (ports, words) = flags.words.split_at(count);
+    let no_interface = ports.first().filter(|word| !is_port(word) && is_trace(word));
+    if let Some(trace) = no_interface.or(words.first().filter(|word| is_trace_path(word))) {
+        let message = format!("{trace} is no interface; if it is a trace file, write replay:{trace}");
+        return Err(Usage(message).into());
+    }
     if let (Some(filter), [word, ..]) = (&flags.filter, words) {
         let (word, filter) = (shortened(word), shortened(filter));
         let message =
@@ -416,6 +422,10 @@ mod tests {
             ("eth0 eth1", 2, None),
             ("eth0 --filter eth1", 1, Some("eth1")),
             ("eth0 -c 3 ip -w /dev/null host eth1", 1, Some("ip host eth1")),
+            ("eth0 --filter -ip[8]=1 -c 3", 1, Some("-ip[8]=1")),
+            ("eth0 ip host a.pcap", 1, Some("ip host a.pcap")),
+            ("eth0 net 10.0.0.0/8", 1, Some("net 10.0.0.0/8")),
+            ("ethx.cap", 1, None),
         ] {
             let plan = plan(arguments).unwrap();
             assert_eq!((plan.ports.len(), plan.filter.as_deref()), (ports, filter), "{arguments}");
@@ -451,6 +461,13 @@ mod tests {
             ("eth0 --unmatched drop", "add a filter"),
             ("eth0@1 xdp:eth0@0-3", "different queues of it"),
             ("eth0@1 eth0", "different queues of it"),
+            (
+                "trace.pcapng",
+                "trace.pcapng is no interface; if it is a trace file, write replay:trace.pcapng",
+            ),
+            ("/tmp/x.cap -c 1", "write replay:/tmp/x.cap"),
+            ("/proc/self/status", "write replay:/proc/self/status"),
+            ("eth0 b.PCAP -c 1", "write replay:b.PCAP"),
             ("eth0 -w trace.txt", ".pcapng"),
             ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
         ] {

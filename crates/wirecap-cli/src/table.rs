@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::printable::printable;
+
 /// A table, row by row; the first row is the head.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -14,10 +16,10 @@ impl Table {
         Self { rows: vec![heads.iter().map(|&head| head.into()).collect()] }
     }
 
-    /// Adds a row with as many cells as the head has.
+    /// Adds a row with as many cells as the head has, each as far as it is [printable].
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.rows[0].len());
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
     fn width(&self, column: usize) -> usize {
@@ -56,5 +58,12 @@ mod tests {
         table.row(vec!["eth0".into(), "7".into()]);
         table.row(vec!["a-long-name".into(), "12345".into()]);
         assert_eq!(table.to_string(), "port          seen\neth0             7\na-long-name  12345\n");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_and_as_wide_as_what_is_printed_of_it() {
+        let mut table = Table::new(&["port", "seen"]);
+        table.row(vec!["a\x1b\nb".into(), "7".into()]);
+        assert_eq!(table.to_string(), "port        seen\na\\u{1b}\\nb     7\n");
     }
 }

@@ -10,6 +10,8 @@ use std::{
 
 use wirecap_core::words::counted;
 
+use crate::printable::printable;
+
 /// How often it is written.
 const PERIOD: Duration = Duration::from_millis(500);
 /// Back to the start of the line, and clear it.
@@ -39,7 +41,7 @@ impl StatusLine {
 
     /// Writes it, over what it said before.
     pub(crate) fn show(&mut self, line: &str) {
-        let _ = write!(io::stderr(), "{CLEAR}{line}");
+        let _ = write!(io::stderr(), "{CLEAR}{}", printable(line));
         self.shown = true;
         self.last = Instant::now();
     }

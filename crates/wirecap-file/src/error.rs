@@ -108,7 +108,7 @@ pub enum Error {
 /// use wirecap_file::Damage;
 ///
 /// let damage = Damage::UnknownInterface { interface: 7, known: 2 };
-/// assert_eq!(damage.to_string(), "it names interface 7, and its section has described so many so far: 2");
+/// assert_eq!(damage.to_string(), "it names interface 7, but its section has described only 2 so far");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -146,7 +146,7 @@ pub enum Damage {
         max: u32,
     },
     /// A packet of an interface nobody described.
-    #[error("it names interface {interface}, and its section has described so many so far: {known}")]
+    #[error("it names interface {interface}, but its section has described only {known} so far")]
     UnknownInterface {
         /// The interface it names.
         interface: u32,
@@ -156,6 +156,12 @@ pub enum Damage {
     /// Too many interfaces to be true.
     #[error("it describes one interface more than the {max} that are read from one file")]
     TooManyInterfaces {
+        /// The limit.
+        max: u32,
+    },
+    /// More comments than any program writes.
+    #[error("it has one comment more than the {max} that are read of one block")]
+    TooManyComments {
         /// The limit.
         max: u32,
     },

@@ -11,10 +11,11 @@
 //! so a worker may encode on the packet path and leave the I/O to somebody else. Files are written little-endian,
 //! with timestamps in nanoseconds since the Unix epoch.
 //!
-//! Reading is *streaming*: [`Reader::next`] lends one record at a time out of one reused buffer, and takes files of
+//! Reading is *streaming*: [`Reader::next`] gives one record at a time out of one reused buffer, and takes files of
 //! either byte order and any timestamp resolution. The rule that holds everywhere: all that stands before the damage
 //! is delivered, then comes exactly one [`Error`] naming the byte offset of the block or record that is bad. A length
-//! field is a claim; memory grows with the bytes that really arrive, never with the claim.
+//! field is a claim; memory grows with the bytes that really arrive, never with the claim, and never with the length of
+//! the file.
 //!
 //! The formats: [pcapng](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html) and
 //! [pcap](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html).
@@ -53,8 +54,8 @@ pub use error::{Damage, Error};
 pub use format::Format;
 pub use packet_header::{MAX_CAPTURED_LEN, PacketHeader};
 pub use read::{
-    Capture, CapturedPacket, Interface, MAX_BLOCK_LEN, MAX_INTERFACES, Packet, Reader, Record, Resolution,
-    Section, Statistics,
+    Capture, CapturedPacket, Interface, KnownInterface, MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES,
+    MAX_NAME_LEN, Packet, Reader, Record, Resolution, Section, Statistics,
 };
 
 /// The link type (`LINKTYPE_ETHERNET`) of an Ethernet interface, from the

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::{
-    Error, Placement, Timing,
+    Control, Error, Placement, Timing,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
@@ -22,6 +22,8 @@ const HEADER: usize = 14;
 /// A block is full with so many bytes or frames.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
+/// Packets that are read for a block at most: of those that are left out there may be any number.
+const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
 /// What is done with packets of which the file has only the beginning (snapshot length).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -121,9 +123,9 @@ impl Block {
 /// When a block is given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Once it is full.
+    /// Once it is full, or many packets were left out of it.
     Whole,
-    /// As soon as it has a frame and a pipe has nothing at the moment.
+    /// Also as soon as it has a frame and a pipe has nothing at the moment.
     Prompt,
 }
 
@@ -153,9 +155,9 @@ pub(crate) struct PassEnd {
 }
 
 impl Feed {
-    pub(crate) fn open(plan: &FeedPlan) -> Result<Self, Error> {
+    pub(crate) fn open(plan: &FeedPlan, control: &Control) -> Result<Self, Error> {
         Ok(Self {
-            merge: Merge::open(&plan.files, plan.timing)?,
+            merge: Merge::open(&plan.files, plan.timing, control)?,
             placer: Placer::new(&plan.placement, &plan.queues)?,
             cut: plan.cut,
             room: plan.room,
@@ -166,7 +168,8 @@ impl Feed {
         })
     }
 
-    /// Fills a block. Returns whether there may be more.
+    /// Fills a block, in bounded time unless it waits for the writer of a pipe: it may have no frame though more come. Returns
+    /// whether there may be more.
     pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
         block.clear();
         let more = self.append(block, how);
@@ -175,9 +178,12 @@ impl Feed {
     }
 
     fn append(&mut self, block: &mut Block, how: Fill) -> bool {
-        while !block.is_full() {
+        for _ in 0..BLOCK_PACKETS {
             if self.failure.is_some() {
                 return false;
+            }
+            if block.is_full() {
+                return true;
             }
             let (offset_ns, packet) = match self.merge.next(how == Fill::Whole || block.frames.is_empty()) {
                 Step::Packet(offset_ns, packet) => (offset_ns, packet),

@@ -60,7 +60,11 @@ pub(crate) fn read_ahead(
         loaded.is_whole = !feed.fill(&mut block, Fill::Whole);
         let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
-        loaded.blocks.push(block);
+        match loaded.blocks.last_mut() {
+            // What was found up to it is in the next one, too.
+            Some(last) if last.frames.is_empty() => *last = block,
+            _ => loaded.blocks.push(block),
+        }
         if shape.bytes(&loaded.cells) > plan.memory_bytes {
             loaded.is_whole = false;
             break;
@@ -77,21 +81,28 @@ pub(crate) fn read_ahead(
 
 #[cfg(test)]
 mod tests {
-    use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+    use std::{io::Write, path::PathBuf, sync::Arc, sync::mpsc, thread, time::Duration};
+
+    use wirecap_file::{
+        LINK_TYPE_ETHERNET, PacketHeader, pcap,
+        pcapng::{self, SectionInfo},
+    };
     use wirecap_sys::netdev::{self, Interface};
 
     use super::*;
     use crate::feed::FeedPlan;
 
-    #[test]
-    fn a_pipe_that_does_not_fit_is_refused_unless_it_was_stopped() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pcap");
+    /// A trace of one frame of this length.
+    fn trace(len: usize) -> Vec<u8> {
         let mut file = Vec::new();
         pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
-        let header = PacketHeader { original_len: 60, ..PacketHeader::default() };
-        pcap::packet(&mut file, &header, 0, [[0; 60].as_slice()]);
-        std::fs::write(&path, file).unwrap();
+        let header = PacketHeader { original_len: len as u32, ..PacketHeader::default() };
+        pcap::packet(&mut file, &header, 0, [vec![0; len].as_slice()]);
+        file
+    }
+
+    /// Reads a trace ahead as if it were a pipe that is wanted twice.
+    fn read(path: PathBuf, control: &Control) -> Result<Loaded, Error> {
         let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
         // A device stands for a pipe: neither is a regular file.
         let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
@@ -104,10 +115,59 @@ mod tests {
             cut: plan.cut,
             room: shape.room,
         };
+        read_ahead(&mut Feed::open(&feed_plan, control)?, &plan, shape, 1, control)
+    }
+
+    #[test]
+    fn a_pipe_that_does_not_fit_is_refused_unless_it_was_stopped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcap");
+        std::fs::write(&path, trace(60)).unwrap();
         let control = Control::default();
-        let read = |control| read_ahead(&mut Feed::open(&feed_plan).unwrap(), &plan, shape, 1, control);
-        assert!(matches!(read(&control), Err(Error::OnePass { .. })));
+        assert!(matches!(read(path.clone(), &control), Err(Error::OnePass { .. })));
         control.stop();
-        assert!(read(&control).is_ok_and(|loaded| !loaded.is_whole));
+        assert!(read(path, &control).is_ok_and(|loaded| !loaded.is_whole));
+    }
+
+    /// Reads a pipe to which `first` is written, then `again` without end, and stops that after a moment.
+    fn stopped(first: Vec<u8>, again: &[u8]) -> Result<Loaded, Error> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (to_write, many) = (path.clone(), again.repeat(1_000));
+        let writing = thread::spawn(move || -> std::io::Result<()> {
+            let mut writer = std::fs::OpenOptions::new().write(true).open(to_write)?;
+            writer.write_all(&first)?;
+            loop {
+                writer.write_all(&many)?;
+            }
+        });
+        let control = Arc::new(Control::default());
+        let (done, is_done) = mpsc::channel();
+        let reading = Arc::clone(&control);
+        thread::spawn(move || done.send(read(path, &reading)));
+        thread::sleep(Duration::from_millis(200));
+        control.stop();
+        let loaded = is_done.recv_timeout(Duration::from_secs(10)).expect("it ends once it is stopped");
+        let closed = writing.join().unwrap().unwrap_err();
+        assert_eq!(closed.kind(), std::io::ErrorKind::BrokenPipe, "it was written for ever");
+        loaded
+    }
+
+    #[test]
+    fn an_endless_pipe_of_frames_that_are_left_out_can_be_stopped() {
+        let too_short = trace(5);
+        let loaded = stopped(too_short[..24].to_vec(), &too_short[24..]).unwrap();
+        assert!(!loaded.is_whole);
+        let [block] = loaded.blocks.as_slice() else { panic!("{}", loaded.blocks.len()) };
+        assert!(block.tally.packets > 0 && block.tally.packets == block.tally.too_short, "{:?}", block.tally);
+    }
+
+    #[test]
+    fn an_endless_pipe_without_packets_can_be_stopped() {
+        let (mut first, mut names) = (Vec::new(), vec![4, 0, 0, 0]);
+        pcapng::section_header(&mut first, &SectionInfo::default());
+        names.extend([16_u32, 0, 16].map(u32::to_le_bytes).as_flattened());
+        assert!(stopped(first, &names).is_ok_and(|loaded| loaded.bytes() == 0));
     }
 }

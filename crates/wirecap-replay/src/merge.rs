@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use crate::{
-    Error,
+    Control, Error,
     timeline::{PassClock, TimeFaults},
     trace::{Packet, Trace},
 };
@@ -53,20 +53,20 @@ impl Source {
 pub(crate) enum Step<'m> {
     /// A packet, and its time since the first one, in nanoseconds.
     Packet(u64, &'m Packet),
-    /// Nothing yet: whoever writes a pipe has not written it.
+    /// No packet yet: the writer of a pipe has written none.
     Nothing,
     /// All files have ended.
     End,
 }
 
 impl Merge {
-    /// Opens all files.
+    /// Opens all files, as far as `control` does not stop it.
     ///
     /// # Errors
     /// That of the first one that cannot be opened.
-    pub(crate) fn open(paths: &[PathBuf], timing: Timing) -> Result<Self, Error> {
+    pub(crate) fn open(paths: &[PathBuf], timing: Timing, control: &Control) -> Result<Self, Error> {
         let sources = paths.iter().map(|path| {
-            let trace = Trace::open(path)?;
+            let trace = Trace::open(path, control)?;
             let first = trace.peek().and_then(|packet| packet.placed_ns);
             Ok(Source { start_ns: if timing.align { first.unwrap_or(0) } else { 0 }, trace })
         });
@@ -74,8 +74,8 @@ impl Merge {
         Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
     }
 
-    /// Steps to the next packet. It [is nothing](Step::Nothing) only if it shall not wait for whoever writes a pipe; then the
-    /// next call asks again.
+    /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` a silent pipe is waited for, but
+    /// not one whose writer goes on writing without a packet.
     pub(crate) fn next(&mut self, waits: bool) -> Step<'_> {
         if let Some(current) = self.current {
             if !self.sources[current].trace.advance(waits) {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn merged(paths: &[PathBuf], timing: Timing) -> Vec<(u64, String)> {
-        let mut merge = Merge::open(paths, timing).unwrap();
+        let mut merge = Merge::open(paths, timing, &Control::default()).unwrap();
         let mut all = Vec::new();
         while let Step::Packet(offset_ns, packet) = merge.next(true) {
             assert_eq!(packet.original_len, 40);

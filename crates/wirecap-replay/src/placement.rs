@@ -3,11 +3,16 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
 use crate::{Error, flow_hash};
+
+/// The longest line of a side file that is read, in bytes.
+const LINE_MAX: u64 = 4096;
+/// The most of a line that an error quotes, in characters.
+const QUOTED: usize = 40;
 
 /// How packets are spread over transmit queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,12 +122,15 @@ impl SideFile {
     fn next(&mut self) -> Result<Option<u16>, Error> {
         loop {
             self.text.clear();
-            let read = self.file.read_line(&mut self.text);
+            let read = (&mut self.file).take(LINE_MAX).read_line(&mut self.text);
             let read = read.map_err(|source| Error::Side { path: self.path.clone(), source })?;
             if read == 0 {
                 return Ok(None);
             }
             self.line += 1;
+            if read as u64 == LINE_MAX {
+                return Err(self.bad_line(self.text.clone()));
+            }
             let number = self.text.split('#').next().unwrap_or_default().trim();
             if !number.is_empty() {
                 let queue = number.parse().map_err(|_| self.bad_line(number.to_owned()))?;
@@ -133,6 +141,10 @@ impl SideFile {
     }
 
     fn bad_line(&self, text: String) -> Error {
+        let text = match text.char_indices().nth(QUOTED) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        };
         Error::SideLine { path: self.path.clone(), line: self.line, text }
     }
 
@@ -190,6 +202,9 @@ mod tests {
         let (_directory, placement) = side("1\n\ntwo\n");
         let error = placement.queues().unwrap_err().to_string();
         assert!(error.contains("line 3") && error.contains("\"two\""), "{error}");
+        let (_directory, placement) = side(&"0".repeat(1 << 20));
+        let error = placement.queues().unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("00…") && error.len() < 300, "{error}");
         let (_directory, placement) = side("# nothing\n");
         assert!(matches!(placement.queues(), Err(Error::SideEmpty { .. })));
         let (_directory, placement) = side("65536\n");

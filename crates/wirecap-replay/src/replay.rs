@@ -127,7 +127,7 @@ impl Replay {
             cut: plan.cut,
             room: shape.room,
         };
-        let mut feed = Feed::open(&feed_plan)?;
+        let mut feed = Feed::open(&feed_plan, control)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
         let opening = Opening { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
         let (lanes, trace) =

@@ -32,6 +32,8 @@ use crate::{
 
 /// Blocks that are read ahead: of 1 MiB each.
 const BLOCKS: usize = 32;
+/// Messages that are taken at once, at most.
+const MESSAGES_AT_ONCE: usize = 2 * BLOCKS;
 /// Frames that lie ready ahead of time, at most.
 const AHEAD: usize = 4096;
 /// Frames that are made ready at once when there is none.
@@ -112,7 +114,7 @@ impl Streamed {
     ) -> io::Result<Self> {
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
-        let reader = Ahead { plan, passes, messages, empties };
+        let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };
         thread::Builder::new().name("wirecap-read".into()).spawn(move || reader.run(feed, head))?;
         let circles = cells.iter().map(|&cells| Circle { cells, next: 0, ready: 0 }).collect();
         Ok(Self {
@@ -175,9 +177,13 @@ impl Streamed {
         self.ready.len() > before
     }
 
-    /// Whether there is a frame in the block, or one could be had.
+    /// Whether there is a frame in the block, or in one of the next: there may be any number of blocks without a frame, and the
+    /// caller looks up now and then.
     fn has_frame(&mut self) -> bool {
-        while self.at == self.block.frames.len() {
+        for _ in 0..MESSAGES_AT_ONCE {
+            if self.at < self.block.frames.len() {
+                return true;
+            }
             match self.messages.try_recv() {
                 Ok(Message::Block(block)) => self.take(block),
                 Ok(Message::PassEnd(end)) => self.end_pass(end),
@@ -198,7 +204,8 @@ impl Streamed {
                 }
             }
         }
-        true
+        self.is_dry = true;
+        false
     }
 
     fn take(&mut self, block: Block) {
@@ -241,6 +248,7 @@ struct Ahead {
     passes: Passes,
     messages: SyncSender<Message>,
     empties: Receiver<Block>,
+    control: Arc<Control>,
 }
 
 impl Ahead {
@@ -263,7 +271,7 @@ impl Ahead {
             if sent.is_err() || !go_on {
                 return;
             }
-            match Feed::open(&self.plan) {
+            match Feed::open(&self.plan, &self.control) {
                 Ok(opened) => feed = opened,
                 Err(failure) => {
                     let _ = self.messages.send(Message::Failed(failure.to_string()));

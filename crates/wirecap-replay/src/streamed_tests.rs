@@ -28,7 +28,7 @@ fn started(path: &Path, count: u64) -> Streamed {
         cut: Cut::default(),
         room: Room { longest: 60, of_cells: 60 },
     };
-    let feed = Feed::open(&plan).unwrap();
+    let feed = Feed::open(&plan, &Control::default()).unwrap();
     let timing = (Schedule::new(Speed::Top), Passes { count: Some(count), gap_ns: None });
     Streamed::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
 }
@@ -56,6 +56,22 @@ fn what_was_found_is_known_before_the_pass_has_ended() {
     assert!(trace.tally.too_long >= frames - 1, "{:?}", trace.tally);
     while take_block(&mut trace) {}
     assert_eq!((trace.tally.packets, trace.tally.too_long), (PACKETS, PACKETS / 2));
+}
+
+#[test]
+fn blocks_without_frames_are_taken_a_few_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut trace = started(&directory.path().join("a.pcap"), 1);
+    let (messages, receiver) = sync_channel(4 * MESSAGES_AT_ONCE);
+    trace.messages = receiver;
+    for packets in 1..=3 * MESSAGES_AT_ONCE as u64 {
+        let tally = Tally { packets, too_short: packets, ..Tally::default() };
+        messages.send(Message::Block(Block { tally, ..Block::default() })).unwrap();
+    }
+    for looks in 1..=3 {
+        assert!(!trace.has_frame() && trace.is_dry && !trace.is_at_end);
+        assert_eq!(trace.tally.packets, looks * MESSAGES_AT_ONCE as u64, "what was found is known");
+    }
 }
 
 #[test]

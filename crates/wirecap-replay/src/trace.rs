@@ -9,10 +9,13 @@ use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
 
 use crate::{
-    Error,
+    Control, Error,
     error::known_link_type,
     timeline::{TimeFaults, Timeline},
 };
+
+/// Records that are read in a row without a packet among them, at most: then callers look up.
+const RECORDS_AT_ONCE: u32 = 1 << 12;
 
 /// A trace file that is open, and its next packet.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(crate) struct Trace {
 enum Read {
     Packet,
     End,
-    /// A pipe has nothing at the moment.
+    /// A pipe has nothing at the moment, or many records without a packet.
     Nothing,
 }
 
@@ -50,11 +53,11 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 impl Trace {
-    /// Opens a trace and reads its first packet. Waits for the writer of a pipe.
+    /// Opens a trace and reads its first packet, unless `control` stops it before. Waits for the writer of a pipe.
     ///
     /// # Errors
     /// [`Error::Trace`] if it is none, [`Error::LinkType`] if its packets are not Ethernet frames.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, control: &Control) -> Result<Self, Error> {
         let name = path.display().to_string();
         let failed = |source| Error::Trace { name: name.clone(), source };
         let input = if is_stdin(path) { Input::stdin() } else { Input::open(path) };
@@ -62,7 +65,7 @@ impl Trace {
         let reader = input.and_then(Reader::new).map_err(failed)?;
         let (timeline, next) = (Timeline::default(), Packet::default());
         let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
-        trace.advance(true);
+        while !control.is_stopped() && !trace.advance(true) {}
         match trace.failure.take() {
             // Whoever gives a file of another kind wants to know before anything is sent.
             Some(Error::OtherLinkType { name, interface, link_type, .. }) => {
@@ -77,7 +80,8 @@ impl Trace {
         self.has_next.then_some(&self.next)
     }
 
-    /// Steps to the packet after it. Returns false, and stays, if a pipe has nothing at the moment and it shall not wait.
+    /// Steps to the packet after it. Returns false, and stays, if there is none yet: a pipe has nothing at the moment and this
+    /// call does not wait, or its writer has written many records without a packet.
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {
@@ -96,7 +100,7 @@ impl Trace {
         if self.failure.is_some() {
             return Ok(Read::End);
         }
-        loop {
+        for _ in 0..RECORDS_AT_ONCE {
             let record = match self.reader.next() {
                 Err(wirecap_file::Error::Read { source, .. })
                     if source.kind() == io::ErrorKind::WouldBlock =>
@@ -122,11 +126,12 @@ impl Trace {
                 Some(_) => {}
             }
         }
+        Ok(Read::Nothing)
     }
 
     fn other_link_type(&self, interface: u32, link_type: u16) -> Error {
         let described = self.reader.interfaces().get(interface as usize);
-        let named = described.and_then(|interface| interface.name.as_ref());
+        let named = described.and_then(|interface| interface.name());
         let interface = match named {
             Some(name) => format!("interface {interface} ({name})"),
             None => format!("interface {interface}"),

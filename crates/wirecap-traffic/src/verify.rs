@@ -6,8 +6,8 @@
 //!                          └─► arrival − time of sending ────────────► latency
 //! ```
 //!
-//! **The rule that holds here:** memory is bounded, whatever arrives: so many runs, and for each a window of 1 MiB, 8 bytes for
-//! each flow (8 MiB at most) and a histogram.
+//! **The rule that holds here:** memory and the time for a frame are bounded, whatever arrives: eight runs, and for each a window of
+//! 1.5 MiB, 8 bytes for each flow that came (8 MiB at most) and a histogram. No frame costs more than another one.
 
 use hdrhistogram::Histogram;
 
@@ -141,8 +141,11 @@ struct Run {
     first: u64,
     window: Window,
     unexpected: u64,
-    /// For each flow, the queue of its last frame and the newest number that came in by it, plus one: 16 and 48 bits.
-    newest: Vec<u64>,
+    /// For each flow, the queue of its last frame, counted from 1, and the newest number that came in by it: 16 and 48 bits. 0:
+    /// nothing came. Zeroed by the kernel, page by page where flows come.
+    newest: Box<[u64]>,
+    /// Flows in `newest`.
+    flows: u32,
     reordered: u64,
     latency: Histogram<u64>,
     before_sent: u64,
@@ -157,7 +160,8 @@ impl Run {
             first: first.sequence,
             window: Window::new(first.sequence),
             unexpected: 0,
-            newest: Vec::new(),
+            newest: vec![0; MOST_FLOWS as usize].into(),
+            flows: 0,
             reordered: 0,
             latency: latency.expect("bounds and figures that can be had"),
             before_sent: 0,
@@ -181,15 +185,9 @@ impl Run {
 
     #[inline]
     fn look_at_order(&mut self, queue: u16, marks: Marks) {
-        if marks.flow >= MOST_FLOWS {
-            return;
-        }
-        let flow = marks.flow as usize;
-        if flow >= self.newest.len() {
-            self.newest.resize(flow + 1, 0);
-        }
-        let newest = &mut self.newest[flow];
-        let now = (u64::from(queue) << 48) | (marks.sequence + 1);
+        let Some(newest) = self.newest.get_mut(marks.flow as usize) else { return };
+        self.flows += u32::from(*newest == 0);
+        let now = ((u64::from(queue) + 1) << 48) | marks.sequence;
         if *newest >> 48 == now >> 48 && *newest > now {
             self.reordered += 1;
         } else {
@@ -218,7 +216,7 @@ impl Run {
             duplicated,
             reordered: self.reordered,
             too_late,
-            flows: self.newest.iter().filter(|&&newest| newest > 0).count() as u32,
+            flows: self.flows,
             latency,
             before_sent: self.before_sent,
         }
@@ -226,59 +224,52 @@ impl Run {
 }
 
 /// Which of the last numbers came.
+///
+/// ```text
+///   numbers   0 … 63 │ 64 … 127 │ …            word 131,073 is word 0 again: on its next lap
+///   words        0   │    1     │ … │ 131,072
+/// ```
+///
+/// Nothing is cleared when numbers go on: a word that is still of an earlier lap is empty.
 #[derive(Debug)]
 struct Window {
-    /// A bit for each number, at the number modulo [`WINDOW`].
-    /// INVARIANT: set if it came, for the numbers above `highest` - WINDOW up to `highest`.
+    /// A bit for each number.
     bits: Box<[u64]>,
+    /// The lap that each word is of. INVARIANT: that of the last number that was noted in it.
+    laps: Box<[u32]>,
     highest: u64,
     duplicated: u64,
     too_late: u64,
 }
 
+/// Words of a window: wherever it begins in a word, the numbers of a window are in different ones.
+const WORDS: u64 = WINDOW / 64 + 1;
+
 impl Window {
     /// Before number `first` comes.
     fn new(first: u64) -> Self {
-        Self { bits: vec![0; (WINDOW / 64) as usize].into(), highest: first, duplicated: 0, too_late: 0 }
+        let (bits, laps) = (vec![0; WORDS as usize].into(), vec![0; WORDS as usize].into());
+        Self { bits, laps, highest: first, duplicated: 0, too_late: 0 }
     }
 
     /// Returns whether the number comes for the first time, as far as is known.
     #[inline]
     fn note(&mut self, number: u64) -> bool {
-        if number > self.highest {
-            self.advance(number);
-        } else if self.highest - number >= WINDOW {
+        self.highest = self.highest.max(number);
+        if self.highest - number >= WINDOW {
             self.too_late += 1;
             return false;
         }
-        let (word, bit) = Self::place(number);
+        let (word, lap) = ((number / 64 % WORDS) as usize, (number / 64 / WORDS) as u32);
+        debug_assert!(self.laps[word] <= lap, "a word of the window is not of a later lap");
+        if self.laps[word] != lap {
+            (self.bits[word], self.laps[word]) = (0, lap);
+        }
+        let bit = 1 << (number % 64);
         let is_new = self.bits[word] & bit == 0;
         self.bits[word] |= bit;
         self.duplicated += u64::from(!is_new);
         is_new
-    }
-
-    /// Makes room for the numbers up to this one, whose places are those of numbers that are too old.
-    #[inline]
-    fn advance(&mut self, number: u64) {
-        let passed = self.highest + 1..number + 1;
-        self.highest = number;
-        if passed.end - passed.start == 1 {
-            let (word, bit) = Self::place(number);
-            self.bits[word] &= !bit;
-        } else if passed.end - passed.start >= WINDOW {
-            self.bits.fill(0);
-        } else {
-            for passed in passed {
-                let (word, bit) = Self::place(passed);
-                self.bits[word] &= !bit;
-            }
-        }
-    }
-
-    #[inline]
-    fn place(number: u64) -> (usize, u64) {
-        ((number % WINDOW / 64) as usize, 1 << (number % 64))
     }
 }
 

@@ -169,6 +169,7 @@ fn port_report(
         unhashed,
         filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
+        length_limit: port.length_limit,
         rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
         link_type: port.link_type,
         numa_node: port.numa_node,

@@ -17,7 +17,7 @@ use crate::{
         upkeep::Upkeep,
         xdp::XdpPort,
     },
-    report::QueueMode,
+    report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,
     transmit::{Outlet, Sent},
 };
@@ -37,6 +37,7 @@ pub(crate) struct OpenPort {
     /// How its packets are stamped one by one; `None` when they have the times of their batches.
     pub(crate) timestamp: Option<TimestampReport>,
     pub(crate) multi_buffer: bool,
+    pub(crate) length_limit: Option<LengthLimit>,
     /// What its packets begin with: a number of the pcap registry.
     pub(crate) link_type: u16,
     pub(crate) taken: Taken,
@@ -76,6 +77,7 @@ impl OpenPort {
             fallbacks: Vec::new(),
             timestamp: None,
             multi_buffer: false,
+            length_limit: None,
             link_type: LINK_TYPE_ETHERNET,
             taken: Taken::Nothing,
             removed: false,
@@ -127,6 +129,7 @@ impl OpenPort {
         let reason = reason.map(|reason| format!("captured beside the host, since {reason}"));
         open.fallbacks.splice(..0, reason.into_iter().chain(port.fallbacks.iter().cloned()));
         open.link_type = port.link_type;
+        open.length_limit = port.length_limit;
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
         open.taken = Taken::Passive(port);
         open
@@ -150,6 +153,7 @@ impl OpenPort {
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
         open.timestamp = port.timestamp();
         open.multi_buffer = port.multi_buffer;
+        open.length_limit = port.length_limit;
         if port.mode == QueueMode::ZeroCopy {
             let most = interface.xdp_features.and_then(|features| features.zero_copy_max_segments);
             open.most_parts = most.unwrap_or(u32::MAX);

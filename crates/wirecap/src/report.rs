@@ -95,6 +95,25 @@ pub struct QueueReport {
     pub foreign: u64,
 }
 
+/// The longest packet that a port can capture whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LengthLimit {
+    /// Its length, in bytes.
+    pub bytes: u32,
+    /// What becomes of longer ones.
+    pub beyond: BeyondLimit,
+}
+
+/// What becomes of packets that are longer than a port can capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BeyondLimit {
+    /// They are lost, and counted as [`too_long`](Lost::too_long).
+    Lost,
+    /// Their end is lost; they have their original length.
+    Cut,
+}
+
 /// One port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortReport {
@@ -119,6 +138,8 @@ pub struct PortReport {
     pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
+    /// What packets may be too long for it, as the MTU was when it was opened; `None` where all of them fit.
+    pub length_limit: Option<LengthLimit>,
     /// What was done so that both directions of a connection come in by one queue, and how it is undone, in words;
     /// `None` if that was not asked for.
     pub rss: Option<String>,

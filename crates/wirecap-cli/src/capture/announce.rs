@@ -2,10 +2,9 @@
 
 use wirecap::{
     Dispatch, Mode, Report,
-    report::{PortReport, QueueMode},
+    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
-
-use wirecap_core::words::counted;
+use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER, words::counted};
 
 use crate::{exit::tell, plan::Plan};
 
@@ -18,8 +17,46 @@ pub(crate) fn start(plan: &Plan, report: &Report) {
     tell(sizes_line(plan, report));
 }
 
+/// Warns of packets that are too long for this geometry, however quiet it is otherwise. Of a trace file that is said at the end,
+/// if there was one.
+pub(crate) fn warn(plan: &Plan, report: &Report) {
+    let interfaces = report.ports.iter().filter(|port| !is_trace(port));
+    for (port, limit) in interfaces.filter_map(|port| Some((port, port.length_limit?))) {
+        tell(format_args!("wirecap: WARNING: {}: {}", port.name, too_long(plan.geometry, limit)));
+    }
+}
+
+/// Which packets are too long, why, and what to do.
+fn too_long(geometry: Geometry, LengthLimit { bytes, beyond }: LengthLimit) -> String {
+    let (m, least) = (geometry.cells_per_chunk(), MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
+    match beyond {
+        BeyondLimit::Cut => {
+            format!(
+                "packets longer than {bytes} bytes will be cut: a block of M = {m} cells holds no more; raise -M"
+            )
+        }
+        BeyondLimit::Lost if m < least => format!(
+            "packets longer than {bytes} bytes will be lost (too_long): packets of several cells need an M of {least}, and M is {m}; \
+             write -M {least}"
+        ),
+        BeyondLimit::Lost => {
+            let remedy = match geometry.cell_bytes() < 4096 {
+                true => "; --cell-bytes 4096 has room for longer ones",
+                false => "; lower its MTU, if no longer ones come",
+            };
+            format!(
+                "packets longer than {bytes} bytes will be lost (too_long): this interface has none of several cells{remedy}"
+            )
+        }
+    }
+}
+
 fn timestamp_line(port: &PortReport) -> String {
     format!("wirecap: {}, timestamps: {}", port.name, port.timestamp.in_words())
+}
+
+fn is_trace(port: &PortReport) -> bool {
+    port.queues.iter().all(|queue| queue.mode == QueueMode::Replay)
 }
 
 fn port_line(port: &PortReport) -> String {
@@ -32,10 +69,9 @@ fn port_line(port: &PortReport) -> String {
             false => format!("{row}s {first}-{last}: {}", mode.in_words()),
         })
         .collect();
-    let is_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Replay);
     let driver = match &port.driver {
         Some(driver) => format!(" ({driver})"),
-        None if is_trace => String::new(),
+        None if is_trace(port) => String::new(),
         None => " (the kernel names no driver)".into(),
     };
     let mut line = format!("wirecap: {}{driver}, {}", port.name, modes.join(", "));
@@ -100,4 +136,21 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         line.push_str(fallback);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_told_with_what_helps() {
+        let told = |m, cell_bytes, beyond| {
+            let geometry = Geometry::new(m, 8, cell_bytes).unwrap();
+            too_long(geometry, LengthLimit { bytes: 1_792, beyond })
+        };
+        assert!(told(1, 2048, BeyondLimit::Lost).ends_with("and M is 1; write -M 64"));
+        assert!(told(256, 2048, BeyondLimit::Lost).ends_with("; --cell-bytes 4096 has room for longer ones"));
+        assert!(told(64, 4096, BeyondLimit::Lost).contains("lower its MTU"));
+        assert!(told(2, 2048, BeyondLimit::Cut).contains("will be cut: a block of M = 2 cells"));
+    }
 }

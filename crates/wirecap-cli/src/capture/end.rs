@@ -73,11 +73,9 @@ fn tell_unread(report: &Report) -> bool {
 fn tell_file(written: &Written, report: &Report) -> bool {
     if let Some(failure) = &written.failure {
         let unwritten = report.total().delivered.saturating_sub(written.packets);
+        tell(format_args!("wirecap: cannot write {}: {}", written.in_words, open::in_words(failure)));
         tell(format_args!(
-            "wirecap: cannot write {}: {}\nwirecap: kept {} ({}, whole to the last of them); {} \
-             {} captured but not written",
-            written.in_words,
-            open::in_words(failure),
+            "wirecap: kept {} ({}, whole to the last of them); {} {} captured but not written",
             counted(written.packets, "packet"),
             counted(written.bytes, "byte"),
             counted(unwritten, "packet"),

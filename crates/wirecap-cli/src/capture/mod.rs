@@ -104,6 +104,7 @@ pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     if !plan.quiet {
         announce::start(&plan, &capture.report());
     }
+    announce::warn(&plan, &capture.report());
 
     let (notices, noticed) = channel();
     let workers = capture.take_workers();

@@ -1,14 +1,18 @@
 //! What is said at the end: the account, as a table or as JSON.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 use wirecap::{Lost, QueueAccount, Report, report::PortReport};
 use wirecap_core::words::{counted, is, was};
 
 use super::{job::Job, writer::Written};
-use crate::{exit::tell, plan::Plan, table::Table, terminal::rate};
+use crate::{
+    exit::{self, tell},
+    plan::Plan,
+    printable::{json, printable},
+    table::Table,
+    terminal::rate,
+};
 
 /// The report with what was written.
 #[derive(Serialize)]
@@ -23,15 +27,11 @@ struct Summary<'a> {
 /// Prints the account to standard output, or to standard error if the packets went there. Returns whether it could.
 pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job: &impl Job) -> bool {
     let text = if plan.json {
-        json(report, written, job.json(report))
+        json(&Summary { report, written, job: job.json(report) })
     } else {
         in_words(report, written) + &job.in_words(report)
     };
-    let printed = if plan.stdout_is_taken() {
-        io::stderr().write_all(text.as_bytes())
-    } else {
-        io::stdout().write_all(text.as_bytes())
-    };
+    let printed = if plan.stdout_is_taken() { exit::print_on_stderr(&text) } else { exit::print(&text) };
     if let Err(cause) = &printed {
         tell(format_args!("wirecap: cannot print the account: {cause}"));
     }
@@ -40,17 +40,13 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job
         report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
     if unexplained_queue {
         tell(format_args!(
-            "wirecap: WARNING: the account does not close: {} unexplained. This is a defect of \
-             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver",
-            format_args!("{} {}", counted(unexplained, "packet"), is(unexplained))
+            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap;",
+            counted(unexplained, "packet"),
+            is(unexplained)
         ));
+        tell("wirecap: WARNING: please report it with the account above, the kernel version and the driver");
     }
     printed.is_ok()
-}
-
-fn json(report: &Report, written: Option<&Written>, job: Map<String, Value>) -> String {
-    let line = serde_json::to_string(&Summary { report, written, job });
-    line.expect("a report has only numbers and strings") + "\n"
 }
 
 fn in_words(report: &Report, written: Option<&Written>) -> String {
@@ -59,16 +55,16 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
         text += &format!(
             "\n{}: {} {} dropped by the NIC or its driver before they could be seen{whole}\n",
-            port.name,
+            printable(&port.name),
             counted(port.dropped_before_xdp, "packet"),
             was(port.dropped_before_xdp)
         );
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
-        text += &format!("\n{port}: RSS was {rss}\n");
+        text += &format!("\n{}: RSS was {}\n", printable(port), printable(rss));
     }
     for warning in report.ports.iter().flat_map(|port| &port.warnings) {
-        text += &format!("\nWARNING: {warning}\n");
+        text += &format!("\nWARNING: {}\n", printable(warning));
     }
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
@@ -76,7 +72,7 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
     if let Some(written) = written {
         let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
-        text += &format!("{packets} written to {}, {bytes}", written.in_words);
+        text += &format!("{packets} written to {}, {bytes}", printable(&written.in_words));
         match delivered.saturating_sub(written.packets) {
             0 => text += "\n",
             unwritten => {

@@ -115,8 +115,8 @@ pub(crate) struct CaptureFlags {
     /// Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required = true)]
     pub(crate) words: Vec<String>,
-    /// The filter, for one that could be taken for an interface.
-    #[arg(long, value_name = "FILTER")]
+    /// The filter, for one that could be taken for an interface or a flag.
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
     /// What becomes of packets that the filter does not want, on interfaces taken from the host [default: pass, where the
     /// filter runs in the kernel].

@@ -32,10 +32,10 @@ pub(crate) struct ForwardFlags {
     #[arg(value_name = "IFACE", required = true, num_args = 1..)]
     pub(crate) ports: Vec<String>,
     /// Forward only packets that this filter of tcpdump's language wants; all others are dropped.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(crate) pass: Option<String>,
     /// Drop packets that this filter of tcpdump's language wants.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(crate) drop: Option<String>,
     /// What to do with a packet for which the other port's ring has no room.
     #[arg(long, value_enum, default_value_t)]

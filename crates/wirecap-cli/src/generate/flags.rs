@@ -35,9 +35,10 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineFlag,
 
-    /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like 64:7,594:4,1518:1.
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = sizes)]
-    pub(super) size: Sizes,
+    /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like 64:7,594:4,1518:1
+    /// [default: 64, or the least that has room for the headers].
+    #[arg(long, value_name = "BYTES", value_parser = sizes)]
+    pub(super) size: Option<Sizes>,
     /// Number of flows, told apart by source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
     pub(crate) flows: u32,

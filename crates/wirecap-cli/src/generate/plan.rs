@@ -47,7 +47,7 @@ impl Plan {
         check_engine(&flags)?;
         let (name, queues) = interface_and_queues(&flags)?;
         let frame = frame(&flags, [0; 6]);
-        let sizes = flags.size.for_frames(&frame).map_err(|error| Usage(with_fcs(&error)))?;
+        let sizes = sizes(&flags, &frame)?;
         let interface = netdev::interface(name).map_err(wirecap::Error::from)?;
         check_interface(&interface, &frame, &sizes)?;
         let (_, host_use) = Access::chosen(&interface.name)?;
@@ -90,7 +90,7 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
         return Ok(());
     }
     for (given, flag) in [
-        (flags.size.list().len() > 1, "a mix of sizes"),
+        (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "a mix of sizes"),
         (flags.popularity != Popularity::Turns, "--popularity"),
         (flags.protocol == ProtocolFlag::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
@@ -155,6 +155,14 @@ fn frame(flags: &GenerateFlags, source_mac: [u8; 6]) -> FrameSpec {
         destination_mac: flags.destination_mac.0,
         run: flags.run.unwrap_or_else(random_run),
         ..FrameSpec::default()
+    }
+}
+
+/// The sizes of frames: as asked for, else the shortest that Ethernet has, if the headers leave room for the marks in it.
+fn sizes(flags: &GenerateFlags, frame: &FrameSpec) -> Result<Sizes> {
+    match &flags.size {
+        Some(sizes) => Ok(sizes.for_frames(frame).map_err(|error| Usage(with_fcs(&error)))?),
+        None => Ok(Sizes::fixed(frame.len_min())),
     }
 }
 
@@ -236,4 +244,39 @@ fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
     }
     let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
     Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::flags::{Command, Flags};
+
+    fn size(arguments: &str) -> Result<usize> {
+        let words = "wirecap generate -i eth0".split(' ').chain(arguments.split_whitespace());
+        let Command::Generate(flags) = Flags::try_parse_from(words).expect("flags").command else {
+            unreachable!()
+        };
+        let sizes = sizes(&flags, &frame(&flags, [0; 6]))?;
+        Ok(sizes.longest() + FCS_LEN)
+    }
+
+    #[test]
+    fn the_default_size_has_room_for_the_headers_and_one_that_was_asked_for_is_refused() {
+        for (arguments, least) in [
+            ("", 64),
+            ("--vlan 5", 68),
+            ("--ip 6", 84),
+            ("--protocol tcp", 76),
+            ("--vlan 5 --ip 6 --protocol tcp", 100),
+            ("--engine live --ip 6", 84),
+        ] {
+            assert_eq!(size(arguments).unwrap(), least, "{arguments}");
+            let refused = (least > 64).then(|| size(&format!("{arguments} --size {}", least - 1)));
+            assert!(refused.is_none_or(|refused| {
+                refused.unwrap_err().to_string().contains(&format!("--size {least} to"))
+            }));
+        }
+    }
 }

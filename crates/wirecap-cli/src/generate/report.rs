@@ -1,7 +1,5 @@
 //! What is said at the end: what was made, what of it left, and what the interface took.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use wirecap_core::words::{counted, was};
 use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
@@ -11,7 +9,8 @@ use super::{
     plan::{EngineOptions, Plan},
 };
 use crate::{
-    exit::{Exit, tell},
+    exit::{Exit, print, tell},
+    printable::json,
     table::Table,
     terminal::rate,
 };
@@ -99,12 +98,8 @@ impl Report {
 
     /// Prints it, and warns of what is wrong. Says how the command ended.
     pub(super) fn print(&self, as_json: bool) -> Exit {
-        let text = if as_json {
-            serde_json::to_string(self).expect("a report has only numbers and strings") + "\n"
-        } else {
-            self.in_words()
-        };
-        let printed = io::stdout().write_all(text.as_bytes());
+        let text = if as_json { json(self) } else { self.in_words() };
+        let printed = print(&text);
         if let Err(cause) = &printed {
             tell(format_args!("wirecap: cannot print the report: {cause}"));
         }

@@ -1,24 +1,22 @@
 //! What is said at the end, as a table or as JSON.
 
-use std::{
-    io::{self, Write},
-    time::Duration,
-};
+use std::time::Duration;
 
 use wirecap_core::words::counted;
 use wirecap_replay::{End, Held, Quantiles, Report};
 
 use super::announce::warnings;
 use crate::{
-    exit::{Exit, tell},
+    exit::{self, Exit, tell},
+    printable::json,
     table::Table,
     terminal::rate,
 };
 
 /// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay.
-pub(super) fn print(report: &Report, json: bool) -> Exit {
-    let text = if json { as_json(report) } else { in_words(report) };
-    let printed = io::stdout().write_all(text.as_bytes());
+pub(super) fn print(report: &Report, as_json: bool) -> Exit {
+    let text = if as_json { json(report) } else { in_words(report) };
+    let printed = exit::print(&text);
     if let Err(cause) = &printed {
         tell(format_args!("wirecap: cannot print the report: {cause}"));
     }
@@ -45,10 +43,6 @@ fn not_sent(report: &Report) -> Option<String> {
     (lost > 0).then(|| {
         format!("{} did not send {} that it was given{advice}", report.interface, counted(lost, "packet"))
     })
-}
-
-fn as_json(report: &Report) -> String {
-    serde_json::to_string(report).expect("a report has only numbers and strings") + "\n"
 }
 
 fn in_words(report: &Report) -> String {

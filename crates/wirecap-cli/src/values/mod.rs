@@ -3,11 +3,15 @@
 //! Those that one command alone has stand with that command.
 
 mod decimal;
+mod trace;
 
 use std::{str::FromStr, time::Duration};
 
 use self::decimal::is_decimal;
-pub(crate) use self::decimal::{MILLION, decimal, real, scaled};
+pub(crate) use self::{
+    decimal::{MILLION, decimal, real, scaled},
+    trace::{is_trace, is_trace_path},
+};
 
 /// What a number may be.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use nix::sys::signal::Signal;
+use serde_json::json;
 use wirecap_file::{Capture, Format};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
@@ -164,6 +165,32 @@ fn packets_larger_than_a_cell_are_whole_or_cut_as_asked() {
         assert_eq!((capture.packets.len(), capture.interfaces[0].snaplen), (2_000, told));
         let kept = if snaplen == 0 { WHOLE } else { snaplen as usize };
         assert_frames(&capture.packets.iter().collect::<Vec<_>>(), frame, kept);
+    }
+}
+
+#[test]
+fn packets_that_would_be_too_long_are_warned_of_however_quiet_it_is() {
+    if !require_root("packets_that_would_be_too_long_are_warned_of_however_quiet_it_is") {
+        return;
+    }
+    let lab = Lab::new("toolong", &[VethOptions { mtu: 5_000, ..VethOptions::default() }]);
+    for (port, m, limit, words) in [
+        ("r0", "1", json!({ "bytes": 1_792, "beyond": "lost" }), "M is 1; write -M 64"),
+        ("r0", "32", json!({ "bytes": 1_792, "beyond": "lost" }), "M is 32; write -M 64"),
+        (
+            "packet:r0",
+            "2",
+            json!({ "bytes": 3_962, "beyond": "cut" }),
+            "a block of M = 2 cells holds no more",
+        ),
+        ("packet:r0", "4", json!(null), ""),
+        ("r0", "64", json!(null), ""),
+    ] {
+        let ended = lab.spawn(&["capture", port, "-M", m, "-q", "--json", "--duration", "100ms"]).wait();
+        let said = ended.stderr.lines().collect::<Vec<_>>();
+        assert_eq!(said.len(), usize::from(!words.is_empty()), "{ended:#?}");
+        assert!(said.iter().all(|said| said.starts_with("wirecap: WARNING: r0: ") && said.contains(words)));
+        assert_eq!(ended.account().0["ports"][0]["length_limit"], limit, "{port} -M {m}");
     }
 }
 

@@ -113,6 +113,26 @@ fn what_is_generated_is_verified_whatever_it_is() {
 }
 
 #[test]
+fn the_default_size_has_room_for_the_headers_that_are_asked_for() {
+    if !require_root("the_default_size_has_room_for_the_headers_that_are_asked_for") {
+        return;
+    }
+    let lab = Lab::with_queues("defaultsize", 1);
+    for (headers, least) in [
+        (&[][..], 60),
+        (&["--vlan", "5"], 64),
+        (&["--ip", "6"], 80),
+        (&["--protocol", "tcp"], 72),
+        (&["--vlan", "5", "--ip", "6", "--protocol", "tcp"], 96),
+    ] {
+        let capture = lab.capture(&["r0", "--verify", "--expect", "100"]);
+        let made = lab.generate(&[&["-c", "100"], headers].concat());
+        assert_eq!((figure(&made, "frames"), figure(&made, "bytes")), (100, 100 * least), "{headers:?}");
+        assert_all_came(only_run(&capture.stop().account().0["verified"]), &made);
+    }
+}
+
+#[test]
 fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     if !require_root("what_is_missing_or_comes_again_is_found_and_is_exit_code_1") {
         return;

@@ -20,6 +20,7 @@ mod manual;
 mod order;
 mod outputs;
 mod passive;
+mod printed;
 mod queues;
 mod replay;
 mod replay_order;

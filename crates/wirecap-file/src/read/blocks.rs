@@ -3,7 +3,9 @@
 //! An option of a length it cannot have (a speed of 3 bytes) is passed over; one that runs out of its block is damage,
 //! since then it is not known what the rest of the block is.
 
+use super::MAX_COMMENTS;
 use super::byte_order::ByteOrder;
+use super::known::KnownInterface;
 use super::options::{Options, text};
 use super::record::{Interface, Packet, Section, Statistics};
 use super::time::Resolution;
@@ -13,6 +15,15 @@ use crate::pcapng::code;
 /// Where the bytes of a packet start in the body of an enhanced or obsolete packet block.
 const PACKET_HEAD_LEN: usize = 20;
 
+/// Adds a comment to those of its block.
+fn keep<T>(comments: &mut Vec<T>, comment: T) -> Result<(), Damage> {
+    if comments.len() >= MAX_COMMENTS as usize {
+        return Err(Damage::TooManyComments { max: MAX_COMMENTS });
+    }
+    comments.push(comment);
+    Ok(())
+}
+
 pub(super) fn section(body: &[u8], order: ByteOrder) -> Result<Section, Damage> {
     let mut section = Section::default();
     for option in Options::new(&body[16..], order) {
@@ -21,7 +32,7 @@ pub(super) fn section(body: &[u8], order: ByteOrder) -> Result<Section, Damage> 
             code::SHB_HARDWARE => section.hardware = Some(text(value).into_owned()),
             code::SHB_OS => section.os = Some(text(value).into_owned()),
             code::SHB_APPLICATION => section.application = Some(text(value).into_owned()),
-            code::COMMENT => section.comments.push(text(value).into_owned()),
+            code::COMMENT => keep(&mut section.comments, text(value).into_owned())?,
             _ => {}
         }
     }
@@ -60,7 +71,7 @@ pub(super) fn interface(body: &[u8], order: ByteOrder, id: u32) -> Result<Interf
                 }
             }
             code::IF_HARDWARE => interface.hardware = Some(text(value).into_owned()),
-            code::COMMENT => interface.comments.push(text(value).into_owned()),
+            code::COMMENT => keep(&mut interface.comments, text(value).into_owned())?,
             _ => {}
         }
     }
@@ -79,7 +90,7 @@ fn outbound(flags: u32) -> Option<bool> {
 pub(super) fn enhanced_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,
-    interface: &Interface,
+    interface: &KnownInterface,
 ) -> Result<Packet<'a>, Damage> {
     let (mut packet, options) = packet_with_time(body, order, interface)?;
     for option in Options::new(options, order) {
@@ -88,7 +99,7 @@ pub(super) fn enhanced_packet<'a>(
             code::EPB_FLAGS if value.len() == 4 => packet.outbound = outbound(order.u32_at(value, 0)),
             code::EPB_QUEUE if value.len() == 4 => packet.queue = Some(order.u32_at(value, 0)),
             code::EPB_PACKET_ID => packet.packet_id = order.u64(value).or(packet.packet_id),
-            code::COMMENT => packet.comments.push(text(value)),
+            code::COMMENT => keep(&mut packet.comments, text(value))?,
             _ => {}
         }
     }
@@ -99,13 +110,13 @@ pub(super) fn enhanced_packet<'a>(
 pub(super) fn obsolete_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,
-    interface: &Interface,
+    interface: &KnownInterface,
 ) -> Result<Packet<'a>, Damage> {
     let (mut packet, options) = packet_with_time(body, order, interface)?;
     for option in Options::new(options, order) {
         let (code, value) = option?;
         if code == code::COMMENT {
-            packet.comments.push(text(value));
+            keep(&mut packet.comments, text(value))?;
         }
     }
     Ok(packet)
@@ -115,7 +126,7 @@ pub(super) fn obsolete_packet<'a>(
 pub(super) fn simple_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,
-    interface: &Interface,
+    interface: &KnownInterface,
 ) -> Result<Packet<'a>, Damage> {
     let original_len = order.u32_at(body, 0);
     let captured = if interface.snaplen == 0 { original_len } else { original_len.min(interface.snaplen) };
@@ -123,7 +134,11 @@ pub(super) fn simple_packet<'a>(
     Ok(packet(interface, None, original_len, data))
 }
 
-pub(super) fn statistics(body: &[u8], order: ByteOrder, interface: &Interface) -> Result<Statistics, Damage> {
+pub(super) fn statistics(
+    body: &[u8],
+    order: ByteOrder,
+    interface: &KnownInterface,
+) -> Result<Statistics, Damage> {
     let to_ns = |ticks| interface.resolution.to_ns(ticks, interface.offset_s);
     let mut statistics = Statistics {
         interface: interface.id,
@@ -141,7 +156,7 @@ pub(super) fn statistics(body: &[u8], order: ByteOrder, interface: &Interface) -
             code::ISB_FILTER_ACCEPTED => counters.filter_accepted = order.u64(value),
             code::ISB_DROPPED_BY_OS => counters.dropped_by_os = order.u64(value),
             code::ISB_DELIVERED_TO_USER => counters.delivered_to_user = order.u64(value),
-            code::COMMENT => statistics.comments.push(text(value).into_owned()),
+            code::COMMENT => keep(&mut statistics.comments, text(value).into_owned())?,
             _ => {}
         }
     }
@@ -153,7 +168,7 @@ pub(super) fn statistics(body: &[u8], order: ByteOrder, interface: &Interface) -
 fn packet_with_time<'a>(
     body: &'a [u8],
     order: ByteOrder,
-    interface: &Interface,
+    interface: &KnownInterface,
 ) -> Result<(Packet<'a>, &'a [u8]), Damage> {
     let timestamp_ns = interface.resolution.to_ns(order.time_at(body, 4), interface.offset_s);
     let (captured, original_len) = (order.u32_at(body, 12), order.u32_at(body, 16));
@@ -169,7 +184,7 @@ fn captured_bytes(rest: &[u8], captured: u32) -> Result<&[u8], Damage> {
 }
 
 fn packet<'a>(
-    interface: &Interface,
+    interface: &KnownInterface,
     timestamp_ns: Option<u64>,
     original_len: u32,
     data: &'a [u8],

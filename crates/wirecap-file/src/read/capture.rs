@@ -1,4 +1,4 @@
-//! A whole file in memory, for tests and small files.
+//! A whole file in memory, for tests and small files: all of its texts are kept.
 
 use std::io::Read;
 
@@ -92,10 +92,11 @@ impl Capture {
 
     fn push(&mut self, record: Record<'_>) {
         match record {
-            Record::Section(section) => self.sections.push(section.clone()),
-            Record::Interface(interface) => self.interfaces.push(interface.clone()),
+            Record::Section(section) => self.sections.push(section),
+            Record::Interface(interface) => self.interfaces.push(interface),
             Record::Packet(packet) => self.packets.push(packet.into()),
             Record::Statistics(statistics) => self.statistics.push(statistics),
+            Record::Other(_) => {}
         }
     }
 }

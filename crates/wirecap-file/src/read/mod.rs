@@ -5,11 +5,13 @@
 //!                                          └──► pcapng::Decoder ─┘
 //! ```
 //!
-//! The rule: everything before the damage, then one error, then the end.
+//! The rule: everything before the damage, then one error, then the end. One call reads one block or record, so that a file
+//! without end and without packets keeps no caller from looking up; what is kept between two calls has a bound.
 
 mod blocks;
 mod byte_order;
 mod capture;
+mod known;
 mod options;
 mod pcap;
 mod pcapng;
@@ -22,6 +24,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 pub use capture::{Capture, CapturedPacket};
+pub use known::{KnownInterface, MAX_NAME_LEN};
 pub use record::{Interface, Packet, Record, Section, Statistics};
 pub use time::Resolution;
 
@@ -36,10 +39,19 @@ pub const MAX_BLOCK_LEN: u32 = 16 << 20;
 /// The most interfaces that are read from one file. They are remembered, so there must be an end to them.
 pub const MAX_INTERFACES: u32 = 65_536;
 
+/// The most comments that are read from one block. An empty one takes 4 bytes in the file and many times that in memory.
+pub const MAX_COMMENTS: u32 = 65_536;
+
 /// Reads a capture file of either format from its first byte to its last.
 ///
-/// It reads in large pieces on its own: wrapping `R` in a `BufReader` gains nothing. Memory is 256 KiB, more only
-/// while blocks are larger than that (up to twice [`MAX_BLOCK_LEN`]), plus the descriptions of the interfaces.
+/// It reads in large pieces on its own: wrapping `R` in a `BufReader` gains nothing.
+///
+/// # Memory
+///
+/// Whatever the file holds: a buffer of 256 KiB, which grows to at most twice [`MAX_BLOCK_LEN`] where blocks are larger; and
+/// what is remembered of interfaces, at most 24 MiB ([`MAX_INTERFACES`], with [`MAX_NAME_LEN`] bytes of name each). All other
+/// texts (descriptions, comments, names of hosts) are gone with their [`Record`], which has those of one block, where bytes
+/// that are no UTF-8 take three each.
 ///
 /// # Example
 ///
@@ -119,7 +131,8 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, decoder, ended: false })
     }
 
-    /// Lends the next record; `None` at the clean end of the file, and for ever after the end or an error.
+    /// Gives the next record; `None` at the clean end of the file, and for ever after the end or an error. Reads one block of
+    /// the file at most.
     ///
     /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no byte is
     /// missing.
@@ -154,8 +167,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The interfaces described so far, each at the index of its [`id`](Interface::id).
-    pub fn interfaces(&self) -> &[Interface] {
+    /// What is remembered of the interfaces described so far, each at the index of its [`id`](Interface::id).
+    pub fn interfaces(&self) -> &[KnownInterface] {
         match &self.decoder {
             Decoder::Pcap(decoder) => decoder.interfaces(),
             Decoder::Pcapng(decoder) => decoder.interfaces(),

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::byte_order::ByteOrder;
+use super::known::KnownInterface;
 use super::record::{Interface, Packet, Record};
 use super::source::Source;
 use super::time::Resolution;
@@ -24,8 +25,8 @@ pub(super) struct Decoder {
     /// No record has more bytes than this.
     max_captured: u32,
     /// The one interface of the file; an array, so that it can be lent like pcapng's.
-    interfaces: [Interface; 1],
-    interface_told: bool,
+    interfaces: [KnownInterface; 1],
+    interface_given: bool,
 }
 
 /// The byte order, the unit in nanoseconds and the length of a record header that a file's first bytes tell.
@@ -60,6 +61,7 @@ impl Decoder {
         let resolution = Resolution::PowerOfTen(if unit_ns == 1 { 9 } else { 6 });
         // The upper half of the word tells the length of the frame check sequence.
         let link_type = order.u32_at(header, 20) as u16;
+        let interface = Interface { link_type, snaplen, resolution, ..Interface::default() };
         Ok(Self {
             order,
             record_header_len,
@@ -67,12 +69,12 @@ impl Decoder {
             major,
             minor,
             max_captured: snaplen.clamp(MAX_CAPTURED_LEN, MAX_BLOCK_LEN),
-            interfaces: [Interface { link_type, snaplen, resolution, ..Interface::default() }],
-            interface_told: false,
+            interfaces: [KnownInterface::from(&interface)],
+            interface_given: false,
         })
     }
 
-    pub(super) fn interfaces(&self) -> &[Interface] {
+    pub(super) fn interfaces(&self) -> &[KnownInterface] {
         &self.interfaces
     }
 
@@ -80,9 +82,11 @@ impl Decoder {
         &'a mut self,
         source: &'a mut Source<R>,
     ) -> Result<Option<Record<'a>>, Error> {
-        if !self.interface_told {
-            self.interface_told = true;
-            return Ok(Some(Record::Interface(&self.interfaces[0])));
+        if !self.interface_given {
+            self.interface_given = true;
+            let KnownInterface { link_type, snaplen, resolution, .. } = self.interfaces[0];
+            let interface = Interface { link_type, snaplen, resolution, ..Interface::default() };
+            return Ok(Some(Record::Interface(interface)));
         }
         let offset = source.offset();
         let header_len = self.record_header_len;

@@ -1,16 +1,18 @@
-//! pcapng, decoded: finding the next block that matters.
+//! pcapng, decoded: block by block.
 //!
 //! ```text
-//!   find_block: frame checked, unknown types passed over ──► decode: body to Record
-//!        │                                                       │
-//!        └ a section header sets the byte order                  └ section and interfaces are remembered
+//!   next_block: frame checked ──► decode: body to Record
+//!        │                              │
+//!        └ a section header             └ of interfaces is remembered what their packets need
+//!          sets the byte order
 //! ```
 
 use std::io::Read;
 
 use super::blocks;
 use super::byte_order::ByteOrder;
-use super::record::{Interface, Record, Section};
+use super::known::KnownInterface;
+use super::record::Record;
 use super::source::Source;
 use super::{MAX_BLOCK_LEN, MAX_INTERFACES, truncated};
 use crate::pcapng::{BLOCK_FRAME_LEN, BYTE_ORDER_MAGIC, block};
@@ -20,9 +22,8 @@ use crate::{Damage, Error, Format};
 pub(super) struct Decoder {
     /// Of the section being read.
     order: ByteOrder,
-    section: Section,
     /// Of the whole file.
-    interfaces: Vec<Interface>,
+    interfaces: Vec<KnownInterface>,
     /// Where in `interfaces` those of the section being read start.
     section_start: usize,
 }
@@ -37,15 +38,10 @@ struct Block {
 impl Decoder {
     pub(super) fn new() -> Self {
         // The byte order is set by the section header every file starts with.
-        Self {
-            order: ByteOrder::Little,
-            section: Section::default(),
-            interfaces: Vec::new(),
-            section_start: 0,
-        }
+        Self { order: ByteOrder::Little, interfaces: Vec::new(), section_start: 0 }
     }
 
-    pub(super) fn interfaces(&self) -> &[Interface] {
+    pub(super) fn interfaces(&self) -> &[KnownInterface] {
         &self.interfaces
     }
 
@@ -53,7 +49,7 @@ impl Decoder {
         &'a mut self,
         source: &'a mut Source<R>,
     ) -> Result<Option<Record<'a>>, Error> {
-        let Some(Block { offset, block_type, len }) = self.find_block(source)? else { return Ok(None) };
+        let Some(Block { offset, block_type, len }) = self.next_block(source)? else { return Ok(None) };
         let body = &source.take(len)[8..len - 4];
         if block_type == block::SECTION_HEADER {
             let (major, minor) = (self.order.u16_at(body, 4), self.order.u16_at(body, 6));
@@ -70,16 +66,16 @@ impl Decoder {
         match block_type {
             block::SECTION_HEADER => {
                 self.section_start = self.interfaces.len();
-                self.section = blocks::section(body, order)?;
-                Ok(Record::Section(&self.section))
+                blocks::section(body, order).map(Record::Section)
             }
             block::INTERFACE => {
                 let id = self.interfaces.len() as u32;
                 if id >= MAX_INTERFACES {
                     return Err(Damage::TooManyInterfaces { max: MAX_INTERFACES });
                 }
-                self.interfaces.push(blocks::interface(body, order, id)?);
-                Ok(Record::Interface(&self.interfaces[id as usize]))
+                let interface = blocks::interface(body, order, id)?;
+                self.interfaces.push(KnownInterface::from(&interface));
+                Ok(Record::Interface(interface))
             }
             block::SIMPLE_PACKET => {
                 blocks::simple_packet(body, order, self.interface(0)?).map(Record::Packet)
@@ -92,60 +88,51 @@ impl Decoder {
                 let interface = self.interface(order.u32_at(body, 0))?;
                 blocks::enhanced_packet(body, order, interface).map(Record::Packet)
             }
-            _ => {
-                debug_assert_eq!(
-                    block_type,
-                    block::INTERFACE_STATISTICS,
-                    "find_block passes over the others"
-                );
+            block::INTERFACE_STATISTICS => {
                 let interface = self.interface(order.u32_at(body, 0))?;
                 blocks::statistics(body, order, interface).map(Record::Statistics)
             }
+            other => Ok(Record::Other(other)),
         }
     }
 
     /// The interface with the number `interface` in the section being read.
-    fn interface(&self, interface: u32) -> Result<&Interface, Damage> {
+    fn interface(&self, interface: u32) -> Result<&KnownInterface, Damage> {
         let known = &self.interfaces[self.section_start..];
         known.get(interface as usize).ok_or(Damage::UnknownInterface { interface, known: known.len() as u32 })
     }
 
-    /// Finds the next block of a type that is decoded, and has all of it in the window. `None`: a clean end.
-    fn find_block<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Block>, Error> {
-        loop {
-            let offset = source.offset();
-            let present = source.require(BLOCK_FRAME_LEN)?;
-            if present == 0 {
-                return Ok(None);
-            }
-            if present < BLOCK_FRAME_LEN {
-                return Err(truncated(offset, "block header", present, BLOCK_FRAME_LEN));
-            }
-            let damaged = |damage| Error::Damaged { offset, damage };
-            let window = source.window();
-            let block_type = self.order.u32_at(window, 0);
-            if block_type == block::SECTION_HEADER {
-                self.order = byte_order(window).map_err(damaged)?;
-            }
-            let length = self.order.u32_at(window, 4);
-            let min = min_len(block_type);
-            if length % 4 != 0 || length < min || length > MAX_BLOCK_LEN {
-                return Err(damaged(Damage::BlockLength { length, min, max: MAX_BLOCK_LEN }));
-            }
-            let len = length as usize;
-            let present = source.require(len)?;
-            if present < len {
-                return Err(truncated(offset, "block", present, len));
-            }
-            let trailing = self.order.u32_at(source.window(), len - 4);
-            if trailing != length {
-                return Err(damaged(Damage::TrailingLength { leading: length, trailing }));
-            }
-            if min > BLOCK_FRAME_LEN as u32 {
-                return Ok(Some(Block { offset, block_type, len }));
-            }
-            source.take(len);
+    /// Has all of the next block in the window. `None`: a clean end.
+    fn next_block<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Block>, Error> {
+        let offset = source.offset();
+        let present = source.require(BLOCK_FRAME_LEN)?;
+        if present == 0 {
+            return Ok(None);
         }
+        if present < BLOCK_FRAME_LEN {
+            return Err(truncated(offset, "block header", present, BLOCK_FRAME_LEN));
+        }
+        let damaged = |damage| Error::Damaged { offset, damage };
+        let window = source.window();
+        let block_type = self.order.u32_at(window, 0);
+        if block_type == block::SECTION_HEADER {
+            self.order = byte_order(window).map_err(damaged)?;
+        }
+        let length = self.order.u32_at(window, 4);
+        let min = min_len(block_type);
+        if length % 4 != 0 || length < min || length > MAX_BLOCK_LEN {
+            return Err(damaged(Damage::BlockLength { length, min, max: MAX_BLOCK_LEN }));
+        }
+        let len = length as usize;
+        let present = source.require(len)?;
+        if present < len {
+            return Err(truncated(offset, "block", present, len));
+        }
+        let trailing = self.order.u32_at(source.window(), len - 4);
+        if trailing != length {
+            return Err(damaged(Damage::TrailingLength { leading: length, trailing }));
+        }
+        Ok(Some(Block { offset, block_type, len }))
     }
 }
 

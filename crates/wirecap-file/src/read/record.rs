@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::time::Resolution;
 use crate::pcapng::Counters;
 
-/// One record of a capture file, lent until the next one is asked for.
+/// One record of a capture file: a packet is lent until the next record is asked for, the others belong to the caller.
 ///
 /// # Example
 ///
@@ -23,13 +23,16 @@ use crate::pcapng::Counters;
 #[non_exhaustive]
 pub enum Record<'a> {
     /// A section starts (pcapng only).
-    Section(&'a Section),
+    Section(Section),
     /// An interface is described; a pcap file starts with the one it has.
-    Interface(&'a Interface),
+    Interface(Interface),
     /// A packet.
     Packet(Packet<'a>),
     /// The counters of an interface (pcapng only).
     Statistics(Statistics),
+    /// A block of another type, this one, which was passed over (pcapng only): names of hosts, secrets, blocks of other
+    /// programs.
+    Other(u32),
 }
 
 /// What wrote a section, and on what. Absent: the file does not say.
@@ -52,17 +55,17 @@ pub struct Section {
     pub comments: Vec<String>,
 }
 
-/// An interface packets were captured on. Absent: the file does not say.
+/// An interface packets were captured on, as its block describes it. Absent: the file does not say.
 ///
 /// # Example
 ///
 /// ```
-/// use wirecap_file::{LINK_TYPE_ETHERNET, Reader, pcap};
+/// use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record, pcap};
 ///
 /// let mut file = Vec::new();
 /// pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 96);
-/// let reader = Reader::new(file.as_slice())?;
-/// let interface = &reader.interfaces()[0];
+/// let mut reader = Reader::new(file.as_slice())?;
+/// let Some(Record::Interface(interface)) = reader.next()? else { unreachable!() };
 /// assert_eq!((interface.link_type, interface.snaplen, &interface.name), (1, 96, &None));
 /// # Ok::<(), wirecap_file::Error>(())
 /// ```

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use wirecap_file::{Capture, Damage, Error, Format, MAX_BLOCK_LEN, PacketHeader, Reader, pcap};
+use wirecap_file::{Capture, Damage, Error, Format, MAX_BLOCK_LEN, MAX_COMMENTS, PacketHeader, Reader, pcap};
 
 use crate::build::{EPB, IDB, ISB, ORDERS, Order, SHB, SPB};
 
@@ -172,6 +172,20 @@ fn too_many_interfaces_are_damage() {
     assert!(
         matches!(error, Error::Damaged { offset: at, damage: Damage::TooManyInterfaces { .. } } if at == offset)
     );
+}
+
+#[test]
+fn comments_that_take_no_room_in_the_file_are_damage_before_they_fill_the_memory() {
+    let comments = |number: u32| vec![LE.option(1, b""); number as usize];
+    let most =
+        Capture::read([sound(LE), LE.packet(0, 1, 3, b"abc", &comments(MAX_COMMENTS))].concat().as_slice());
+    let most = most.unwrap();
+    assert_eq!((most.packets[1].comments.len(), most.damage.is_none()), (MAX_COMMENTS as usize, true));
+    let more = comments(MAX_COMMENTS + 1);
+    let statistics = LE.block(ISB, &[LE.u32(0), LE.time(0), more.concat()]);
+    for bad in [LE.packet(0, 1, 3, b"abc", &more), LE.interface(1, 0, &more), LE.section(&more), statistics] {
+        assert_eq!(damage_of(LE, &bad), Damage::TooManyComments { max: MAX_COMMENTS });
+    }
 }
 
 #[test]

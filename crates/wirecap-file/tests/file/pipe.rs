@@ -27,6 +27,27 @@ impl Read for Tap<'_> {
     }
 }
 
+/// What is `left`, then `again` without end.
+struct Endless {
+    left: Vec<u8>,
+    again: Vec<u8>,
+    given: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        assert!(self.given < 16 << 20, "a single call reads on and on");
+        if self.left.is_empty() {
+            self.left = self.again.repeat(1_000);
+        }
+        let len = self.left.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&self.left[..len]);
+        self.left.drain(..len);
+        self.given += len;
+        Ok(len)
+    }
+}
+
 fn pcap(order: Order) -> Vec<u8> {
     let mut file = order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
     for len in [0, 7, 1500, 9000] {
@@ -78,6 +99,18 @@ fn nothing_is_missing_when_there_was_nothing_for_a_while() {
 }
 
 #[test]
+fn each_call_reads_one_block_so_that_blocks_without_packets_keep_no_caller() {
+    let order = Order::Little;
+    let endless = Endless { left: order.section(&[]), again: order.block(0xbad, &[vec![1; 8]]), given: 0 };
+    let mut reader = Reader::new(endless).unwrap();
+    assert!(matches!(reader.next(), Ok(Some(Record::Section(_)))));
+    for number in 0..3 {
+        assert!(matches!(reader.next(), Ok(Some(Record::Other(0xbad)))), "block {number}");
+        assert_eq!(reader.offset(), 28 + 20 * (number + 1));
+    }
+}
+
+#[test]
 fn a_record_says_where_it_starts_also_behind_blocks_that_are_passed_over() {
     let order = Order::Big;
     let (section, interface) = (order.section(&[]), order.interface(1, 0, &[]));
@@ -90,6 +123,6 @@ fn a_record_says_where_it_starts_also_behind_blocks_that_are_passed_over() {
     while reader.next().unwrap().is_some() {
         starts.push(reader.record_offset() as usize);
     }
-    let second = section.len() + interface.len() + unknown.len();
-    assert_eq!(starts, [0, section.len(), second]);
+    let unknown_at = section.len() + interface.len();
+    assert_eq!(starts, [0, section.len(), unknown_at, unknown_at + unknown.len()]);
 }

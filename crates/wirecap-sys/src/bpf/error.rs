@@ -90,7 +90,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The kernel's verifier did not take a program.
-    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words:\n{}", tail(.log))]
+    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words: {}", tail(.log))]
     Rejected {
         /// Name of the program.
         name: String,
@@ -190,7 +190,7 @@ fn tail(log: &str) -> String {
         return "(none: the call itself was refused, an option in it is not known to this kernel)".into();
     }
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join(" | ")
 }
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
     fn a_long_log_is_cut_to_its_end() {
         let log = (0..100).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n") + "\n";
         let text = tail(&log);
-        assert!(text.starts_with("line 92") && text.ends_with("line 99"), "{text}");
+        assert!(text.starts_with("line 92 | line 93 ") && text.ends_with("line 99"), "{text}");
         assert!(tail("  \n").contains("refused"));
     }
 }

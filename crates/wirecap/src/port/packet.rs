@@ -29,7 +29,11 @@ use super::{
     socket_filter::SocketFilter,
     source::{OpenOptions, OpenQueue},
 };
-use crate::{Error, batch::Reader};
+use crate::{
+    Error,
+    batch::Reader,
+    report::{BeyondLimit, LengthLimit},
+};
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
 const LINK_HEADER_BYTES: u32 = 14 + 8;
@@ -81,6 +85,8 @@ pub(crate) struct PacketPort {
     pub(crate) filter: Option<FilterPlace>,
     /// What could not be had, in words.
     pub(crate) fallbacks: Vec<String>,
+    /// If a block may be too small for a packet.
+    pub(crate) length_limit: Option<LengthLimit>,
     closers: Vec<Closer>,
     /// Kept for as long as the port listens.
     promiscuous: Option<Promiscuous>,
@@ -122,11 +128,9 @@ pub(crate) fn open(
         .map_err(|source| Error::Passive { name: name(), source })?;
     let outgoing = hears_outgoing(interface);
     let (filters, not_in_kernel) = queue_filters(filter, interface.ifindex, rings.len(), outgoing);
-    let fallbacks = not_in_kernel
-        .into_iter()
-        .chain(cut_short(interface, options.geometry))
-        .chain(held(interface))
-        .collect();
+    let length_limit = length_limit(interface, options.geometry);
+    let fallbacks =
+        not_in_kernel.into_iter().chain(length_limit.map(cut_short)).chain(held(interface)).collect();
     let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
         Some(_) => FilterPlace::Kernel,
         None => filter.user.place(),
@@ -138,16 +142,20 @@ pub(crate) fn open(
         queues.push(queue);
     }
     let promiscuous = options.xdp.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-    Ok((PacketPort { link_type, filter: place, fallbacks, closers, promiscuous }, queues))
+    Ok((PacketPort { link_type, filter: place, fallbacks, length_limit, closers, promiscuous }, queues))
 }
 
-/// Which packets are cut, in words: a block holds one packet at least, as far as there is room in it.
-fn cut_short(interface: &Interface, geometry: Geometry) -> Option<String> {
+/// Which packets are cut: a block holds one packet at least, as far as there is room in it.
+fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
     let (longest, room) =
         (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
-    (longest > room).then(|| {
-        format!("packets longer than {room} bytes are cut, since a block of M cells holds no more; raise -M")
-    })
+    (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
+}
+
+/// Which packets are cut, in words.
+fn cut_short(limit: LengthLimit) -> String {
+    let room = limit.bytes;
+    format!("packets longer than {room} bytes are cut, since a block of M cells holds no more; raise -M")
 }
 
 /// What is not heard because a program takes it before, in words.

@@ -22,7 +22,6 @@ mod trace;
 
 use std::{
     io::ErrorKind,
-    ops::Range,
     os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
@@ -45,13 +44,15 @@ use super::{
 use crate::{
     Error, Timestamp,
     open_port::{OpenPort, Taken},
-    report::QueueMode,
+    report::{BeyondLimit, LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
 /// that does.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
+/// Bytes after which the same holds: a record may have 16 MiB.
+const BYTES_AT_ONCE: u64 = 32 << 20;
 /// A pipe without anything for so long has paused. Shorter than that, whoever writes it is at work: two pipes from programs
 /// that take turns are merged in order.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -77,6 +78,26 @@ pub(crate) struct ReplayQueue {
     dry_since: Option<Instant>,
     counts: QueueCounts,
     status: Arc<Status>,
+}
+
+/// What may be read before others may have the queue.
+struct Turn {
+    records: u32,
+    /// Where in the file it ends, in bytes.
+    end: u64,
+}
+
+impl Turn {
+    fn new(offset: u64) -> Self {
+        Self { records: RECORDS_AT_ONCE, end: offset + BYTES_AT_ONCE }
+    }
+
+    /// Whether one more record may be read, from `offset` on.
+    fn next(&mut self, offset: u64) -> bool {
+        let may = self.records > 0 && offset < self.end;
+        self.records -= u32::from(may);
+        may
+    }
 }
 
 /// The end of a packet of which the beginning is in its cells.
@@ -122,6 +143,8 @@ pub(crate) fn open(
         fallbacks,
         timestamp: Some(TimestampReport::of_packets(Timestamp::File, clock, resolution_ns)),
         multi_buffer: true,
+        length_limit: (longest < MAX_CAPTURED_LEN as usize)
+            .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost }),
         taken: Taken::Replay(ReplayPort::new(&status)),
         ..OpenPort::of_memory(&name, QueueMode::Replay)
     };
@@ -173,9 +196,9 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl ReplayQueue {
-    /// The next cell, filled, out of at most so many `records`: with the next part of a packet that was begun, or the beginning of the next.
-    fn next_part(&mut self, records: &mut Range<u32>) -> Option<Descriptor> {
-        if self.rest.is_empty() { self.next_packet(records) } else { self.next_of_rest() }
+    /// The next cell of a turn, filled: with the next part of a packet that was begun, or the beginning of the next.
+    fn next_part(&mut self, turn: &mut Turn) -> Option<Descriptor> {
+        if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
     }
 
     fn next_of_rest(&mut self) -> Option<Descriptor> {
@@ -187,11 +210,8 @@ impl ReplayQueue {
     }
 
     /// Reads on to the next packet, and fills a cell with the beginning of it.
-    fn next_packet(&mut self, records: &mut Range<u32>) -> Option<Descriptor> {
-        for _ in records {
-            if self.writer.attached() == 0 || self.has_ended() {
-                break;
-            }
+    fn next_packet(&mut self, turn: &mut Turn) -> Option<Descriptor> {
+        while self.writer.attached() > 0 && !self.has_ended() && turn.next(self.reader.offset()) {
             match self.reader.next() {
                 Ok(Some(Record::Packet(packet))) if packet.link_type != self.link_type => {
                     let (interface, other) = (packet.interface, packet.link_type);
@@ -243,7 +263,7 @@ impl ReplayQueue {
 
     fn other_link_type(&self, interface: u32, other: u16) -> Error {
         let described = self.reader.interfaces().get(interface as usize);
-        let name = described.and_then(|interface| interface.name.as_ref());
+        let name = described.and_then(|interface| interface.name());
         Error::LinkTypes {
             name: self.name.clone(),
             interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
@@ -271,8 +291,8 @@ impl ReceiveQueue for ReplayQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         self.is_dry = false;
         let offset = self.reader.offset();
-        let mut records = 0..RECORDS_AT_ONCE;
-        intake.take_timed((0..max).map_while(|_| self.next_part(&mut records)));
+        let mut turn = Turn::new(offset);
+        intake.take_timed((0..max).map_while(|_| self.next_part(&mut turn)));
         let since = self.dry_since.take().filter(|_| self.reader.offset() == offset);
         self.dry_since = self.is_dry.then(|| since.unwrap_or_else(Instant::now));
         self.status.read_to(self.reader.offset());
@@ -318,5 +338,18 @@ impl ReceiveQueue for ReplayQueue {
 
     fn is_at_end(&self) -> bool {
         self.rest.is_empty() && self.has_ended()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_after_its_records_or_its_bytes() {
+        let mut small = Turn::new(7);
+        assert_eq!((0..u64::from(2 * RECORDS_AT_ONCE)).take_while(|_| small.next(7)).count(), 1 << 16);
+        let mut large = Turn::new(7);
+        assert!(large.next(7) && large.next(6 + BYTES_AT_ONCE) && !large.next(7 + BYTES_AT_ONCE));
     }
 }

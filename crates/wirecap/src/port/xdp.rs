@@ -38,7 +38,11 @@ use super::{
     shared::Attachment,
     stamp::Stamping,
 };
-use crate::{Timestamp, report::QueueMode, timestamp::TimestampReport};
+use crate::{
+    Timestamp,
+    report::{LengthLimit, QueueMode},
+    timestamp::TimestampReport,
+};
 
 /// How to open ports of this kind.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +98,8 @@ pub(crate) struct XdpPort {
     /// Why better modes were not taken, in words.
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
+    /// If frames of its MTU take several cells, and it does not capture such.
+    pub(crate) length_limit: Option<LengthLimit>,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
     /// Where the filter runs, if there is one.

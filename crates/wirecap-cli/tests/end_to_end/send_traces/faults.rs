@@ -205,3 +205,33 @@ fn nobody_who_writes_is_waited_for_until_a_signal() {
     assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
     assert!(ended.stderr.contains("stopped before anything was sent"), "{ended:#?}");
 }
+
+#[test]
+fn an_endless_pipe_of_frames_that_are_left_out_ends_at_the_first_signal_and_they_are_reported() {
+    if !require_root(
+        "an_endless_pipe_of_frames_that_are_left_out_ends_at_the_first_signal_and_they_are_reported",
+    ) {
+        return;
+    }
+    let lab = Lab::with_queues("leftoutpipe", 1);
+    let pipe = lab.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let replay = start(&lab, &[pipe.to_str().unwrap()]);
+    let writing = std::thread::spawn(move || {
+        let too_long = trace([Sketch { time_ns: 0, len: 3_000 }]);
+        let mut writer = std::fs::OpenOptions::new().write(true).open(pipe)?;
+        writer.write_all(&too_long[..24])?;
+        let many = too_long[24..].repeat(100);
+        while writer.write_all(&many).is_ok() {}
+        Ok::<_, std::io::Error>(())
+    });
+    replay.wait_for("read while it is sent");
+    std::thread::sleep(Duration::from_millis(500));
+    replay.signal(Signal::SIGINT);
+    let ended = replay.wait();
+    writing.join().unwrap().unwrap();
+    let report = report(&ended);
+    assert_eq!((ended.code, report["end"].as_str()), (Some(0), Some("stopped")), "{ended:#?}");
+    let trace = |name| figure(&report, &format!("/trace/{name}"));
+    assert!(trace("too_long") > 1_000 && trace("too_long") == trace("packets"), "{report:#}");
+}

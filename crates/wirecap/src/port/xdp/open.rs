@@ -33,7 +33,10 @@ use super::{
     frame_room::{self, cell_payload, longest_frame},
     vlan_tags::{self, VlanTags},
 };
-use crate::{Error, report::QueueMode};
+use crate::{
+    Error,
+    report::{BeyondLimit, LengthLimit, QueueMode},
+};
 
 /// Why hashes cannot be had in this mode.
 const NO_HASHES: &str = "generic is not available: drivers hand out the NIC's hash in native mode only";
@@ -167,6 +170,10 @@ fn open_by(
                         mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
                         fallbacks: failures,
                         multi_buffer,
+                        length_limit: (large_frames && !multi_buffer).then(|| LengthLimit {
+                            bytes: cell_payload(geometry),
+                            beyond: BeyondLimit::Lost,
+                        }),
                         promiscuous: None,
                         filter: filter.runs,
                         rss: None,

@@ -1,0 +1,72 @@
+//! Which word was meant by one that is misspelt.
+//!
+//! ```text
+//!   --mod ──► --mode      a beginning          --durtaion ──► --duration    two letters that changed places
+//!   --threads ──► --capture-threads            one of its words
+//!   --rotate  ──► nothing: --write and --route are other words
+//! ```
+//!
+//! Rule: a suggestion that is wrong costs more than none. One slip of the keyboard for every four letters makes another word near.
+
+/// Letters that a beginning has at least.
+const BEGINNING: usize = 3;
+/// Letters for each slip that is allowed; one is allowed in any word.
+const LETTERS_A_SLIP: usize = 4;
+
+/// The nearest of these words, if one is near.
+pub(crate) fn nearest<'w>(given: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    let near = words.into_iter().filter_map(|word| Some((distance(given, word)?, word)));
+    near.min_by_key(|&(distance, _)| distance).map(|(_, word)| word)
+}
+
+/// How far a word is from what was given; `None` if it is another word.
+fn distance(given: &str, word: &str) -> Option<usize> {
+    let slips = strsim::damerau_levenshtein(given, word);
+    let allowed = (given.len().max(word.len()) / LETTERS_A_SLIP).max(1);
+    let is_part =
+        given.len() >= BEGINNING && (word.starts_with(given) || word.split('-').any(|part| part == given));
+    // A word of two letters is any other one with a slip.
+    let is_near = slips <= allowed && given.len().min(word.len()) >= BEGINNING;
+    (is_near || is_part).then_some(slips)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAGS: [&str; 10] = [
+        "write",
+        "rate",
+        "route",
+        "mode",
+        "duration",
+        "capture-threads",
+        "no-promiscuous",
+        "filter",
+        "pps",
+        "bps",
+    ];
+
+    #[test]
+    fn slips_beginnings_and_words_are_found_and_other_words_are_not() {
+        for (given, meant) in [
+            ("mod", Some("mode")),
+            ("modes", Some("mode")),
+            ("durtaion", Some("duration")),
+            ("no-promisc", Some("no-promiscuous")),
+            ("threads", Some("capture-threads")),
+            ("wrte", Some("write")),
+            ("pps2", Some("pps")),
+            ("rotate", None),
+            ("interval", None),
+            ("verbose", None),
+            ("w", None),
+            ("", None),
+            ("fi", None),
+        ] {
+            assert_eq!(nearest(given, FLAGS), meant, "{given}");
+        }
+        assert_eq!(nearest("bp", FLAGS), None, "half of it");
+        assert_eq!(nearest("bpss", FLAGS), Some("bps"), "the nearest, not the first");
+    }
+}
