@@ -104,3 +104,28 @@ need_cargo_fuzz() {
 check_fuzz() {
     cargo +nightly fuzz run "$1" -- -max_total_time="$2" -verbosity=1 -print_final_stats=1
 }
+
+# mutants_steps [CRATE…]: `core` or `wirecap-core`, for instance; by default those whose tests are held to notice every mutant.
+mutants_steps() {
+    local crate
+    (($# > 0)) || set -- core filter file
+    if ! need_cargo_mutants; then
+        step_cannot mutants "cargo-mutants could not be installed"
+        return
+    fi
+    for crate; do
+        step "mutants: ${crate#wirecap-}" check_mutants "wirecap-${crate#wirecap-}"
+    done
+}
+
+need_cargo_mutants() {
+    cargo mutants --version >/dev/null 2>&1 && return
+    say "cargo install cargo-mutants: it changes the code, and looks whether a test notices"
+    cargo install cargo-mutants --locked
+}
+
+# check_mutants PACKAGE: the tests of this package alone, since a promise is tested where it lives. Which mutants survive
+# for a reason is in .cargo/mutants.toml.
+check_mutants() {
+    cargo mutants --package "$1" --output "$(target_dir)/mutants/$1"
+}

@@ -92,3 +92,57 @@ impl AddAssign for QueueAccount {
         self.lost += other.lost;
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Each counter has a bit of its own, so that no sum of others is equal to it.
+    fn lost() -> Lost {
+        Lost { no_free_cell: 1, rx_ring_full: 2, too_long: 4, left_at_stop: 8 }
+    }
+
+    fn account() -> QueueAccount {
+        QueueAccount { seen: 1024, filtered: 16, passed: 32, delivered: 64, lost: lost() }
+    }
+
+    #[test]
+    fn every_cause_has_its_name_and_is_in_the_total() {
+        let causes = [("no_free_cell", 1), ("rx_ring_full", 2), ("too_long", 4), ("left_at_stop", 8)];
+        assert_eq!(lost().causes(), causes);
+        assert_eq!(lost().total(), 15);
+        assert_eq!(Lost::default().total(), 0);
+    }
+
+    #[test]
+    fn accounts_are_added_term_by_term() {
+        let mut sum = account();
+        sum += account();
+        let lost = Lost { no_free_cell: 2, rx_ring_full: 4, too_long: 8, left_at_stop: 16 };
+        assert_eq!(sum, QueueAccount { seen: 2048, filtered: 32, passed: 64, delivered: 128, lost });
+        sum += QueueAccount::default();
+        assert_eq!((sum.seen, sum.lost), (2048, lost));
+    }
+
+    #[test]
+    fn what_no_term_explains_is_unexplained() {
+        assert_eq!(account().unexplained(), 1024 - 16 - 32 - 64 - 15);
+        let closed = QueueAccount { seen: 16 + 32 + 64 + 15, ..account() };
+        assert_eq!(closed.unexplained(), 0);
+        // Each term counts by itself, and just once.
+        for term in 0..8 {
+            let mut one_more = closed;
+            *[
+                &mut one_more.seen,
+                &mut one_more.filtered,
+                &mut one_more.passed,
+                &mut one_more.delivered,
+                &mut one_more.lost.no_free_cell,
+                &mut one_more.lost.rx_ring_full,
+                &mut one_more.lost.too_long,
+                &mut one_more.lost.left_at_stop,
+            ][term] += 1;
+            assert_eq!(one_more.unexplained(), if term == 0 { 1 } else { -1 }, "term {term}");
+        }
+    }
+}

@@ -296,6 +296,7 @@ mod tests {
         // The end of a chunk is not the beginning of the next.
         let end = range(7, MAX_CELLS_PER_CHUNK - 1, 1);
         assert!(end.join(range(8, 0, 1)).is_err());
+        assert_eq!(range(7, 3, 6).split_at(6), (range(7, 3, 6), None));
         let (first, rest) = range(7, 3, 6).split_at(2);
         assert_eq!(first, range(7, 3, 2));
         assert_eq!(first.join(rest.unwrap()), Ok(range(7, 3, 6)));

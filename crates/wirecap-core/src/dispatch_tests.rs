@@ -208,6 +208,29 @@ fn the_rest_of_a_chunk_follows_its_first_cells_unless_that_worker_is_gone() {
     assert_eq!(backlogs(&bench), [8, 13, 1], "the keeper is gone: chosen anew");
 }
 
+/// A chunk may be full of the beginning of one packet: nothing leaves it, and the next chunk is filled all the same.
+#[test]
+fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
+    let mut bench = Bench::new(1, Geometry::new(4, 3, 2048).unwrap(), Mode::Basic);
+    bench.queues[0].attach();
+    let Queue { pool, fill_ring, dispatcher, .. } = &mut bench.queues[0];
+    for part in 0..4 {
+        let address = fill_ring.pop_front().unwrap();
+        let mut filler = pool.filler().unwrap();
+        assert!(filler.fill(Descriptor { address, len: 60, more: true, timestamp_ns: part }));
+        filler.finish();
+    }
+    assert!(pool.is_full());
+    assert!(dispatcher.next(pool, 0, &bench.group, &bench.crew, false).is_none());
+    assert!(!pool.is_full(), "the next chunk is filled from now on");
+    let mut filler = pool.filler().unwrap();
+    let address = fill_ring.pop_front().unwrap();
+    assert!(filler.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 4 }));
+    filler.finish();
+    let (worker, handover) = dispatcher.next(pool, 0, &bench.group, &bench.crew, false).unwrap();
+    assert_eq!((worker, handover.packets, handover.bytes, handover.cells()), (0, 1, 300, 5));
+}
+
 fn backlogs(bench: &Bench) -> Vec<u64> {
     (0..bench.workers.len()).map(|worker| bench.crew.load(worker).backlog_cells).collect()
 }

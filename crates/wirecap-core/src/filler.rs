@@ -163,3 +163,50 @@ fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::{Descriptor, Geometry, Pool, PoolId};
+
+    const CELL: u64 = 2048;
+
+    fn part(cell: u64, len: u32, more: bool) -> Descriptor {
+        Descriptor { address: cell * CELL, len, more, timestamp_ns: 0 }
+    }
+
+    fn pool() -> Pool {
+        let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, Geometry::new(4, 1, 2048).unwrap(), 0);
+        pool.attach(4, |_| ());
+        pool
+    }
+
+    #[test]
+    fn space_shrinks_with_each_cell_taken_and_with_none_refused() {
+        let mut pool = pool();
+        let mut filler = pool.filler().unwrap();
+        assert_eq!(filler.space(), 4);
+        assert!(filler.fill(part(0, 60, false)));
+        assert!(!filler.fill(part(4, 60, false)), "the pool has four cells");
+        assert!(!filler.fill(part(1, 2049, false)), "a cell has 2,048 bytes");
+        assert_eq!(filler.space(), 3);
+        filler.finish();
+        assert_eq!(pool.foreign(), 2);
+        assert_eq!(pool.filler().unwrap().space(), 3);
+    }
+
+    #[test]
+    fn bytes_and_packets_are_counted_over_several_fillers() {
+        let mut pool = pool();
+        for (cell, len) in [(0, 60), (1, 2048)] {
+            let mut filler = pool.filler().unwrap();
+            filler.fill_all([part(cell, len, false)].into_iter());
+            filler.finish();
+        }
+        let mut filler = pool.filler().unwrap();
+        filler.fill_all([part(2, 100, true), part(3, 7, false), part(9, 5, false)].into_iter());
+        filler.finish();
+        assert_eq!((pool.foreign(), pool.captured_packets(), pool.filled_cells()), (1, 3, 4));
+        let handover = pool.hand_over().unwrap();
+        assert_eq!((handover.packets, handover.bytes, handover.range.count()), (3, 60 + 2048 + 107, 4));
+    }
+}

@@ -228,6 +228,16 @@ mod tests {
     }
 
     #[test]
+    fn sizes_follow_from_cells_and_chunks() {
+        let geometry = Geometry::new(64, 3, 4096).unwrap();
+        assert_eq!((geometry.cells_per_chunk(), geometry.chunks_per_pool()), (64, 3));
+        assert_eq!(geometry.cell_bytes(), 4096);
+        assert_eq!(geometry.chunk_bytes(), 64 * 4096);
+        assert_eq!(geometry.cells_per_pool(), 192);
+        assert_eq!(geometry.pool_bytes(), 192 * 4096);
+    }
+
+    #[test]
     fn the_paper_s_largest_burst() {
         let geometry = Geometry::new(256, 100, 2048).unwrap();
         let burst = geometry.largest_burst(14_880_000.0, 38_844.0).unwrap();

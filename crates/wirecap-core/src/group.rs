@@ -108,6 +108,7 @@ mod tests {
         assert_eq!(group(60).destination(0, loads([600, 0, 0])), 0);
         assert_eq!(group(60).destination(0, loads([601, 40, 30])), 2);
         assert_eq!(group(60).destination(0, loads([601, 900, 700])), 0, "nobody is less busy");
+        assert_eq!(group(60).destination(0, loads([601, 601, 601])), 0, "as busy is not less busy");
         assert_eq!(group(0).destination(0, loads([1, 0, 0])), 1);
         assert_eq!(group(100).destination(0, loads([1000, 0, 0])), 0);
     }
@@ -142,5 +143,18 @@ mod tests {
         };
         assert_eq!(group(60).destination(0, loads), 2);
         assert_eq!(group(60).buddy_in_need(1, loads), Some(0));
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_is_over_only_while_something_waits_for_it() {
+        let load = |backlog_cells| Load { backlog_cells, capacity_cells: 1000, gone: true };
+        assert!(!load(0).is_over(0));
+        assert!(load(1).is_over(100));
+    }
+
+    #[test]
+    fn a_group_knows_its_members_and_its_mode() {
+        let pair = BuddyGroup::new(vec![3, 5], Mode::Basic);
+        assert_eq!((pair.members(), pair.mode()), (&[3, 5][..], Mode::Basic));
     }
 }

@@ -139,6 +139,24 @@ mod tests {
         queue.push(range(0, 0, 3)).unwrap();
     }
 
+    /// Every cell of a pool has a node of its own, and a refusal says which cells were meant.
+    #[test]
+    fn each_cell_goes_home_by_itself() {
+        let queue = RecycleQueue::new(ID, Geometry::new(4, 3, 2048).unwrap());
+        let all: Vec<_> = (0..3).flat_map(|chunk_id| (0..4).map(move |cell| (chunk_id, cell))).collect();
+        for &(chunk_id, cell) in &all {
+            queue.push(range(chunk_id, cell, 1)).unwrap();
+        }
+        let again = queue.push(range(2, 3, 1));
+        let chunk = ChunkId { pool: ID, chunk_id: 2 };
+        assert_eq!(again, Err(Refused::NotCaptured(chunk, 3, 4)));
+        assert_eq!(queue.push(range(2, 3, 2)), Err(Refused::OutOfBounds(ID, 2, 3, 5)));
+        let mut taken = Vec::new();
+        assert_eq!(queue.take_all(|range| taken.push((range.chunk().chunk_id, range.first()))), 12);
+        taken.reverse();
+        assert_eq!(taken, all);
+    }
+
     #[test]
     fn ranges_that_name_no_cells_are_refused() {
         let queue = RecycleQueue::new(ID, Geometry::new(8, 2, 2048).unwrap());

@@ -207,4 +207,69 @@ mod tests {
             }
         }
     }
+
+    const CELL: u64 = 2048;
+    /// Not a multiple of the pool's size: where a pool begins is not 0.
+    const BASE: u64 = 6 * CELL;
+
+    /// A table of two chunks of four cells, each with a packet of 60 bytes behind 256 of head room.
+    fn table() -> SlotTable {
+        let table = SlotTable::new(Geometry::new(4, 2, 2048).unwrap(), BASE);
+        for (index, slot) in (0..).zip(&table.slots) {
+            let address = BASE + index * CELL + 256;
+            slot.set(Descriptor { address, len: 60, more: index == 5, timestamp_ns: 7 * index });
+        }
+        table
+    }
+
+    fn range(chunk_id: u32, first: u32, count: u32) -> ChunkRange {
+        use crate::chunk::{ChunkId, PoolId};
+        ChunkRange::new(ChunkId { pool: PoolId { nic_id: 0, ring_id: 0 }, chunk_id }, first, count)
+    }
+
+    #[test]
+    fn a_packet_moves_within_its_cell_and_nowhere_else() {
+        let table = table();
+        let mut two = range(1, 1, 2);
+        let cell = BASE + 5 * CELL;
+        let moved = [(cell, 2048), (cell + 2047, 1), (cell + 100, 0), (cell + 156, 160)];
+        for (address, len) in moved {
+            assert!(table.replace(&mut two, 0, address, len), "{address} {len}");
+            let expected = Descriptor { address, len, more: true, timestamp_ns: 35 };
+            assert_eq!(table.get(&two, 0), Some(expected), "what else is known of it stays");
+        }
+        let refused = [
+            (cell - 1, 1),
+            (cell + CELL, 1),
+            (cell + 1, 2048),
+            (cell + 2047, 2),
+            (cell + 2 * CELL, 60),
+            (0, 60),
+            (u64::MAX, 1),
+        ];
+        for (address, len) in refused {
+            assert!(!table.replace(&mut two, 0, address, len), "{address} {len}");
+            assert_eq!(table.get(&two, 0).unwrap().address, cell + 156);
+        }
+        assert!(table.replace(&mut two, 1, cell + CELL, 60), "the second cell");
+        assert!(!table.replace(&mut two, 2, cell + 2 * CELL, 60), "the range has two cells");
+        assert_eq!(table.get(&range(1, 3, 1), 0).unwrap().address, BASE + 7 * CELL + 256);
+        assert!(!table.replace(&mut range(2, 0, 1), 0, BASE + 8 * CELL, 60), "the pool has two chunks");
+    }
+
+    #[test]
+    fn cells_come_in_order_and_can_be_looked_ahead_of() {
+        let table = table();
+        let mut filled = table.range(&range(1, 1, 3)).unwrap();
+        assert_eq!(filled.address_ahead(0), Some(BASE + 5 * CELL + 256));
+        assert_eq!(filled.next().unwrap().timestamp_ns, 35);
+        assert_eq!(filled.address_ahead(1), Some(BASE + 7 * CELL + 256));
+        assert_eq!(filled.address_ahead(2), None);
+        assert_eq!(filled.map(|cell| cell.timestamp_ns).collect::<Vec<_>>(), [42, 49]);
+        assert!(table.range(&range(1, 2, 3)).is_none());
+        assert_eq!(
+            (table.get(&range(1, 2, 2), 1).unwrap().timestamp_ns, table.get(&range(1, 2, 2), 2)),
+            (49, None)
+        );
+    }
 }

@@ -25,3 +25,15 @@ pub fn was<N: PartialEq + From<u8>>(number: N) -> &'static str {
 pub fn is<N: PartialEq + From<u8>>(number: N) -> &'static str {
     if number == N::from(1) { "is" } else { "are" }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_singular_and_none_or_more_are_plural() {
+        assert_eq!([0, 1, 2].map(|number| counted(number, "packet")), ["0 packets", "1 packet", "2 packets"]);
+        assert_eq!([0, 1, 2].map(was), ["were", "was", "were"]);
+        assert_eq!([0, 1, 2].map(is), ["are", "is", "are"]);
+    }
+}

@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytecode;
 mod compile;
 pub mod ebpf;
 mod error;

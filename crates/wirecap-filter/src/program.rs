@@ -11,6 +11,7 @@
 
 use wirecap_sys::pcap::Insn;
 
+use crate::bytecode::{self, Instruction};
 use crate::error::{Error, Invalid};
 use crate::op::{Op, Origin, Register};
 use crate::rounds;
@@ -43,6 +44,8 @@ pub struct Program {
     /// INVARIANT: as long as `insns`, and the last one is a return, so that running on to the next instruction
     /// never leaves the program.
     ops: Vec<Op>,
+    /// INVARIANT: `ops`, flattened: what the interpreter runs.
+    code: Box<[Instruction]>,
     /// Jumps that go backward.
     jumps_back: u32,
 }
@@ -63,8 +66,8 @@ impl Program {
         let ops: Vec<Op> = insns.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
         match ops.last() {
             Some(Op::Return(_) | Op::ReturnA) => {
-                let jumps_back = rounds::jumps_back(&ops);
-                Ok(Self { insns, ops, jumps_back })
+                let (code, jumps_back) = (bytecode::flatten(&ops), rounds::jumps_back(&ops));
+                Ok(Self { insns, ops, code, jumps_back })
             }
             _ => Err(Error::Invalid { index: len - 1, reason: Invalid::NoReturn }),
         }
@@ -78,6 +81,12 @@ impl Program {
     /// The instructions, understood.
     pub fn ops(&self) -> &[Op] {
         &self.ops
+    }
+
+    /// The instructions, as the interpreter runs them.
+    #[inline]
+    pub(crate) fn code(&self) -> &[Instruction] {
+        &self.code
     }
 
     /// Whether it jumps backward, as libpcap has it for `protochain`. Such programs run in user space only.
@@ -122,6 +131,7 @@ impl Program {
             *op = Op::LoadConstant(Register::A, value);
             *insn = Insn::new(LOAD_CONSTANT, 0, 0, value);
         }
+        bound.code = bytecode::flatten(&bound.ops);
         bound
     }
 }
