@@ -96,7 +96,30 @@ fn find(shared: &Shared, port: usize, queue: u16) -> Option<&Queue> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Capture, port::null::NullPort};
+    use std::fs;
+
+    use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
+
+    use crate::{
+        Capture, PortSpec,
+        port::{fault::Faults, null::NullPort},
+    };
+
+    /// A trace file can be held, so the same file with faults injected can be held, too.
+    #[test]
+    fn a_trace_file_waits_with_faults_as_without() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut bytes) = (directory.path().join("trace.pcap"), Vec::new());
+        pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
+        fs::write(&path, bytes).unwrap();
+        let trace = PortSpec::Replay { path };
+        let faulty = PortSpec::Fault { inner: Box::new(trace.clone()), faults: Faults::default() };
+        for port in [trace, faulty] {
+            let name = port.name();
+            let capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
+            assert!(capture.horizons().hold(0, 0, true), "{name}");
+        }
+    }
 
     #[test]
     fn nothing_is_promised_while_packets_wait_and_everything_at_the_end() {

@@ -18,6 +18,7 @@ use std::{
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
     bpf,
+    clock::StampClock,
     netdev::{HardwareType, Interface, Promiscuous},
     packet::{BlockVolume, Closer, PacketConfig, PacketError, PacketSocket},
 };
@@ -266,6 +267,8 @@ impl ReceiveQueue for PacketQueue {
         self.socket.attach(pool);
     }
 
+    fn tidy(&mut self, _gives: bool) {}
+
     fn backlog(&self) -> u32 {
         self.socket.backlog() * self.cells_per_block
     }
@@ -292,5 +295,18 @@ impl ReceiveQueue for PacketQueue {
             return Outlook::Open;
         }
         Outlook::After(now_ns.saturating_sub(STAMP_TO_BLOCK.as_nanos() as u64))
+    }
+
+    /// The kernel's stamps are UTC.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
+
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn is_at_end(&self) -> bool {
+        false
     }
 }

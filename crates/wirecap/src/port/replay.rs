@@ -31,6 +31,7 @@ use std::{
 use wirecap_core::{Descriptor, Direction, Geometry, Pool};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
 use wirecap_sys::{
+    clock::StampClock,
     input::Input,
     memory::{CellWriter, HEAD_ROOM_BYTES, Note, PacketMemory},
 };
@@ -280,6 +281,8 @@ impl ReceiveQueue for ReplayQueue {
         self.writer.attach(pool);
     }
 
+    fn tidy(&mut self, _gives: bool) {}
+
     /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
     /// again, but is no backlog.
     fn backlog(&self) -> u32 {
@@ -307,6 +310,11 @@ impl ReceiveQueue for ReplayQueue {
         } else {
             Outlook::Open
         }
+    }
+
+    /// Times are the file's.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
     }
 
     /// Whoever writes a pipe would have to wait, too, and may be what the others wait for.

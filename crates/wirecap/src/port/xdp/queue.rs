@@ -123,4 +123,12 @@ impl ReceiveQueue for XdpQueue {
             outlook => outlook,
         }
     }
+
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn is_at_end(&self) -> bool {
+        false
+    }
 }
