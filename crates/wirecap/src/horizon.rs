@@ -9,7 +9,10 @@
 //! Rule: it is asked under the queue's lock, so that no batch is taken meanwhile. Who merges asks when it is held up, not
 //! for each packet.
 
-use std::sync::{Arc, Weak};
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::engine::{Shared, queue::Queue};
 
@@ -40,15 +43,31 @@ impl Horizon {
 #[derive(Debug, Clone)]
 pub struct Horizons {
     shared: Weak<Shared>,
+    ends: Arc<[End]>,
+}
+
+/// What stays known of a queue when the engine is gone.
+#[derive(Debug)]
+struct End {
+    port: usize,
+    queue: u16,
+    /// Packets in all; written when the engine is dropped, and `u64::MAX` before.
+    number: Arc<AtomicU64>,
 }
 
 impl Horizons {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared) }
+        let end = |queue: &Queue| End {
+            port: queue.port,
+            queue: queue.ring_id,
+            number: Arc::clone(&queue.end_number),
+        };
+        Self { shared: Arc::downgrade(shared), ends: shared.queues.iter().map(end).collect() }
     }
 
-    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while some wait
-    /// to be, and when there is no such queue. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
+    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while packets wait
+    /// that have their times already, and when there is no such queue. After a stop, the end is promised only once nothing
+    /// waits any more. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
     /// second at most.
     ///
     /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Packets that
@@ -71,7 +90,9 @@ impl Horizons {
     /// ```
     pub fn of(&self, port: usize, queue: u16) -> Option<Horizon> {
         let Some(shared) = self.shared.upgrade() else {
-            return Some(Horizon { number: 0, time_ns: u64::MAX });
+            let end = self.ends.iter().find(|end| (end.port, end.queue) == (port, queue))?;
+            // Pairs with the store in `Queue::drop`. Until then the promise is about packets that never are.
+            return Some(Horizon { number: end.number.load(Ordering::Acquire), time_ns: u64::MAX });
         };
         // Looked at before the ring: what was on its way into it at the end is there.
         let stopped = shared.is_stopping();
@@ -101,7 +122,7 @@ mod tests {
     use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
 
     use crate::{
-        Capture, PortSpec,
+        Capture, Horizon, PortSpec,
         port::{fault::Faults, null::NullPort},
     };
 
@@ -122,23 +143,45 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_promised_while_packets_wait_and_everything_at_the_end() {
+    fn after_a_stop_the_end_is_not_promised_before_the_ring_is_empty() {
+        let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 20 };
+        let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
+        let mut capture = builder.open().unwrap();
+        let mut worker = capture.take_workers().remove(0);
+        let horizons = capture.horizons();
+        let first = worker.next_batch().unwrap();
+        capture.stopper().stop();
+        let horizon = horizons.of(0, 0).unwrap();
+        assert_eq!((first.len(), horizon.number), (16, 16));
+        assert!(horizon.time_ns < u64::MAX, "4 packets wait in the ring");
+        let last = worker.next_batch().unwrap();
+        assert!(last.packets().all(|packet| packet.timestamp_ns() > horizon.time_ns));
+        assert_eq!(horizons.of(0, 0).unwrap(), Horizon { number: 20, time_ns: u64::MAX });
+    }
+
+    #[test]
+    fn times_of_a_queue_keep_every_promise_and_the_end_is_promised_at_the_end() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 20 };
         let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
         let mut capture = builder.open().unwrap();
         let mut worker = capture.take_workers().remove(0);
         let horizons = capture.horizons();
         assert_eq!(horizons.of(0, 0).unwrap().number, 0, "memory makes no packet before it is asked");
-        let mut later = None;
+        let mut later = [0, 0];
         let mut given = [0, 0];
         while let crate::Next::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
             let queue = usize::from(batch.queue());
             given[queue] += batch.len() as u64;
-            let horizon = horizons.of(0, batch.queue());
-            assert_eq!(horizon.is_some(), given[queue] == 20, "4 of 20 are in the next chunk");
-            later = later.max(horizon.map(|horizon| (horizon.time_ns, horizon.number)));
+            let horizon =
+                horizons.of(0, batch.queue()).expect("what waits gets its time when it is received");
+            assert_eq!(horizon.number, given[queue]);
+            assert!(
+                batch.packets().all(|packet| packet.timestamp_ns() > later[queue]),
+                "the promise was kept"
+            );
+            later[queue] = horizon.time_ns;
         }
-        assert!(later.is_some_and(|(time_ns, number)| time_ns < u64::MAX && number == 20));
+        assert!(given == [20, 20] && later.iter().all(|&time_ns| time_ns < u64::MAX));
         assert_eq!((horizons.of(0, 2), horizons.of(1, 0)), (None, None), "there are no such queues");
         assert!(!horizons.hold(0, 0, true) && !horizons.hold(1, 0, true), "only a file waits");
 
@@ -146,6 +189,11 @@ mod tests {
         let horizon = horizons.of(0, 1).unwrap();
         assert_eq!((horizon.number, horizon.time_ns), (20, u64::MAX));
         drop((worker, capture));
-        assert_eq!(horizons.of(0, 1).unwrap().time_ns, u64::MAX, "the capture is gone");
+        let gone = horizons.of(0, 1).unwrap();
+        assert_eq!(
+            gone, horizon,
+            "the capture is gone: encoded packets may still be on their way to who merges"
+        );
+        assert_eq!(horizons.of(0, 2), None);
     }
 }

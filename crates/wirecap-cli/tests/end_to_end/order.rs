@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::signal::Signal;
 use wirecap_file::CapturedPacket;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions, PacketSender, SendPath, Template};
@@ -105,6 +106,27 @@ fn the_first_so_many_packets_are_the_earliest_in_classic_pcap_too() {
     let capture = read(&path);
     assert_eq!(capture.packets.len(), 5_000);
     assert_in_order(&capture.packets);
+}
+
+/// A process that gets its signals late, as one on a busy machine, finds the end and full rings at the same time.
+#[test]
+fn what_waits_in_the_rings_at_the_end_is_written_in_order() {
+    if !require_root("what_waits_in_the_rings_at_the_end_is_written_in_order") {
+        return;
+    }
+    let lab = Lab::with_queues("late", 2);
+    let path = lab.path("late.pcapng");
+    let running = lab.capture(&["r0", "-R", "128", "-w", path.to_str().unwrap()]);
+    running.signal(Signal::SIGSTOP);
+    (0..cores()).for_each(|core| _ = lab.send(0, core, FRAMES, LiveOptions::default()));
+    running.signal(Signal::SIGTERM);
+    running.signal(Signal::SIGCONT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let (account, sent) = (ended.account(), FRAMES * cores() as u64);
+    account.assert_lossless(sent);
+    assert_eq!((account.written("packets"), account.written("out_of_order")), (sent, 0));
+    assert_in_order(&read(&path).packets);
 }
 
 /// A pair whose captured end the host uses.

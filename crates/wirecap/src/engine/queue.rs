@@ -11,7 +11,10 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use wirecap_core::{ChunkRange, Handover, Pool, RecycleQueue};
@@ -42,6 +45,9 @@ pub(crate) struct Queue {
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
+    /// How many packets it has had in all, for who outlives the engine. Written once, when the queue is dropped; `u64::MAX`
+    /// until then.
+    pub(crate) end_number: Arc<AtomicU64>,
     owner: Mutex<QueueOwner>,
 }
 
@@ -61,6 +67,7 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
             is_of_frames: true,
+            end_number: Arc::new(AtomicU64::new(u64::MAX)),
             owner: Mutex::new(QueueOwner {
                 source,
                 pool,
@@ -148,6 +155,14 @@ impl Queue {
     }
 }
 
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Pairs with the load in `Horizons::of`.
+        self.end_number.store(owner.pool.captured_packets(), Ordering::Release);
+    }
+}
+
 /// What only one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
@@ -223,8 +238,8 @@ impl QueueOwner {
         can_wait
     }
 
-    /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is
-    /// on its way into the ring.
+    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
+    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
     pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
         if self.pool.filled_cells() > 0 || self.pool.has_begun() {
             return None;
@@ -233,7 +248,7 @@ impl QueueOwner {
         let time_ns = match self.source.outlook(now_ns) {
             Outlook::Open => return None,
             Outlook::Ended => u64::MAX,
-            _ if stopped => u64::MAX,
+            _ if stopped && self.source.backlog() == 0 => u64::MAX,
             Outlook::Pause => 0,
             Outlook::After(time_ns) => time_ns,
             Outlook::OnReceipt => {
