@@ -11,10 +11,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use wirecap_core::{ChunkRange, Handover, Pool, RecycleQueue};
@@ -45,9 +42,6 @@ pub(crate) struct Queue {
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
-    /// How many packets it has had in all, for who outlives the engine. Written once, when the queue is dropped; `u64::MAX`
-    /// until then.
-    pub(crate) end_number: Arc<AtomicU64>,
     owner: Mutex<QueueOwner>,
 }
 
@@ -67,7 +61,6 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
             is_of_frames: true,
-            end_number: Arc::new(AtomicU64::new(u64::MAX)),
             owner: Mutex::new(QueueOwner {
                 source,
                 pool,
@@ -152,14 +145,6 @@ impl Queue {
                 None => attempts -= 1,
             }
         }
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Pairs with the load in `Horizons::of`.
-        self.end_number.store(owner.pool.captured_packets(), Ordering::Release);
     }
 }
 
