@@ -56,6 +56,10 @@ pub struct PoolLevels {
     pub attached_chunks: u32,
     /// Chunks that are full and not home yet.
     pub captured_chunks: u32,
+    /// Cells with the kernel, as far as the pool knows: some may be filled and wait in a ring.
+    pub attached_cells: u32,
+    /// Cells that are home, and can be filled again only when the rest of their chunk, which is the one that is filled now, has been.
+    pub resting_cells: u32,
     /// Cells that are filled and not handed over yet.
     pub filled_cells: u32,
     /// Cells with user space.
@@ -326,6 +330,9 @@ impl Pool {
             free_chunks: self.free.len() as u32,
             attached_chunks: self.attached.len() as u32,
             captured_chunks: self.captured_chunks,
+            attached_cells: self.attached.len() as u32 * self.geometry.cells_per_chunk()
+                - self.filling.filled,
+            resting_cells: self.attached.front().map_or(0, |&chunk_id| self.chunks[chunk_id as usize].home),
             filled_cells: self.filled_cells(),
             outstanding_cells: self.outstanding_cells,
             cells: self.geometry.cells_per_pool(),

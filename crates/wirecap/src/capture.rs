@@ -166,6 +166,7 @@ impl Capture {
         let (mut queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
+            queue.set_ring(parts.ring_entries);
         }
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)

@@ -87,6 +87,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         self.inner.backlog()
     }
 
+    fn unreceived(&self) -> u32 {
+        self.inner.unreceived()
+    }
+
     fn counts(&mut self) -> QueueCounts {
         self.inner.counts()
     }

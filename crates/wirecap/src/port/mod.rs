@@ -4,6 +4,7 @@
 //!   trait ReceiveQueue ── receive(max, intake)    filled cells, oldest first
 //!                      ── attach(pool)            free chunks to the kernel
 //!                      ── backlog()               filled cells that wait
+//!                      ── unreceived()            cells that are filled, or kept by a filter
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
 //!                      ── outlook(now)            which times are still to come
@@ -108,6 +109,10 @@ pub(crate) trait ReceiveQueue: Send {
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
 
+    /// Cells that the kernel has filled, or that a filter keeps, and of which the pool does not know yet. Unlike the backlog they may be
+    /// nothing that can be received. None of a port that fills cells only when they are received.
+    fn unreceived(&self) -> u32;
+
     /// The counters in front of the ring.
     fn counts(&mut self) -> QueueCounts;
 
@@ -192,6 +197,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn backlog(&self) -> u32 {
         each_port!(self, queue => queue.backlog(), _counts => 0)
+    }
+
+    fn unreceived(&self) -> u32 {
+        each_port!(self, queue => queue.unreceived(), _counts => 0)
     }
 
     fn counts(&mut self) -> QueueCounts {

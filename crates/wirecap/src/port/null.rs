@@ -107,6 +107,10 @@ impl ReceiveQueue for NullQueue {
         (self.filled() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
     }
 
+    fn unreceived(&self) -> u32 {
+        0
+    }
+
     fn counts(&mut self) -> QueueCounts {
         QueueCounts { seen: self.seen, ..QueueCounts::default() }
     }

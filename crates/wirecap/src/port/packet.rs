@@ -51,6 +51,7 @@ const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 pub(crate) struct PacketQueue {
     socket: PacketSocket,
     cells_per_block: u32,
+    cell_bytes: u32,
     filter: Option<QueueFilter>,
     last: QueueCounts,
     /// Blocks until the counters are read again.
@@ -230,8 +231,14 @@ fn listen(
 
 impl PacketQueue {
     fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        let (cells_per_block, last) = (geometry.cells_per_chunk(), QueueCounts::default());
-        Self { socket, cells_per_block, filter, last, until_counted: BLOCKS_BETWEEN_COUNTS }
+        Self {
+            socket,
+            cells_per_block: geometry.cells_per_chunk(),
+            cell_bytes: geometry.cell_bytes(),
+            filter,
+            last: QueueCounts::default(),
+            until_counted: BLOCKS_BETWEEN_COUNTS,
+        }
     }
 
     /// Takes the next block, without what the filter does not want.
@@ -271,6 +278,12 @@ impl ReceiveQueue for PacketQueue {
 
     fn backlog(&self) -> u32 {
         self.socket.backlog() * self.cells_per_block
+    }
+
+    /// Of the block that the kernel fills, as many cells as its packets take.
+    fn unreceived(&self) -> u32 {
+        let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
+        self.backlog() + begun_cells.min(self.cells_per_block)
     }
 
     fn counts(&mut self) -> QueueCounts {

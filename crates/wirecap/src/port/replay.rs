@@ -293,6 +293,10 @@ impl ReceiveQueue for ReplayQueue {
         }
     }
 
+    fn unreceived(&self) -> u32 {
+        0
+    }
+
     fn counts(&mut self) -> QueueCounts {
         self.counts
     }

@@ -86,6 +86,10 @@ impl ReceiveQueue for XdpQueue {
         filled + self.sieve.as_ref().map_or(0, Sieve::wanted)
     }
 
+    fn unreceived(&self) -> u32 {
+        self.socket.filled() + self.sieve.as_ref().map_or(0, Sieve::kept)
+    }
+
     fn counts(&mut self) -> QueueCounts {
         let read = (self.program.counts(self.queue), self.socket.statistics());
         if let (Ok(program), Ok(socket)) = read {
