@@ -14,17 +14,22 @@
 //! by the consumer: the entries and the slots of the cells are visible) and `head` (release by the
 //! consumer, acquire by the producer: an entry is not overwritten before it was read).
 //!
-//! Rule: a hand-over with a lead takes two entries that become visible together.
+//! Rule: a hand-over with a lead takes two entries that become visible together. Each hand-over has a *turn*: how many the
+//! capture thread had pushed before it, into the queues of all workers together. Turns of a queue increase.
 
 use crate::{
     chunk::Handover,
     sync::{Arc, AtomicU64, Ordering, Padded},
 };
 
+/// Words of an entry. The last is the turn, also of a lead.
+const WORDS: usize = 4;
+const TURN: usize = WORDS - 1;
+
 #[derive(Debug)]
 struct Entry {
-    /// Range, first number, volume. Producer writes, relaxed: published by `tail`.
-    words: [AtomicU64; 3],
+    /// Range, first number, volume, turn. Producer writes, relaxed: published by `tail`.
+    words: [AtomicU64; WORDS],
 }
 
 #[derive(Debug)]
@@ -75,7 +80,7 @@ pub struct CaptureConsumer {
 /// ```
 pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
     let entries = (0..capacity.max(2).next_power_of_two())
-        .map(|_| Entry { words: [0; 3].map(AtomicU64::new) })
+        .map(|_| Entry { words: [0; WORDS].map(AtomicU64::new) })
         .collect();
     let shared = Arc::new(Shared {
         entries,
@@ -89,11 +94,11 @@ pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
 }
 
 impl CaptureProducer {
-    /// Puts a hand-over at the end of the queue.
+    /// Puts a hand-over at the end of the queue. `turn` is greater than that of the hand-over before.
     ///
     /// # Errors
     /// Gives the hand-over back when there is no room.
-    pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
+    pub fn push(&mut self, turn: u64, handover: Handover) -> Result<(), Handover> {
         let needed = 1 + u64::from(handover.lead.is_some());
         let capacity = self.shared.entries.len() as u64;
         if self.tail + needed - self.cached_head > capacity {
@@ -106,9 +111,10 @@ impl CaptureProducer {
         let cells = handover.cells();
         let (lead, words) = handover.into_words();
         if let Some(lead) = lead {
-            self.write([lead, 0, 0]);
+            self.write([lead, 0, 0, turn]);
         }
-        self.write(words);
+        let [range, first_number, volume] = words;
+        self.write([range, first_number, volume, turn]);
         self.pushed_cells += u64::from(cells);
         self.shared.pushed_cells.0.store(self.pushed_cells, Ordering::Release);
         // Pairs with the acquire load in `CaptureConsumer::pop`.
@@ -116,7 +122,7 @@ impl CaptureProducer {
         Ok(())
     }
 
-    fn write(&mut self, words: [u64; 3]) {
+    fn write(&mut self, words: [u64; WORDS]) {
         let entry = &self.shared.entries[self.tail as usize & (self.shared.entries.len() - 1)];
         for (place, word) in entry.words.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
@@ -149,12 +155,8 @@ impl BacklogGauge {
 impl CaptureConsumer {
     /// Takes the oldest hand-over.
     pub fn pop(&mut self) -> Option<Handover> {
-        if self.head == self.cached_tail {
-            // Pairs with the release store in `CaptureProducer::push`.
-            self.cached_tail = self.shared.tail.0.load(Ordering::Acquire);
-            if self.head == self.cached_tail {
-                return None;
-            }
+        if self.has_none() {
+            return None;
         }
         let mut words = self.read();
         let lead = Handover::continues(words[0]).then(|| {
@@ -162,7 +164,8 @@ impl CaptureConsumer {
             words = self.read();
             lead
         });
-        let handover = Handover::from_words(lead, words);
+        let [range, first_number, volume, _turn] = words;
+        let handover = Handover::from_words(lead, [range, first_number, volume]);
         // Pairs with the acquire load in `CaptureProducer::push`.
         self.shared.head.0.store(self.head, Ordering::Release);
         self.popped_cells += u64::from(handover.cells());
@@ -170,10 +173,30 @@ impl CaptureConsumer {
         Some(handover)
     }
 
-    fn read(&mut self) -> [u64; 3] {
-        let entry = &self.shared.entries[self.head as usize & (self.shared.entries.len() - 1)];
+    /// The turn of the oldest hand-over, which stays; `None` if there is none.
+    pub fn next_turn(&mut self) -> Option<u64> {
+        if self.has_none() {
+            return None;
+        }
+        Some(self.oldest().words[TURN].load(Ordering::Relaxed))
+    }
+
+    fn has_none(&mut self) -> bool {
+        if self.head == self.cached_tail {
+            // Pairs with the release store in `CaptureProducer::push`.
+            self.cached_tail = self.shared.tail.0.load(Ordering::Acquire);
+        }
+        self.head == self.cached_tail
+    }
+
+    fn oldest(&self) -> &Entry {
+        &self.shared.entries[self.head as usize & (self.shared.entries.len() - 1)]
+    }
+
+    fn read(&mut self) -> [u64; WORDS] {
+        let words = self.oldest().words.each_ref().map(|word| word.load(Ordering::Relaxed));
         self.head += 1;
-        entry.words.each_ref().map(|word| word.load(Ordering::Relaxed))
+        words
     }
 
     /// Cells waiting in this queue.
@@ -204,12 +227,14 @@ mod tests {
             let (mut producer, mut consumer) = capture_queue(capacity);
             let (mut next_in, mut next_out) = (0, 0);
             for round in 0..100 {
-                while producer.push(handover(next_in, (next_in + round) % 3 == 0)).is_ok() {
+                while producer.push(next_in.into(), handover(next_in, (next_in + round) % 3 == 0)).is_ok() {
                     next_in += 1;
                 }
                 assert!(next_in - next_out >= capacity as u32 / 2);
                 for _ in 0..=round % 4 {
+                    let turn = consumer.next_turn();
                     let Some(got) = consumer.pop() else { break };
+                    assert_eq!(turn, Some(next_out.into()));
                     assert_eq!(got.range, handover(next_out, false).range);
                     assert_eq!(
                         (got.first_number, got.packets, got.bytes),
@@ -228,8 +253,8 @@ mod tests {
     #[test]
     fn the_backlog_counts_cells_of_lead_and_range() {
         let (mut producer, mut consumer) = capture_queue(8);
-        producer.push(handover(1, true)).unwrap();
-        producer.push(handover(2, false)).unwrap();
+        producer.push(0, handover(1, true)).unwrap();
+        producer.push(1, handover(2, false)).unwrap();
         assert_eq!((consumer.backlog_cells(), producer.gauge().cells()), (8, 8));
         let first = consumer.pop().unwrap();
         assert_eq!((first.lead.unwrap().count(), consumer.backlog_cells()), (4, 2));

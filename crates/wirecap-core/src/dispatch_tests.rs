@@ -61,6 +61,8 @@ struct Bench {
     crew: Workers,
     workers: Vec<Worker>,
     group: BuddyGroup,
+    /// The next hand-over's.
+    turn: u64,
 }
 
 /// The workers as the dispatcher sees them.
@@ -92,6 +94,7 @@ impl Bench {
             crew: Workers { producers, consumers, capacity, gone: vec![false; queues] },
             workers: (0..queues).map(|_| Worker::default()).collect(),
             group: BuddyGroup::new((0..queues).collect(), mode),
+            turn: 0,
         }
     }
 
@@ -107,12 +110,13 @@ impl Bench {
 
     /// Full chunks, and with `all` what goes to somebody idle.
     fn dispatch(&mut self, queue: usize, all: bool) {
-        let Self { queues, crew, group, .. } = self;
+        let Self { queues, crew, group, turn, .. } = self;
         let at = &mut queues[queue];
         while all || at.pool.is_full() {
             let next = at.dispatcher.next(&mut at.pool, queue, group, crew, false);
             let Some((worker, handover)) = next else { break };
-            crew.producers[worker].push(handover).expect("room for all there is");
+            crew.producers[worker].push(*turn, handover).expect("room for all there is");
+            *turn += 1;
         }
     }
 

@@ -22,6 +22,7 @@
 //! | what is known of each filled cell | [`slots`] |
 //! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
+//! | who gets what waited for a worker that is gone, and in which order | [`orphans`] |
 //! | when filled cells go to which worker, with `push` | [`dispatch`] |
 //! | where every packet went | [`account`] |
 //! | numbers in sentences | [`words`] |
@@ -38,6 +39,7 @@ pub mod dispatch;
 pub mod filler;
 pub mod geometry;
 pub mod group;
+pub mod orphans;
 pub mod pool;
 pub mod recycle_queue;
 mod run;
@@ -52,6 +54,7 @@ pub use dispatch::{Crew, Dispatcher};
 pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError, Mode};
 pub use group::{BuddyGroup, Load};
+pub use orphans::{CaptureQueues, Orphans};
 pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
 pub use slots::{Descriptor, Direction, Filled, SlotTable};

@@ -6,10 +6,10 @@
 use loom::thread;
 
 use crate::{
-    Geometry, Pool, PoolId, RecycleQueue, capture_queue,
+    CaptureQueues, Geometry, Orphans, Pool, PoolId, RecycleQueue, capture_queue,
     chunk::{ChunkId, ChunkRange, Handover},
     slots::Descriptor,
-    sync::Arc,
+    sync::{Arc, AtomicBool, Ordering},
 };
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
@@ -33,7 +33,7 @@ fn loom_capture_queue() {
         let pusher = thread::spawn(move || {
             let mut pushed = 0;
             for chunk_id in 0..3 {
-                match producer.push(handover(chunk_id, chunk_id == 1)) {
+                match producer.push(chunk_id.into(), handover(chunk_id, chunk_id == 1)) {
                     Ok(()) => pushed |= 1 << chunk_id,
                     Err(back) => assert_eq!(back, handover(chunk_id, chunk_id == 1)),
                 }
@@ -125,7 +125,7 @@ fn loom_chunk_hand_over() {
                 let mut filler = pool.filler().unwrap();
                 assert!(filler.fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
                 filler.finish();
-                producer.push(pool.hand_over().unwrap()).unwrap();
+                producer.push(filled.into(), pool.hand_over().unwrap()).unwrap();
             }
             thread::yield_now();
         }
@@ -176,7 +176,7 @@ fn loom_run_hand_over() {
                 assert!(filler.fill(Descriptor { address: 256, len: filled, more: false, timestamp_ns: 0 }));
                 filler.finish();
                 if pool.is_full() {
-                    producer.push(pool.hand_over().unwrap()).unwrap();
+                    producer.push(filled.into(), pool.hand_over().unwrap()).unwrap();
                 }
             }
             thread::yield_now();
@@ -184,5 +184,40 @@ fn loom_run_hand_over() {
         worker.join().unwrap();
         recycle.take_all(|range| pool.recycle(range).unwrap());
         assert_eq!((pool.levels().free_chunks, pool.refused()), (1, 0));
+    });
+}
+
+/// A worker goes away while a capture thread pushes: its buddy gets everything, in order, though what is pushed after the
+/// mark was seen goes to the buddy's own queue.
+#[test]
+fn loom_an_heir_takes_over_in_order() {
+    bounded_model(|| {
+        let (mut to_leaver, left) = capture_queue(2);
+        let (mut to_heir, inherits) = capture_queue(2);
+        let (orphans, gone) = (Arc::new(Orphans::default()), Arc::new(AtomicBool::new(false)));
+        let capture_thread = {
+            let gone = Arc::clone(&gone);
+            thread::spawn(move || {
+                for turn in 0..2 {
+                    let is_gone = gone.load(Ordering::Acquire);
+                    let destination = if is_gone { &mut to_heir } else { &mut to_leaver };
+                    destination.push(turn, handover(turn as u32, false)).unwrap();
+                }
+            })
+        };
+        let leaver = {
+            let (orphans, gone) = (Arc::clone(&orphans), Arc::clone(&gone));
+            thread::spawn(move || orphans.leave(0, CaptureQueues::new(vec![left]), &gone))
+        };
+        let mut heir = CaptureQueues::new(vec![inherits]);
+        let mut taken = Vec::new();
+        for _ in 0..2 {
+            taken.extend(heir.pop(0, &orphans));
+        }
+        capture_thread.join().unwrap();
+        leaver.join().unwrap();
+        taken.extend(std::iter::from_fn(|| heir.pop(0, &orphans)));
+        assert_eq!(taken, [handover(0, false), handover(1, false)]);
+        assert!(heir.is_empty() && !orphans.wait_for(0));
     });
 }

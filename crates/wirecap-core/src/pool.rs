@@ -60,6 +60,9 @@ pub struct PoolLevels {
     pub captured_chunks: u32,
     /// Cells with the kernel, as far as the pool knows: some may be filled and wait in a ring.
     pub attached_cells: u32,
+    /// Cells that are home and wait to be filled again: those of the chunk that is filled now, until the rest of it has been, and where the
+    /// pool [has runs](Pool::allow_runs), those that no run has taken yet.
+    pub resting_cells: u32,
     /// Cells that are filled and not handed over yet.
     pub filled_cells: u32,
     /// Cells with user space.
@@ -451,10 +454,17 @@ impl Pool {
             attached_chunks: self.geometry.chunks_per_pool() - self.free.len() as u32 - self.captured_chunks,
             captured_chunks: self.captured_chunks,
             attached_cells: self.attached_cells(),
+            resting_cells: self.resting_cells(),
             filled_cells: self.filled_cells(),
             outstanding_cells: self.outstanding_cells,
             cells: self.geometry.cells_per_pool(),
         }
+    }
+
+    fn resting_cells(&self) -> u32 {
+        let filled = self.attached.front().map(|run| &self.chunks[run.chunk_id as usize]);
+        let of_filled = filled.filter(|chunk| chunk.state == ChunkState::Attached).map_or(0, |chunk| chunk.home);
+        of_filled + if self.search.is_allowed() { self.scattered_cells } else { 0 }
     }
 
     /// Whole packets captured from the kernel since the start.

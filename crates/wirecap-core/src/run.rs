@@ -123,6 +123,11 @@ impl RunSearch {
         self.shortest.map_or(0, |shortest| self.slots / shortest)
     }
 
+    /// Whether there may be runs.
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.shortest.is_some()
+    }
+
     /// Whether it is time for a search, when the kernel has so many cells, and so many are at home without their chunk.
     #[inline]
     pub(crate) fn is_due(&self, attached_cells: u32, scattered_cells: u32) -> bool {

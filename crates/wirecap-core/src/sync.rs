@@ -3,14 +3,14 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// Keeps what two threads write on cache lines of their own; 128 bytes because the adjacent-line

@@ -102,11 +102,12 @@ impl Books<'_> {
         let (delivered, away) = self.delivered(index);
         offloaded_out[queue.home] += away;
         let mut owner = queue.lock();
-        let (counts, levels) = (owner.counts(), owner.pool.levels());
+        let counts = owner.counts();
         let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
         let foreign = owner.pool.foreign();
+        let stopped = self.shared.is_stopping();
+        let (gauge, peak) = (owner.gauge(stopped), owner.peak(stopped));
         drop(owner);
-        let used = levels.outstanding_cells + levels.filled_cells;
         let mut report = QueueReport {
             queue: queue.ring_id,
             mode,
@@ -121,7 +122,8 @@ impl Books<'_> {
                 left_at_stop: if self.closed { captured.saturating_sub(delivered) } else { 0 },
             },
             unexplained: 0,
-            pool_used_percent: 100.0 * f64::from(used) / f64::from(levels.cells),
+            pool_used_percent: gauge.percent(),
+            pool_peak_percent: peak.percent(),
             refused,
             fill_ring_empty: counts.fill_ring_empty,
             foreign,
@@ -208,6 +210,7 @@ fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
         lost: Lost { too_long, ..Lost::default() },
         unexplained: 0,
         pool_used_percent: 0.0,
+        pool_peak_percent: 0.0,
         refused: 0,
         fill_ring_empty: 0,
         foreign: 0,

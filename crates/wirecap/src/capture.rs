@@ -8,16 +8,13 @@
 //! ```
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize},
-    },
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicUsize},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use wirecap_core::{
-    BuddyGroup, CaptureConsumer, CaptureProducer, Geometry, Mode, capture_queue,
+    BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans, capture_queue,
     words::{counted, is},
 };
 use wirecap_sys::{
@@ -169,6 +166,7 @@ impl Capture {
         let (mut queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
+            queue.set_ring(parts.ring_entries);
         }
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
@@ -187,8 +185,7 @@ impl Capture {
             gauges,
             pull,
             ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
-            orphans: Mutex::new(Vec::new()),
-            has_orphans: AtomicBool::new(false),
+            orphans: Orphans::default(),
             stopping: Stopping::new(queue_count),
             capture_threads: AtomicUsize::new(threads),
             stocks,
@@ -199,7 +196,10 @@ impl Capture {
         let workers = consumers
             .into_iter()
             .enumerate()
-            .map(|(index, capture_queues)| Worker::new(&shared, index, worker_cores[index], capture_queues))
+            .map(|(index, capture_queues)| {
+                let capture_queues = CaptureQueues::new(capture_queues);
+                Worker::new(&shared, index, worker_cores[index], capture_queues)
+            })
             .collect();
         let transmitters = transmitters(&shared, &mut parts.ports)?;
         let mut capture = Self {

@@ -47,8 +47,9 @@ impl Horizons {
         Self { shared: Arc::downgrade(shared) }
     }
 
-    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while some wait
-    /// to be, and when there is no such queue. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
+    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while packets wait
+    /// that have their times already, when there is no such queue, and when the capture is gone: its workers have ended, and how
+    /// many packets they were given is not known any more. After a stop, the end is promised only once nothing waits any more. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
     /// second at most.
     ///
     /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Packets that
@@ -70,9 +71,7 @@ impl Horizons {
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     pub fn of(&self, port: usize, queue: u16) -> Option<Horizon> {
-        let Some(shared) = self.shared.upgrade() else {
-            return Some(Horizon { number: 0, time_ns: u64::MAX });
-        };
+        let shared = self.shared.upgrade()?;
         // Looked at before the ring: what was on its way into it at the end is there.
         let stopped = shared.is_stopping();
         find(&shared, port, queue)?.lock().horizon(stopped)
@@ -96,26 +95,71 @@ fn find(shared: &Shared, port: usize, queue: u16) -> Option<&Queue> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Capture, port::null::NullPort};
+    use std::fs;
+
+    use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
+
+    use crate::{
+        Capture, Horizon, PortSpec,
+        port::{fault::Faults, null::NullPort},
+    };
+
+    /// A trace file can be held, so the same file with faults injected can be held, too.
+    #[test]
+    fn a_trace_file_waits_with_faults_as_without() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut bytes) = (directory.path().join("trace.pcap"), Vec::new());
+        pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
+        fs::write(&path, bytes).unwrap();
+        let trace = PortSpec::Replay { path };
+        let faulty = PortSpec::Fault { inner: Box::new(trace.clone()), faults: Faults::default() };
+        for port in [trace, faulty] {
+            let name = port.name();
+            let capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
+            assert!(capture.horizons().hold(0, 0, true), "{name}");
+        }
+    }
 
     #[test]
-    fn nothing_is_promised_while_packets_wait_and_everything_at_the_end() {
+    fn after_a_stop_the_end_is_not_promised_before_the_ring_is_empty() {
+        let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 20 };
+        let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
+        let mut capture = builder.open().unwrap();
+        let mut worker = capture.take_workers().remove(0);
+        let horizons = capture.horizons();
+        let first = worker.next_batch().unwrap();
+        capture.stopper().stop();
+        let horizon = horizons.of(0, 0).unwrap();
+        assert_eq!((first.len(), horizon.number), (16, 16));
+        assert!(horizon.time_ns < u64::MAX, "4 packets wait in the ring");
+        let last = worker.next_batch().unwrap();
+        assert!(last.packets().all(|packet| packet.timestamp_ns() > horizon.time_ns));
+        assert_eq!(horizons.of(0, 0).unwrap(), Horizon { number: 20, time_ns: u64::MAX });
+    }
+
+    #[test]
+    fn times_of_a_queue_keep_every_promise_and_the_end_is_promised_at_the_end() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 20 };
         let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
         let mut capture = builder.open().unwrap();
         let mut worker = capture.take_workers().remove(0);
         let horizons = capture.horizons();
         assert_eq!(horizons.of(0, 0).unwrap().number, 0, "memory makes no packet before it is asked");
-        let mut later = None;
+        let mut later = [0, 0];
         let mut given = [0, 0];
         while let crate::Next::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
             let queue = usize::from(batch.queue());
             given[queue] += batch.len() as u64;
-            let horizon = horizons.of(0, batch.queue());
-            assert_eq!(horizon.is_some(), given[queue] == 20, "4 of 20 are in the next chunk");
-            later = later.max(horizon.map(|horizon| (horizon.time_ns, horizon.number)));
+            let horizon =
+                horizons.of(0, batch.queue()).expect("what waits gets its time when it is received");
+            assert_eq!(horizon.number, given[queue]);
+            assert!(
+                batch.packets().all(|packet| packet.timestamp_ns() > later[queue]),
+                "the promise was kept"
+            );
+            later[queue] = horizon.time_ns;
         }
-        assert!(later.is_some_and(|(time_ns, number)| time_ns < u64::MAX && number == 20));
+        assert!(given == [20, 20] && later.iter().all(|&time_ns| time_ns < u64::MAX));
         assert_eq!((horizons.of(0, 2), horizons.of(1, 0)), (None, None), "there are no such queues");
         assert!(!horizons.hold(0, 0, true) && !horizons.hold(1, 0, true), "only a file waits");
 
@@ -123,6 +167,7 @@ mod tests {
         let horizon = horizons.of(0, 1).unwrap();
         assert_eq!((horizon.number, horizon.time_ns), (20, u64::MAX));
         drop((worker, capture));
-        assert_eq!(horizons.of(0, 1).unwrap().time_ns, u64::MAX, "the capture is gone");
+        // Batches that the worker had may still be on their way to whoever merges.
+        assert_eq!(horizons.of(0, 1), None, "the capture is gone");
     }
 }

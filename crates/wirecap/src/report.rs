@@ -84,8 +84,11 @@ pub struct QueueReport {
     pub lost: Lost,
     /// What no term explains: 0 at the end, packets on their way before.
     pub unexplained: i64,
-    /// Cells in use now, in percent of the pool.
+    /// How full the pool is now, in percent: 0 when all of it can take packets, 100 when there is no cell for the next one. Packets that
+    /// wait in the ring use it as well as those that workers have, and so does a chunk of which a single packet is kept.
     pub pool_used_percent: f64,
+    /// The fullest it was since the start.
+    pub pool_peak_percent: f64,
     /// How often the kernel found no free cell. With zero-copy the NIC drops packets then, before they
     /// are seen: look at `dropped_before_xdp` of the port, too.
     pub fill_ring_empty: u64,
@@ -287,11 +290,16 @@ impl Report {
 
     /// The fullest pool, in percent.
     pub fn pool_used_percent(&self) -> f64 {
-        self.ports
-            .iter()
-            .flat_map(|port| &port.queues)
-            .map(|queue| queue.pool_used_percent)
-            .fold(0.0, f64::max)
+        self.fullest(|queue| queue.pool_used_percent)
+    }
+
+    /// The fullest that any pool was since the start, in percent.
+    pub fn pool_peak_percent(&self) -> f64 {
+        self.fullest(|queue| queue.pool_peak_percent)
+    }
+
+    fn fullest(&self, percent: fn(&QueueReport) -> f64) -> f64 {
+        self.ports.iter().flat_map(|port| &port.queues).map(percent).fold(0.0, f64::max)
     }
 }
 

@@ -70,11 +70,12 @@ fn line(report: &Report, before: Volume, now: Volume) -> String {
     let mbps = (now.bytes - before.bytes) as f64 * 8.0 / seconds / 1e6;
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let mut line = format!(
-        "{:.1} s  {}  {}  {mbps:.1} Mbit/s  pool {:.0} %  lost {}",
+        "{:.1} s  {}  {}  {mbps:.1} Mbit/s  pool {:.0} % (peak {:.0} %)  lost {}",
         now.seconds,
         counted(now.packets, "packet"),
         rate(pps),
         report.pool_used_percent(),
+        report.pool_peak_percent(),
         report.total().lost.total() + early,
     );
     // Of several traces the one that has furthest to go.
@@ -98,6 +99,6 @@ mod tests {
         let before = Volume { seconds: 2.5, packets: 1_000, bytes: 60_000 };
         let now = Volume { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };
         let line = line(&report, before, now);
-        assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 %  lost 0");
+        assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 % (peak 0 %)  lost 0");
     }
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use wirecap_file::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_sys::cpu;
+use wirecap_sys::{cpu, netdev};
 use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Marks, Sent, Template};
 
 pub const WIRECAP: &str = env!("CARGO_BIN_EXE_wirecap");
@@ -88,6 +88,19 @@ impl Lab {
         let running = self.spawn(&[&["capture", "--json"], arguments].concat());
         running.wait_for(READY);
         running
+    }
+}
+
+impl Lab {
+    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is stopped gives it
+    /// back first of all.
+    pub fn wait_until_given_back(&self, interface: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty() {
+            assert!(Instant::now() < deadline, "{interface} is not given back");
+            thread::sleep(Duration::from_millis(2));
+        }
+        thread::sleep(Duration::from_millis(100));
     }
 }
 

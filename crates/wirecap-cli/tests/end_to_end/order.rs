@@ -1,16 +1,18 @@
 //! The file is in the order of time, over all queues and interfaces.
 
 use std::{
+    io::Read,
     num::NonZeroU64,
     thread,
     time::{Duration, Instant},
 };
 
-use wirecap_file::CapturedPacket;
+use nix::sys::signal::Signal;
+use wirecap_file::{Capture, CapturedPacket};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions, PacketSender, SendPath, Template};
 
-use crate::lab::{Lab, assert_frames, by_queue, cores, read};
+use crate::lab::{Lab, READY, Running, WIRECAP, assert_frames, by_queue, cores, read};
 
 /// Frames of each generator.
 const FRAMES: u64 = 10_000;
@@ -105,6 +107,36 @@ fn the_first_so_many_packets_are_the_earliest_in_classic_pcap_too() {
     let capture = read(&path);
     assert_eq!(capture.packets.len(), 5_000);
     assert_in_order(&capture.packets);
+}
+
+/// The end comes while the rings are full, since the reader of the pipe has stopped reading.
+#[test]
+fn what_waits_in_the_rings_at_the_end_is_written_in_order() {
+    if !require_root("what_waits_in_the_rings_at_the_end_is_written_in_order") {
+        return;
+    }
+    /// More than the pipe and the blocks in front of it hold, less than a pool.
+    const WAITING: u64 = 60_000;
+    let lab = Lab::with_queues("late", 2);
+    let mut command = lab.right.command(WIRECAP);
+    command.args(["capture", "--json", "r0", "-R", "256", "-w", "-"]);
+    let mut running = Running::spawn_unread(command);
+    running.wait_for(READY);
+    let mut pipe = running.take_stdout();
+    (0..cores()).for_each(|core| _ = lab.send(0, core, WAITING, LiveOptions::default()));
+    running.signal(Signal::SIGTERM);
+    lab.wait_until_given_back("r0");
+
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let (account, sent) = (ended.account_on_stderr(), WAITING * cores() as u64);
+    account.assert_lossless(sent);
+    let capture = Capture::read(bytes.as_slice()).unwrap();
+    assert_eq!(capture.packets.len() as u64, sent);
+    assert_in_order(&capture.packets);
+    assert_eq!(account.written("out_of_order"), 0);
 }
 
 /// A pair whose captured end the host uses.

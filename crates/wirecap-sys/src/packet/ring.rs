@@ -90,6 +90,11 @@ impl BlockRing {
         self.word(block, offset_of!(libc::tpacket_hdr_v1, num_pkts))
     }
 
+    /// Bytes of the block that are taken, its headers included. Written by the kernel.
+    fn taken_bytes(&self, block: u32) -> &AtomicU32 {
+        self.word(block, offset_of!(libc::tpacket_hdr_v1, blk_len))
+    }
+
     /// A word of a block's header.
     fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
         let offset = offset_of!(libc::tpacket_block_desc, hdr) + offset;
@@ -108,6 +113,11 @@ impl BlockRing {
     pub(super) fn is_begun(&self, block: u32) -> bool {
         self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
             && self.packets(block).load(Ordering::Relaxed) > 0
+    }
+
+    /// Bytes of a block that the kernel has begun to fill; 0 if it has not.
+    pub(super) fn begun_bytes(&self, block: u32) -> u32 {
+        if self.is_begun(block) { self.taken_bytes(block).load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Gives a block back to the kernel: its token came home, nobody reads it any more.

@@ -299,6 +299,15 @@ impl PacketSocket {
         self.given > 0 && self.ring.is_begun(self.next_filled)
     }
 
+    /// Bytes that are taken of the block that the kernel fills now; 0 if there is no packet in it.
+    pub fn begun_bytes(&self) -> u32 {
+        let filled = self.backlog();
+        if filled == self.given {
+            return 0;
+        }
+        self.ring.begun_bytes((self.next_filled + filled) % self.ring.blocks())
+    }
+
     /// Blocks that wait.
     pub fn backlog(&self) -> u32 {
         let blocks = (0..self.given).map(|ahead| (self.next_filled + ahead) % self.ring.blocks());

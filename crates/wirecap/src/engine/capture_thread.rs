@@ -24,6 +24,8 @@ pub(crate) struct CaptureThread {
     dispatchers: Vec<Dispatcher>,
     /// The capture queue of each worker.
     capture_queues: Vec<CaptureProducer>,
+    /// That of the next hand-over, whichever worker it goes to.
+    turn: u64,
     /// A hand-over that found no room, by position in `queues`.
     held_back: Vec<Option<Handover>>,
 }
@@ -37,7 +39,7 @@ impl CaptureThread {
     ) -> Self {
         let dispatchers = queues.iter().map(|_| Dispatcher::default()).collect();
         let held_back = queues.iter().map(|_| None).collect();
-        Self { shared: Arc::clone(shared), core, queues, dispatchers, capture_queues, held_back }
+        Self { shared: Arc::clone(shared), core, queues, dispatchers, capture_queues, turn: 0, held_back }
     }
 
     /// Captures until the engine stops and everything is handed over.
@@ -105,9 +107,15 @@ impl CaptureThread {
     }
 
     fn push(&mut self, position: usize, worker: usize, handover: Handover) {
-        match self.capture_queues[worker].push(handover) {
-            Ok(()) => self.shared.workers[worker].wake(),
-            Err(handover) => self.held_back[position] = Some(handover),
+        if let Err(handover) = self.capture_queues[worker].push(self.turn, handover) {
+            self.held_back[position] = Some(handover);
+            return;
+        }
+        self.turn += 1;
+        self.shared.workers[worker].wake();
+        // It may have gone away after it was chosen: then it is for its buddies.
+        if self.shared.workers[worker].gone.load(Ordering::Acquire) {
+            self.shared.wake_group(self.shared.group_of[worker]);
         }
     }
 }

@@ -13,12 +13,14 @@
 //! |---|---|
 //! | what all threads share | this file |
 //! | a receive queue and its lock | [`queue`] |
+//! | how full its pool is | [`gauge`] |
 //! | the thread of the application | [`worker`] |
 //! | the thread that captures for others | [`capture_thread`] |
 //! | how it comes to an end | [`stopping`] |
 //! | what to do while nothing comes | [`wait`] |
 
 pub(crate) mod capture_thread;
+pub(crate) mod gauge;
 pub(crate) mod queue;
 pub(crate) mod stopping;
 pub(crate) mod wait;
@@ -34,7 +36,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, CaptureConsumer, ChunkRange, Geometry, Handover, Load, PoolId};
+use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolId};
 
 use self::{queue::Queue, stopping::Stopping, wait::Wait};
 use crate::transmit::{STOCK_NIC, StockHome};
@@ -114,20 +116,11 @@ pub(crate) struct Shared {
     pub(crate) pull: bool,
     pub(crate) stopping: Stopping,
     /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
-    pub(crate) orphans: Mutex<Vec<Orphan>>,
-    pub(crate) has_orphans: AtomicBool,
+    pub(crate) orphans: Orphans,
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
     /// Where cells go that were made into packets here.
     pub(crate) stocks: Vec<StockHome>,
-}
-
-/// A capture queue without its worker.
-#[derive(Debug)]
-pub(crate) struct Orphan {
-    /// The group of the worker that is gone.
-    pub(crate) group: usize,
-    pub(crate) queue: CaptureConsumer,
 }
 
 impl Shared {
@@ -137,13 +130,9 @@ impl Shared {
         self.queues[queue].capture(!self.is_stopping(), &self.stopping)
     }
 
-    /// Takes what waits for a worker of this group that is gone.
-    pub(crate) fn adopt(&self, group: usize) -> Option<Handover> {
-        if !self.has_orphans.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        orphans.iter_mut().filter(|orphan| orphan.group == group).find_map(|orphan| orphan.queue.pop())
+    /// Wakes all workers of a group: something waits that is for any of them.
+    pub(crate) fn wake_group(&self, group: usize) {
+        self.groups[group].members().iter().for_each(|&member| self.workers[member].wake());
     }
 
     /// Sends cells home, whoever they belong to.

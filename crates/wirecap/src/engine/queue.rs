@@ -21,7 +21,7 @@ use wirecap_sys::{
     xsk::Sender,
 };
 
-use super::stopping::Stopping;
+use super::{gauge::Gauge, stopping::Stopping};
 use crate::batch::Reader;
 use crate::horizon::Horizon;
 use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
@@ -62,6 +62,8 @@ impl Queue {
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
             is_of_frames: true,
             owner: Mutex::new(QueueOwner {
+                ring_cells: pool.geometry().cells_per_pool(),
+                peak: Gauge::default(),
                 source,
                 pool,
                 clock,
@@ -69,6 +71,14 @@ impl Queue {
                 on_hold: false,
                 is_at_end: false,
             }),
+        }
+    }
+
+    /// Its ring has so many entries. A ring of blocks is as long as the pool.
+    pub(crate) fn set_ring(&mut self, entries: u32) {
+        if self.reader.cells().is_some() {
+            let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
+            owner.ring_cells = owner.ring_cells.min(entries);
         }
     }
 
@@ -161,12 +171,18 @@ pub(crate) struct QueueOwner {
     on_hold: bool,
     /// Nothing will be received any more, and that was told.
     is_at_end: bool,
+    /// Cells that the kernel can have at once.
+    ring_cells: u32,
+    /// The fullest the pool was when its cells were looked after.
+    peak: Gauge,
 }
 
 impl QueueOwner {
     /// Takes back what was recycled and gives free chunks to the kernel, or what is home of others. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
+        // It is fullest just before cells come home: nothing else makes it emptier.
+        self.peak = self.peak.max(self.gauge(!attach));
         self.source.tidy(attach);
         let recycled = !recycle.is_empty();
         if !recycled && !self.pool.can_attach() {
@@ -216,6 +232,19 @@ impl QueueOwner {
         u64::from(ring) + u64::from(self.pool.filled_cells())
     }
 
+    /// How full the pool is. With `stopped`, cells that are home need not be given to the kernel any more.
+    pub(crate) fn gauge(&self, stopped: bool) -> Gauge {
+        let levels = self.pool.levels();
+        let free_cells =
+            if stopped { levels.free_chunks * self.pool.geometry().cells_per_chunk() } else { 0 };
+        Gauge::new(levels, self.ring_cells, self.source.unreceived(), free_cells)
+    }
+
+    /// The fullest the pool has been.
+    pub(crate) fn peak(&self, stopped: bool) -> Gauge {
+        self.peak.max(self.gauge(stopped))
+    }
+
     /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
         let can_wait = self.source.can_wait();
@@ -223,8 +252,8 @@ impl QueueOwner {
         can_wait
     }
 
-    /// What is certain of the packets that are not handed over yet; `None` while some wait. With `stopped`, no packet is
-    /// on its way into the ring.
+    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
+    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
     pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
         if self.pool.filled_cells() > 0 || self.pool.has_begun() {
             return None;
@@ -233,7 +262,7 @@ impl QueueOwner {
         let time_ns = match self.source.outlook(now_ns) {
             Outlook::Open => return None,
             Outlook::Ended => u64::MAX,
-            _ if stopped => u64::MAX,
+            _ if stopped && self.source.backlog() == 0 => u64::MAX,
             Outlook::Pause => 0,
             Outlook::After(time_ns) => time_ns,
             Outlook::OnReceipt => {

@@ -1,14 +1,14 @@
 //! A worker: an application thread that is given packets.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use wirecap_core::{CaptureConsumer, Handover, Mode};
+use wirecap_core::{CaptureQueues, Handover, Mode};
 use wirecap_sys::cpu;
 
-use super::{Orphan, Shared, add, wait::Waiter};
+use super::{Shared, add, wait::Waiter};
 use crate::batch::Batch;
 
 /// As good as for ever.
@@ -36,9 +36,10 @@ pub struct Worker {
     index: usize,
     core: Option<usize>,
     started: bool,
-    /// Which of the home queues (pull) or capture queues (push) is looked at first.
+    /// Pull: which of the home queues is looked at first.
     turn: usize,
-    capture_queues: Vec<CaptureConsumer>,
+    /// Push: what capture threads have given to it.
+    capture_queues: CaptureQueues,
     waiter: Waiter,
 }
 
@@ -47,7 +48,7 @@ impl Worker {
         shared: &Arc<Shared>,
         index: usize,
         core: Option<usize>,
-        capture_queues: Vec<CaptureConsumer>,
+        capture_queues: CaptureQueues,
     ) -> Self {
         let wakers = if shared.pull { shared.wakers(&shared.homes[index]) } else { Vec::new() };
         Self {
@@ -176,17 +177,9 @@ impl Worker {
         self.shared.capture(fullest)
     }
 
-    /// Takes from the capture queues, in turn.
+    /// Takes from the capture queues, and what waits for buddies that are gone.
     fn pop(&mut self) -> Option<Handover> {
-        for turn in 0..self.capture_queues.len() {
-            let at = (self.turn + turn) % self.capture_queues.len();
-            if let Some(handover) = self.capture_queues[at].pop() {
-                self.turn = at + 1;
-                return Some(handover);
-            }
-        }
-        let group = self.shared.group_of[self.index];
-        self.shared.adopt(group)
+        self.capture_queues.pop(self.shared.group_of[self.index], &self.shared.orphans)
     }
 
     fn deliver(&self, handover: Handover) -> Batch {
@@ -204,24 +197,24 @@ impl Worker {
 
     fn pause(&mut self, limit: Duration) {
         let Self { shared, waiter, capture_queues, index, .. } = self;
-        let ready = || capture_queues.iter().any(|queue| queue.backlog_cells() > 0);
+        let group = shared.group_of[*index];
+        let ready = || !capture_queues.is_empty() || shared.orphans.wait_for(group);
         waiter.pause(limit, |limit| shared.workers[*index].doze(limit, ready));
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.shared.workers[self.index].gone.store(true, Ordering::Release);
-        let group = self.shared.group_of[self.index];
+        let (group, gone) = (self.shared.group_of[self.index], &self.shared.workers[self.index].gone);
         if self.shared.groups[group].mode() == Mode::Basic {
+            gone.store(true, Ordering::Release);
             // Nobody else may have them. In the capture queues they would only be missing in the pool.
-            while let Some(handover) = self.capture_queues.iter_mut().find_map(CaptureConsumer::pop) {
+            while let Some(handover) = self.capture_queues.pop_own() {
                 self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
             }
-        } else if !self.capture_queues.is_empty() {
-            let orphans = self.capture_queues.drain(..).map(|queue| Orphan { group, queue });
-            self.shared.orphans.lock().unwrap_or_else(PoisonError::into_inner).extend(orphans);
-            self.shared.has_orphans.store(true, Ordering::Release);
+        } else {
+            self.shared.orphans.leave(group, std::mem::take(&mut self.capture_queues), gone);
+            self.shared.wake_group(group);
         }
     }
 }

@@ -33,6 +33,11 @@ pub(crate) struct FaultQueue<Q> {
 
 impl<Q> FaultQueue<Q> {
     /// What is in trouble.
+    pub(crate) fn inner(&self) -> &Q {
+        &self.inner
+    }
+
+    /// The same, to be changed.
     pub(crate) fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }
@@ -82,6 +87,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         self.inner.backlog()
     }
 
+    fn unreceived(&self) -> u32 {
+        self.inner.unreceived()
+    }
+
     fn counts(&mut self) -> QueueCounts {
         self.inner.counts()
     }
@@ -96,6 +105,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
 
     fn stamp_clock(&self) -> Option<&StampClock> {
         self.inner.stamp_clock()
+    }
+
+    fn can_wait(&self) -> bool {
+        self.inner.can_wait()
     }
 
     fn is_at_end(&self) -> bool {

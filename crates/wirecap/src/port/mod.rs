@@ -4,6 +4,7 @@
 //!   trait ReceiveQueue ── receive(max, intake)    filled cells, oldest first
 //!                      ── attach(pool)            free chunks to the kernel
 //!                      ── backlog()               filled cells that wait
+//!                      ── unreceived()            cells that are filled, or kept by a filter
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
 //!                      ── outlook(now)            which times are still to come
@@ -92,6 +93,8 @@ pub(crate) enum Outlook {
 }
 
 /// One receive queue of a port, as the engine drives it. One thread at a time.
+///
+/// Rule: no method has a default. A port that wraps another one would compile without forwarding it, and answer for itself.
 pub(crate) trait ReceiveQueue: Send {
     /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>);
@@ -101,10 +104,14 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// Gives the kernel cells that it could not be given before, if the port has such. Without `gives` it is given none
     /// from now on.
-    fn tidy(&mut self, _gives: bool) {}
+    fn tidy(&mut self, gives: bool);
 
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
+
+    /// Cells that the kernel has filled, or that a filter keeps, and of which the pool does not know yet. Unlike the backlog they may be
+    /// nothing that can be received. None of a port that fills cells only when they are received.
+    fn unreceived(&self) -> u32;
 
     /// The counters in front of the ring.
     fn counts(&mut self) -> QueueCounts;
@@ -116,19 +123,13 @@ pub(crate) trait ReceiveQueue: Send {
     fn outlook(&self, now_ns: u64) -> Outlook;
 
     /// The clock of its stamps, if its packets are stamped one by one for it.
-    fn stamp_clock(&self) -> Option<&StampClock> {
-        None
-    }
+    fn stamp_clock(&self) -> Option<&StampClock>;
 
     /// Whether what is not received stays where it is: nothing is lost if the queue is left alone. Never of an interface.
-    fn can_wait(&self) -> bool {
-        false
-    }
+    fn can_wait(&self) -> bool;
 
     /// Whether nothing will come any more, and all there was has been received. Never of an interface.
-    fn is_at_end(&self) -> bool {
-        false
-    }
+    fn is_at_end(&self) -> bool;
 }
 
 /// A queue of any port.
@@ -158,6 +159,15 @@ macro_rules! each_port {
 }
 
 impl AnyQueue {
+    /// The queue of an interface that is taken, also with faults injected.
+    pub(crate) fn xdp(&self) -> Option<&XdpQueue> {
+        match self {
+            AnyQueue::Xdp(queue) => Some(queue),
+            AnyQueue::Fault(queue) => queue.inner().xdp(),
+            AnyQueue::Packet(_) | AnyQueue::Replay(_) | AnyQueue::Null(_) | AnyQueue::Closed(_) => None,
+        }
+    }
+
     /// Takes the sending half out of it, if it has one.
     ///
     /// # Errors
@@ -187,6 +197,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn backlog(&self) -> u32 {
         each_port!(self, queue => queue.backlog(), _counts => 0)
+    }
+
+    fn unreceived(&self) -> u32 {
+        each_port!(self, queue => queue.unreceived(), _counts => 0)
     }
 
     fn counts(&mut self) -> QueueCounts {

@@ -5,8 +5,8 @@
 
 use std::os::fd::OwnedFd;
 
-use wirecap_core::{Descriptor, Pool};
-use wirecap_sys::memory::HEAD_ROOM_BYTES;
+use wirecap_core::{Descriptor, Geometry, Pool};
+use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
 
 use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
 
@@ -105,8 +105,14 @@ impl ReceiveQueue for NullQueue {
         });
     }
 
+    fn tidy(&mut self, _gives: bool) {}
+
     fn backlog(&self) -> u32 {
         (self.filled() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
+    }
+
+    fn unreceived(&self) -> u32 {
+        0
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -117,7 +123,20 @@ impl ReceiveQueue for NullQueue {
         None
     }
 
+    /// As of an interface: also what waits gets its time when it is received.
     fn outlook(&self, _now_ns: u64) -> Outlook {
-        if self.backlog() > 0 { Outlook::Open } else { Outlook::OnReceipt }
+        Outlook::OnReceipt
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
+
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn is_at_end(&self) -> bool {
+        false
     }
 }

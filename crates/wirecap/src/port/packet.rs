@@ -18,6 +18,7 @@ use std::{
 use wirecap_core::{Geometry, Pool, PoolId};
 use wirecap_sys::{
     bpf,
+    clock::StampClock,
     netdev::{HardwareType, Interface, Promiscuous},
     packet::{BlockVolume, Closer, PacketConfig, PacketError, PacketSocket},
 };
@@ -54,6 +55,7 @@ const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 pub(crate) struct PacketQueue {
     socket: PacketSocket,
     cells_per_block: u32,
+    cell_bytes: u32,
     filter: Option<QueueFilter>,
     last: QueueCounts,
     /// Blocks until the counters are read again.
@@ -237,8 +239,14 @@ fn listen(
 
 impl PacketQueue {
     fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        let (cells_per_block, last) = (geometry.cells_per_chunk(), QueueCounts::default());
-        Self { socket, cells_per_block, filter, last, until_counted: BLOCKS_BETWEEN_COUNTS }
+        Self {
+            socket,
+            cells_per_block: geometry.cells_per_chunk(),
+            cell_bytes: geometry.cell_bytes(),
+            filter,
+            last: QueueCounts::default(),
+            until_counted: BLOCKS_BETWEEN_COUNTS,
+        }
     }
 
     /// Takes the next block, without what the filter does not want.
@@ -274,8 +282,16 @@ impl ReceiveQueue for PacketQueue {
         self.socket.attach(pool);
     }
 
+    fn tidy(&mut self, _gives: bool) {}
+
     fn backlog(&self) -> u32 {
         self.socket.backlog() * self.cells_per_block
+    }
+
+    /// Of the block that the kernel fills, as many cells as its packets take.
+    fn unreceived(&self) -> u32 {
+        let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
+        self.backlog() + begun_cells.min(self.cells_per_block)
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -300,5 +316,18 @@ impl ReceiveQueue for PacketQueue {
             return Outlook::Open;
         }
         Outlook::After(now_ns.saturating_sub(STAMP_TO_BLOCK.as_nanos() as u64))
+    }
+
+    /// The kernel's stamps are UTC.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
+
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn is_at_end(&self) -> bool {
+        false
     }
 }

@@ -30,6 +30,7 @@ use std::{
 use wirecap_core::{Descriptor, Direction, Geometry, Pool};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
 use wirecap_sys::{
+    clock::StampClock,
     input::Input,
     memory::{CellWriter, HEAD_ROOM_BYTES, Note, PacketMemory},
 };
@@ -302,6 +303,8 @@ impl ReceiveQueue for ReplayQueue {
         self.writer.attach(pool);
     }
 
+    fn tidy(&mut self, _gives: bool) {}
+
     /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
     /// again, but is no backlog.
     fn backlog(&self) -> u32 {
@@ -310,6 +313,10 @@ impl ReceiveQueue for ReplayQueue {
             (true, false, true) => self.writer.attached().min(1),
             _ => self.writer.attached(),
         }
+    }
+
+    fn unreceived(&self) -> u32 {
+        0
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -329,6 +336,11 @@ impl ReceiveQueue for ReplayQueue {
         } else {
             Outlook::Open
         }
+    }
+
+    /// Times are the file's.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
     }
 
     /// Whoever writes a pipe would have to wait, too, and may be what the others wait for.

@@ -62,6 +62,11 @@ impl Sieve {
         self.wanted as u32
     }
 
+    /// Cells that it has, wanted, refused, or of a packet that is not whole.
+    pub(crate) fn kept(&self) -> u32 {
+        (self.parts.len() + self.refused.len()) as u32
+    }
+
     /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the others are, from
     /// now on: the kernel gets no cell any more.
     pub(crate) fn tidy(&mut self, socket: &mut Socket, gives: bool) {

@@ -327,10 +327,7 @@ fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Stri
 
 /// A socket of each port that is open whose UMEM registration others may use, with its mode.
 fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
-    let firsts = others.iter().filter_map(|queues| match queues.first() {
-        Some((AnyQueue::Xdp(queue), ..)) => Some(queue),
-        _ => None,
-    });
+    let firsts = others.iter().filter_map(|queues| queues.first()?.0.xdp());
     firsts.filter(|queue| queue.can_share()).map(|queue| (queue, queue.bind_mode())).collect()
 }
 

@@ -9,7 +9,7 @@ use std::{
 use wirecap::{Builder, Capture, Dispatch, Horizon, Mode, Timestamp};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wire::Wire};
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// A burst of each length, and a pause behind it.
 const BURSTS: u64 = 50;
@@ -63,6 +63,42 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
         }
     }
     assert!(between > 0, "no promise was made while packets came");
+}
+
+/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the promise.
+fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
+    const FRAMES: u64 = 500;
+    let wire = Wire::with_queues("stopped", 1);
+    let builder = builder.cells_per_chunk(64).chunks_per_pool(16).workers(1);
+    let mut capture = wire.capture_of(port, builder);
+    let (horizons, mut worker) = (capture.horizons(), capture.take_workers().remove(0));
+    wire.queue_sender(0, FrameSpec::default()).send(FRAMES);
+    wait_until("all frames are seen", || capture.report().total().seen >= FRAMES);
+    capture.stopper().stop();
+    let mut taken = 0;
+    loop {
+        let horizon = horizons.of(0, 0);
+        let Some(batch) = worker.next_batch() else { break };
+        let first = batch.packets().next().expect("a batch is not empty");
+        let is_kept = horizon.is_none_or(|horizon| first.timestamp_ns() > horizon.time_ns);
+        assert!(is_kept, "{port}: {horizon:?} after {taken} packets, and then {first:?}");
+        taken += batch.len() as u64;
+    }
+    assert_eq!(horizons.of(0, 0), Some(Horizon { number: taken, time_ns: u64::MAX }), "{port}");
+    drop(worker);
+    assert_eq!(check::account_closed(&capture.finish()).delivered, taken, "{port}");
+    assert!(taken >= FRAMES, "{port}: {taken}");
+}
+
+#[test]
+fn after_a_stop_packets_that_wait_are_still_to_come() {
+    need_root!("horizon::after_a_stop_packets_that_wait_are_still_to_come");
+    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder());
+    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().timestamp(Timestamp::Kernel));
+    // A filter in user space keeps packets in a place of its own.
+    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().filter("not protochain 99"));
+    keeps_its_promises_after_a_stop("xdp:in0@0", Capture::builder());
+    keeps_its_promises_after_a_stop("packet:in0", Capture::builder());
 }
 
 #[test]

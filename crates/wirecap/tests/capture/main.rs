@@ -4,7 +4,7 @@
 //! | what | where |
 //! |---|---|
 //! | every frame once, in order, intact, accounted for | `account` |
-//! | pools that are too small | `overload` |
+//! | pools that are too small, and what says so before | `overload`, `gauge` |
 //! | buddies help, chunks go home | `offload` |
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
@@ -31,6 +31,7 @@ mod filters;
 mod filters_loops;
 mod filters_origin;
 mod forward;
+mod gauge;
 mod hold;
 mod horizon;
 mod host;

@@ -86,6 +86,10 @@ impl ReceiveQueue for XdpQueue {
         filled + self.sieve.as_ref().map_or(0, Sieve::wanted)
     }
 
+    fn unreceived(&self) -> u32 {
+        self.socket.filled() + self.sieve.as_ref().map_or(0, Sieve::kept)
+    }
+
     fn counts(&mut self) -> QueueCounts {
         let read = (self.program.counts(self.queue), self.socket.statistics());
         if let (Ok(program), Ok(socket)) = read {
@@ -122,5 +126,13 @@ impl ReceiveQueue for XdpQueue {
             Outlook::After(_) if self.backlog() > 0 => Outlook::Open,
             outlook => outlook,
         }
+    }
+
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn is_at_end(&self) -> bool {
+        false
     }
 }

@@ -1,0 +1,249 @@
+//! Tests of what heirs take: histories of a buddy group in virtual time, one event after the other.
+//!
+//! ```text
+//!   look ──► destination by the loads of now          what happens in between may be anything, so that
+//!   push ──► the queue of that worker                  hand-overs reach queues whose worker has just left
+//! ```
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    capture_queue::{CaptureProducer, capture_queue},
+    chunk::{ChunkId, ChunkRange, PoolId},
+    geometry::Mode,
+    group::{BuddyGroup, Load},
+};
+
+const WORKERS: usize = 3;
+const QUEUES: usize = 4;
+const THREADS: usize = 2;
+/// Hand-overs of one cell that a worker may have waiting before it is over T = 50.
+const CAPACITY: u64 = 8;
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// A capture thread decides where the next hand-over of a receive queue goes.
+    Look(usize),
+    /// It pushes what it has decided.
+    Push(usize),
+    Pop(usize),
+    Leave(usize),
+}
+
+fn events(leaves: u32) -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        10 => (0..QUEUES).prop_map(Event::Look),
+        10 => (0..THREADS).prop_map(Event::Push),
+        8 => (0..WORKERS).prop_map(Event::Pop),
+        leaves => (0..WORKERS).prop_map(Event::Leave),
+    ];
+    prop::collection::vec(event, 0..if cfg!(miri) { 40 } else { 300 })
+}
+
+/// A hand-over that was delivered.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
+    worker: usize,
+    queue: usize,
+    number: u64,
+    /// When, counted in events.
+    at: usize,
+}
+
+struct Bench {
+    group: BuddyGroup,
+    capacity_cells: u64,
+    /// The producers of each capture thread, by worker.
+    producers: Vec<Vec<CaptureProducer>>,
+    turns: [u64; THREADS],
+    /// What each capture thread has decided: worker, queue, number.
+    decided: [Option<(usize, usize, u64)>; THREADS],
+    numbers: [u64; QUEUES],
+    /// `None` once it has left.
+    workers: Vec<Option<CaptureQueues>>,
+    orphans: Orphans,
+    gone: [AtomicBool; WORKERS],
+    /// When each worker left.
+    left: [Option<usize>; WORKERS],
+    /// To which worker each hand-over was pushed.
+    pushed: BTreeMap<(usize, u64), usize>,
+    deliveries: Vec<Delivery>,
+    now: usize,
+}
+
+impl Bench {
+    fn new(threshold_percent: u8, capacity_cells: u64) -> Self {
+        let mut producers: Vec<Vec<_>> = (0..THREADS).map(|_| Vec::new()).collect();
+        let workers = (0..WORKERS).map(|_| {
+            let (of_worker, consumers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| capture_queue(1024)).unzip();
+            producers.iter_mut().zip(of_worker).for_each(|(of_thread, producer)| of_thread.push(producer));
+            Some(CaptureQueues::new(consumers))
+        });
+        Self {
+            workers: workers.collect(),
+            group: BuddyGroup::new((0..WORKERS).collect(), Mode::Advanced { threshold_percent }),
+            capacity_cells,
+            producers,
+            turns: [0; THREADS],
+            decided: [None; THREADS],
+            numbers: [0; QUEUES],
+            orphans: Orphans::default(),
+            gone: std::array::from_fn(|_| AtomicBool::new(false)),
+            left: [None; WORKERS],
+            pushed: BTreeMap::new(),
+            deliveries: Vec::new(),
+            now: 0,
+        }
+    }
+
+    fn load(&self, worker: usize) -> Load {
+        Load {
+            backlog_cells: self.producers.iter().map(|queues| queues[worker].gauge().cells()).sum(),
+            capacity_cells: self.capacity_cells,
+            gone: self.gone[worker].load(Ordering::Acquire),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        self.now += 1;
+        match event {
+            Event::Look(queue) => self.look(queue),
+            Event::Push(thread) => self.push(thread),
+            Event::Pop(worker) => self.pop(worker),
+            Event::Leave(worker) => {
+                // One stays, so that everything has an heir.
+                let others = self.workers.iter().flatten().count() > 1;
+                if let Some(own) = self.workers[worker].take_if(|_| others) {
+                    self.orphans.leave(0, own, &self.gone[worker]);
+                    self.left[worker] = Some(self.now);
+                }
+            }
+        }
+    }
+
+    /// The capture thread of the queue decides, unless it has something to push still.
+    fn look(&mut self, queue: usize) {
+        let thread = queue % THREADS;
+        if self.decided[thread].is_none() {
+            let home = queue % WORKERS;
+            let worker = self.group.destination(home, |worker| self.load(worker));
+            self.decided[thread] = Some((worker, queue, self.numbers[queue]));
+            self.numbers[queue] += 1;
+        }
+    }
+
+    fn push(&mut self, thread: usize) {
+        let Some((worker, queue, number)) = self.decided[thread].take() else { return };
+        let pool = PoolId { nic_id: 0, ring_id: queue as u16 };
+        let range = ChunkRange::new(ChunkId { pool, chunk_id: 0 }, 0, 1);
+        let handover = Handover { lead: None, range, first_number: number, packets: 1, bytes: 60 };
+        self.producers[thread][worker].push(self.turns[thread], handover).expect("room for all");
+        self.turns[thread] += 1;
+        self.pushed.insert((queue, number), worker);
+    }
+
+    fn pop(&mut self, worker: usize) {
+        let Some(own) = &mut self.workers[worker] else { return };
+        if let Some(handover) = own.pop(0, &self.orphans) {
+            let (queue, number) = (usize::from(handover.pool().ring_id), handover.first_number);
+            self.deliveries.push(Delivery { worker, queue, number, at: self.now });
+        }
+    }
+
+    /// Whoever is left takes everything.
+    fn finish(&mut self) {
+        (0..THREADS).for_each(|thread| self.push(thread));
+        for worker in (0..WORKERS).cycle() {
+            let before = self.deliveries.len();
+            self.step(Event::Pop(worker));
+            if self.deliveries.len() == before
+                && self.workers.iter().flatten().all(CaptureQueues::is_empty)
+                && !self.orphans.wait_for(0)
+            {
+                break;
+            }
+        }
+    }
+
+    /// Pairs of one queue that one worker got the wrong way round: the later number, and behind it the earlier one.
+    fn inversions(&self) -> impl Iterator<Item = (Delivery, Delivery)> + '_ {
+        self.deliveries.iter().enumerate().flat_map(|(index, &behind)| {
+            let before = self.deliveries[..index].iter().copied();
+            let of_same =
+                move |first: &Delivery| (first.worker, first.queue) == (behind.worker, behind.queue);
+            before
+                .filter(move |first| of_same(first) && first.number > behind.number)
+                .map(move |first| (first, behind))
+        })
+    }
+}
+
+fn run(threshold_percent: u8, events: Vec<Event>) -> Bench {
+    let mut bench = Bench::new(threshold_percent, CAPACITY);
+    events.into_iter().for_each(|event| bench.step(event));
+    bench.finish();
+    bench
+}
+
+/// Fewer under miri, which takes a hundred times as long.
+const CASES: u32 = if cfg!(miri) { 16 } else { 1_000 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+
+    /// Later packets come first only if the heir had been given them while the worker they waited for was there.
+    #[test]
+    fn nothing_overtakes_what_waits_for_an_heir(events in events(1)) {
+        let bench = run(50, events);
+        for (first, behind) in bench.inversions() {
+            let waited_for = bench.pushed[&(behind.queue, behind.number)];
+            let left = bench.left[waited_for].expect("only orphans are inherited");
+            prop_assert!(first.at < left, "{first:?}, then {behind:?} of worker {waited_for}, who left at {left}");
+        }
+    }
+
+    /// A worker that was never over T had all of its queues; its only heir gets them in order.
+    #[test]
+    fn an_only_heir_gets_a_queue_in_order_unless_chunks_were_offloaded(before in events(0), after in events(0)) {
+        let mut bench = Bench::new(50, u64::MAX / 100);
+        bench.step(Event::Leave(2));
+        before.into_iter().for_each(|event| bench.step(event));
+        bench.step(Event::Leave(0));
+        after.into_iter().for_each(|event| bench.step(event));
+        bench.finish();
+        let wrong = bench.inversions().find(|(first, _)| first.queue % WORKERS != 2);
+        prop_assert!(wrong.is_none(), "{wrong:?}");
+    }
+
+    #[test]
+    fn everything_is_delivered_once(threshold_percent in 0..=100_u8, events in events(2)) {
+        let bench = run(threshold_percent, events);
+        let mut delivered: Vec<_> = bench.deliveries.iter().map(|delivery| (delivery.queue, delivery.number)).collect();
+        delivered.sort_unstable();
+        let all = (0..QUEUES).flat_map(|queue| (0..bench.numbers[queue]).map(move |number| (queue, number)));
+        // What was decided last by each thread is pushed in the end.
+        prop_assert_eq!(delivered, all.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_waits_for_another_group_or_of_another_thread_stays() {
+    let mut bench = Bench::new(50, CAPACITY);
+    for queue in [0, 3] {
+        bench.step(Event::Look(queue));
+        bench.step(Event::Push(queue % THREADS));
+    }
+    let own = bench.workers[0].take().unwrap();
+    bench.orphans.leave(7, own, &bench.gone[0]);
+    bench.step(Event::Pop(1));
+    assert!(bench.deliveries.is_empty() && !bench.orphans.wait_for(0) && bench.orphans.wait_for(7));
+    assert!(bench.orphans.pop(7, 0, 0).is_none(), "what the heir has comes before it");
+    for (thread, queue) in [(0, 0), (1, 3)] {
+        let handover = bench.orphans.pop(7, thread, u64::MAX).unwrap();
+        assert_eq!(usize::from(handover.pool().ring_id), queue);
+    }
+    assert!(!bench.orphans.wait_for(7));
+}

@@ -1,0 +1,100 @@
+//! The gauge of the pool rises before the first packet is lost, wherever packets wait, on every kind of port.
+
+use wirecap::{
+    Builder, Capture, Dispatch, Mode, Modes, PortSpec, Report, Timestamp, port::fault::Faults,
+    report::QueueMode,
+};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+
+const CHUNK: u32 = 16;
+const CHUNKS: u32 = 4;
+
+fn builder() -> Builder {
+    Capture::builder().cells_per_chunk(CHUNK).chunks_per_pool(CHUNKS).workers(1).mode(Mode::Basic)
+}
+
+/// Sends frames one by one to a capture whose worker has stalled. The gauge has to rise until the last one that is not lost.
+fn rises_before_the_first_loss(port: impl Into<PortSpec> + Send, builder: Builder) -> Report {
+    let wire = Wire::with_queues("gauge", 1);
+    let mut capture = wire.inside.enter(|| builder.port(port).open()).unwrap();
+    let workers = capture.take_workers();
+    let name = capture.report().ports[0].name.clone();
+    let mut sender = wire.queue_sender(0, FrameSpec::default());
+    assert_eq!(capture.report().pool_used_percent(), 0.0, "{name}");
+
+    let mut before = vec![0.0];
+    let at_loss = loop {
+        sender.send(1);
+        let mut report = capture.report();
+        wait_until("the frame is seen", || {
+            report = capture.report();
+            report.total().seen >= sender.sent()
+        });
+        let gauge = report.pool_used_percent();
+        assert!(gauge >= *before.last().unwrap(), "{name}: from {before:?} to {gauge}");
+        if report.total().lost.total() > 0 {
+            break report;
+        }
+        before.push(gauge);
+    };
+    assert!(before.len() > 40, "{name}: a loss after {} frames", before.len());
+    assert!(before[before.len() / 2] > 25.0, "{name}: it rises with what waits: {before:?}");
+    // The kernel hands a block over after 5 ms, full or not, so the last one may end at any moment.
+    let least = if at_loss.ports[0].is_passive() { 100.0 - 100.0 / f64::from(CHUNKS) } else { 100.0 };
+    assert!(before.last().unwrap() >= &least, "{name}: at the first loss it was {before:?}");
+    assert_eq!((at_loss.pool_used_percent(), at_loss.pool_peak_percent()), (100.0, 100.0), "{name}");
+
+    let crew = Crew::eager(workers);
+    wait_until("the pool is empty again", || capture.report().pool_used_percent() == 0.0);
+    capture.stopper().stop();
+    crew.join();
+    let report = capture.finish();
+    check::account_closed(&report);
+    assert_eq!((report.pool_used_percent(), report.pool_peak_percent()), (0.0, 100.0), "{name}");
+    report
+}
+
+#[test]
+fn of_an_interface_that_is_taken() {
+    need_root!("gauge::of_an_interface_that_is_taken");
+    let report = rises_before_the_first_loss("xdp:in0", builder());
+    assert_eq!(report.ports[0].queues[0].mode, QueueMode::Copy);
+    rises_before_the_first_loss("xdp:in0@0", builder());
+    rises_before_the_first_loss("xdp:in0", builder().timestamp(Timestamp::Kernel));
+    let report = rises_before_the_first_loss("xdp:in0", builder().modes(Modes::Generic));
+    assert_eq!(report.ports[0].queues[0].mode, QueueMode::Generic);
+}
+
+#[test]
+fn where_a_capture_thread_takes_packets_from_the_ring() {
+    need_root!("gauge::where_a_capture_thread_takes_packets_from_the_ring");
+    rises_before_the_first_loss("xdp:in0", builder().dispatch(Dispatch::Push));
+}
+
+#[test]
+fn where_the_ring_is_shorter_than_the_pool() {
+    need_root!("gauge::where_the_ring_is_shorter_than_the_pool");
+    rises_before_the_first_loss("xdp:in0", builder().chunks_per_pool(16).ring_entries(64));
+}
+
+#[test]
+fn where_a_filter_in_user_space_decides() {
+    need_root!("gauge::where_a_filter_in_user_space_decides");
+    rises_before_the_first_loss("xdp:in0", builder().filter("not protochain 99"));
+}
+
+#[test]
+fn of_a_port_with_faults() {
+    need_root!("gauge::of_a_port_with_faults");
+    let inner = Box::new(PortSpec::from("xdp:in0"));
+    rises_before_the_first_loss(PortSpec::Fault { inner, faults: Faults::default() }, builder());
+}
+
+#[test]
+fn of_an_interface_that_the_host_keeps() {
+    need_root!("gauge::of_an_interface_that_the_host_keeps");
+    rises_before_the_first_loss("packet:in0", builder().cells_per_chunk(4));
+    rises_before_the_first_loss("packet:in0", builder().cells_per_chunk(4).dispatch(Dispatch::Push));
+}
