@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use wirecap_core::{Descriptor, Geometry, Pool};
+use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
 
 use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
