@@ -23,8 +23,8 @@ use crate::{
 
 #[derive(Debug)]
 struct Entry {
-    /// Range, first number, volume. Producer writes, relaxed: published by `tail`.
-    words: [AtomicU64; 3],
+    /// Range, first number, volume, uncertainty. Producer writes, relaxed: published by `tail`.
+    words: [AtomicU64; 4],
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub struct CaptureConsumer {
 /// ```
 pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
     let entries = (0..capacity.max(2).next_power_of_two())
-        .map(|_| Entry { words: [0; 3].map(AtomicU64::new) })
+        .map(|_| Entry { words: [0; 4].map(AtomicU64::new) })
         .collect();
     let shared = Arc::new(Shared {
         entries,
@@ -106,7 +106,7 @@ impl CaptureProducer {
         let cells = handover.cells();
         let (lead, words) = handover.into_words();
         if let Some(lead) = lead {
-            self.write([lead, 0, 0]);
+            self.write([lead, 0, 0, 0]);
         }
         self.write(words);
         self.pushed_cells += u64::from(cells);
@@ -116,7 +116,7 @@ impl CaptureProducer {
         Ok(())
     }
 
-    fn write(&mut self, words: [u64; 3]) {
+    fn write(&mut self, words: [u64; 4]) {
         let entry = &self.shared.entries[self.tail as usize & (self.shared.entries.len() - 1)];
         for (place, word) in entry.words.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl CaptureConsumer {
         Some(handover)
     }
 
-    fn read(&mut self) -> [u64; 3] {
+    fn read(&mut self) -> [u64; 4] {
         let entry = &self.shared.entries[self.head as usize & (self.shared.entries.len() - 1)];
         self.head += 1;
         entry.words.each_ref().map(|word| word.load(Ordering::Relaxed))
@@ -195,6 +195,7 @@ mod tests {
             first_number: u64::from(chunk_id) * 10,
             packets: 2,
             bytes: 120,
+            uncertainty_ns: u64::from(chunk_id) << 33,
         }
     }
 
@@ -212,8 +213,8 @@ mod tests {
                     let Some(got) = consumer.pop() else { break };
                     assert_eq!(got.range, handover(next_out, false).range);
                     assert_eq!(
-                        (got.first_number, got.packets, got.bytes),
-                        (u64::from(next_out) * 10, 2, 120)
+                        (got.first_number, got.packets, got.bytes, got.uncertainty_ns),
+                        (u64::from(next_out) * 10, 2, 120, u64::from(next_out) << 33)
                     );
                     next_out += 1;
                 }

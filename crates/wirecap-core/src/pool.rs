@@ -227,7 +227,8 @@ impl Pool {
             let packets = std::mem::take(&mut self.waiting.packets);
             let bytes = std::mem::take(&mut self.waiting.bytes);
             let first_number = self.captured_packets - u64::from(packets);
-            Handover { lead: self.lead.take(), range, first_number, packets, bytes }
+            let uncertainty_ns = self.waiting.take_uncertainty();
+            Handover { lead: self.lead.take(), range, first_number, packets, bytes, uncertainty_ns }
         });
         // A block may be empty: the kernel closes one that the next packet does not fit into. It goes home at once.
         let (empty, handover) = match handover {
