@@ -50,9 +50,9 @@ impl<T: Copy> Arrivals<T> {
         Self { looks: VecDeque::with_capacity(ROOM), since: opened }
     }
 
-    /// A look that began at `before` and was over at `after`: all cells up to number `end` are there, without it. Cells are
-    /// numbered through since the ring was opened; `first` is the oldest that was not taken yet.
-    pub fn looked(&mut self, before: T, cells: Range<u64>, after: T) {
+    /// A look that began at `before` and found these cells. They are numbered through as they come; the first is the oldest that
+    /// was not taken yet. If some were not seen before, the time `after` it is asked for.
+    pub fn looked(&mut self, before: T, cells: Range<u64>, after: impl FnOnce() -> T) {
         while self.looks.front().is_some_and(|oldest| oldest.end <= cells.start) {
             self.looks.pop_front();
         }
@@ -61,7 +61,7 @@ impl<T: Copy> Arrivals<T> {
             if self.looks.len() == ROOM {
                 self.thin_out();
             }
-            let window = Window { since: self.since, seen: after };
+            let window = Window { since: self.since, seen: after() };
             self.looks.push_back(Look { end: cells.end, window });
         }
         self.since = before;
@@ -75,6 +75,11 @@ impl<T: Copy> Arrivals<T> {
             self.looks[pair] = Look { end: second.end, window };
         }
         self.looks.truncate(ROOM / 2);
+    }
+
+    /// When the oldest cells that wait came, as far as the last look goes.
+    pub fn oldest(&self) -> Option<Window<T>> {
+        self.looks.front().map(|look| look.window)
     }
 
     /// When these cells came, all of which were seen. `None` when there are none, or not all were.
@@ -97,17 +102,19 @@ mod tests {
     fn a_cell_came_between_the_look_that_missed_it_and_the_one_that_saw_it() {
         let mut arrivals = Arrivals::new(100);
         assert_eq!(arrivals.window(0..1), None, "before the first look");
-        arrivals.looked(200, 0..0, 201);
-        arrivals.looked(300, 0..6, 301);
+        arrivals.looked(200, 0..0, || unreachable!("there was nothing"));
+        assert_eq!(arrivals.oldest(), None);
+        arrivals.looked(300, 0..6, || 301);
         assert_eq!(arrivals.window(0..6), Some(Window { since: 200, seen: 301 }));
-        arrivals.looked(400, 2..10, 401);
-        arrivals.looked(500, 4..10, 501);
+        arrivals.looked(400, 2..10, || 401);
+        arrivals.looked(500, 4..10, || unreachable!("all were seen before"));
+        assert_eq!(arrivals.oldest(), Some(Window { since: 200, seen: 301 }));
         assert_eq!(arrivals.window(4..6), Some(Window { since: 200, seen: 301 }), "however long they wait");
         assert_eq!(arrivals.window(6..10), Some(Window { since: 300, seen: 401 }));
         assert_eq!(arrivals.window(4..10), Some(Window { since: 200, seen: 401 }), "some of both");
         assert_eq!(arrivals.window(9..11), None, "the last was not seen");
         // All are taken; what comes now came after the last look.
-        arrivals.looked(600, 10..11, 601);
+        arrivals.looked(600, 10..11, || 601);
         assert_eq!(arrivals.window(10..11), Some(Window { since: 500, seen: 601 }));
         assert_eq!(arrivals.window(10..10), None);
     }
@@ -149,7 +156,7 @@ mod tests {
                         came.extend((0..before).map(|_| tick()));
                         seen = came.len() as u64;
                         came.extend((0..behind).map(|_| tick()));
-                        arrivals.looked(began, taken..seen, tick());
+                        arrivals.looked(began, taken..seen, &mut tick);
                     }
                 }
                 for cell in taken..seen {

@@ -4,6 +4,7 @@
 //!   trait ReceiveQueue ── receive(max, intake)    filled cells, oldest first
 //!                      ── attach(pool)            free chunks to the kernel
 //!                      ── backlog()               filled cells that wait
+//!                      ── waiting()               which these are, where their times follow from that
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
 //!                      ── outlook(now)            which times are still to come
@@ -46,12 +47,12 @@ mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{io, os::fd::OwnedFd, path::PathBuf};
+use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
 use wirecap_sys::{clock::StampClock, netdev, xsk::Sender};
 
-pub(crate) use self::intake::{Intake, Told};
+pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
 use crate::Error;
 
@@ -91,6 +92,15 @@ pub(crate) enum Outlook {
     Ended,
 }
 
+/// What a look at a ring has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// The cells that wait: cells are numbered through as they come.
+    pub(crate) cells: Range<u64>,
+    /// More cells may be taken than are received: a filter refuses some.
+    pub(crate) may_refuse: bool,
+}
+
 /// One receive queue of a port, as the engine drives it. One thread at a time.
 pub(crate) trait ReceiveQueue: Send {
     /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
@@ -105,6 +115,11 @@ pub(crate) trait ReceiveQueue: Send {
 
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
+
+    /// Looks which cells wait. `None` of a port whose packets bring their times with them.
+    fn waiting(&self) -> Option<Waiting> {
+        None
+    }
 
     /// The counters in front of the ring.
     fn counts(&mut self) -> QueueCounts;
@@ -187,6 +202,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn backlog(&self) -> u32 {
         each_port!(self, queue => queue.backlog(), _counts => 0)
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        each_port!(self, queue => queue.waiting(), _counts => None)
     }
 
     fn counts(&mut self) -> QueueCounts {

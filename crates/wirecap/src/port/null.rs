@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use wirecap_core::{Descriptor, Geometry, Pool};
 use wirecap_sys::memory::HEAD_ROOM_BYTES;
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 /// A port that makes packets of nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,11 @@ impl ReceiveQueue for NullQueue {
 
     fn backlog(&self) -> u32 {
         (self.filled() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        let first = self.head as u64;
+        Some(Waiting { cells: first..first + u64::from(self.backlog()), may_refuse: false })
     }
 
     fn counts(&mut self) -> QueueCounts {

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Modes,
     port::{
-        Intake, ReceiveQueue,
+        BatchTime, Intake, ReceiveQueue,
         lab::{Lab, Opened},
         rx_hash::RxHashing,
         tags::Tags,
@@ -59,7 +59,7 @@ fn packets_that_the_driver_does_not_stamp(more: bool) {
         std::thread::yield_now();
     }
     let now_ns = system_ns();
-    let mut intake = Intake::new(pool.filler().unwrap(), now_ns, 1, None);
+    let mut intake = Intake::new(pool.filler().unwrap(), BatchTime::certain(now_ns, 1, 64), None);
     let space = intake.space();
     queue.receive(space, &mut intake);
     intake.finish();
