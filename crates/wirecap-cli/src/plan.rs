@@ -324,6 +324,8 @@ fn builder(
         .fanout(fanout(flags.fanout.unwrap_or_default()))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
+    // Counting needs no times. What is written or verified is of no use with wrong ones.
+    builder = builder.stamp_packets(flags.file.write.is_some() || flags.verify);
     if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }

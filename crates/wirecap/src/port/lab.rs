@@ -67,6 +67,7 @@ impl Lab {
             rss: crate::Rss::Keep,
             modes,
             timestamp: None,
+            stamp_packets: false,
             rx_hash: false,
             transmit_entries: 0,
             on_wait: None,

@@ -57,10 +57,16 @@ pub(crate) struct Stamping {
 }
 
 impl Stamping {
-    /// Finds out whether packets of the interface can be stamped as wanted, and switches it on. `None` for times of
-    /// batches.
-    pub(crate) fn prepare(interface: &Interface, wanted: Option<Timestamp>) -> Result<Option<Self>, Error> {
+    /// Finds out whether packets of the interface can be stamped as wanted, and switches it on; where nothing is wanted, by the XDP
+    /// program `by_default` or not at all. `None` for times of batches.
+    pub(crate) fn prepare(
+        interface: &Interface,
+        wanted: Option<Timestamp>,
+        by_default: bool,
+    ) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
+            // A leap second that the table lacks is not worth a word to those who have not asked for such times.
+            None if by_default => return Self::kernel(interface).map(Some),
             None | Some(Timestamp::Batch | Timestamp::File) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
