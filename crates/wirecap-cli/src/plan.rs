@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) count: Option<u64>,
     /// Stop after so long.
     pub(crate) duration: Option<Duration>,
+    /// The times of packets are kept, or judged: written or verified.
+    pub(crate) keeps_times: bool,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
     /// Cores that threads shall be bound to.
@@ -140,6 +142,7 @@ impl Plan {
             destination,
             count: flags.count,
             duration: flags.limit.duration,
+            keeps_times: keeps_times(&flags),
             snaplen: flags.file.snaplen,
             given: Given::new(&flags),
             json: flags.output.json,
@@ -167,6 +170,10 @@ impl Plan {
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.destination == Some(Destination::Stdout)
     }
+}
+
+fn keeps_times(flags: &CaptureFlags) -> bool {
+    flags.file.write.is_some() || flags.verify
 }
 
 fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
@@ -325,7 +332,7 @@ fn builder(
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
     // Counting needs no times. What is written or verified is of no use with wrong ones.
-    builder = builder.stamp_packets(flags.file.write.is_some() || flags.verify);
+    builder = builder.stamp_packets(keeps_times(flags));
     if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }
