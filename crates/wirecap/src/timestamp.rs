@@ -91,7 +91,7 @@ pub struct TimestampReport {
     pub uncertainty: Option<Uncertainty>,
     /// Packets that were not stamped, or whose stamp cannot be; those that were captured bear the time of their batch.
     pub unstamped: u64,
-    /// By how much the system clock was set back, at most, in nanoseconds; 0 if it was not. The times of packets go back with it.
+    /// By how much the system clock was set back, all times together, in nanoseconds; 0 if it was not. The times of packets go back with it.
     pub set_back_ns: u64,
 }
 

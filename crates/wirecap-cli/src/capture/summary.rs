@@ -75,8 +75,8 @@ fn in_words(report: &Report, written: Option<&Written>, keeps_times: bool) -> St
     let packets = counted(delivered, "packet");
     text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
     for port in report.ports.iter().filter(|_| keeps_times) {
-        for bound in times::bounds(&port.timestamp) {
-            text += &format!("{}, times: {bound}\n", port.name);
+        for remark in times::remarks(&port.timestamp) {
+            text += &format!("{}, times: {remark}\n", port.name);
         }
     }
     if let Some(written) = written {

@@ -153,8 +153,17 @@ fn stamps_packets(port: &PortReport) -> bool {
         && port.queues.iter().any(|queue| queue.mode != QueueMode::Packet)
 }
 
-/// How exact the times of a port were, all of it measured, a line for each bound.
+/// How exact the times of a port were, all of it measured, a line for each bound: for the file.
 pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
+    let mut lines = remarks(timestamp);
+    if let Some(bound_ns) = timestamp.error_bound_ns {
+        lines.push(format!("the clock was within {bound_ns} ns of the system clock"));
+    }
+    lines
+}
+
+/// What one should know of the times of a port before using them, a line for each.
+pub(crate) fn remarks(timestamp: &TimestampReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Uncertainty { packets, p50_ns, p99_ns, max_ns }) = timestamp.uncertainty {
         let (packets, max) = (counted(packets, "packet"), at_most(max_ns));
@@ -162,9 +171,6 @@ pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
         lines.push(format!(
             "{packets} with the time of a batch came up to {max} before it (half of them up to {half}, 99 % up to {most})"
         ));
-    }
-    if let Some(bound_ns) = timestamp.error_bound_ns {
-        lines.push(format!("the clock was within {bound_ns} ns of the system clock"));
     }
     if timestamp.set_back_ns > 0 {
         lines.push(TimeTrouble::SetBack(timestamp.set_back_ns).to_string());

@@ -28,7 +28,7 @@ pub(crate) struct ArrivalWatch {
     last_ns: u64,
     /// The system clock at the last look.
     looked_ns: u64,
-    /// By how much it was set back, at most.
+    /// By how much it was set back, all times together.
     set_back_ns: u64,
 }
 
@@ -77,7 +77,7 @@ impl ArrivalWatch {
     fn follow(&mut self, now_ns: u64) {
         let back_ns = std::mem::replace(&mut self.looked_ns, now_ns).saturating_sub(now_ns);
         if back_ns > SET_BACK_NS {
-            self.set_back_ns = self.set_back_ns.max(back_ns);
+            self.set_back_ns += back_ns;
             self.last_ns = self.last_ns.min(now_ns);
         }
     }
@@ -100,7 +100,7 @@ impl ArrivalWatch {
         &self.uncertainty
     }
 
-    /// By how much the system clock was set back, at most, in nanoseconds.
+    /// By how much the system clock was set back, all times together, in nanoseconds.
     pub(crate) fn set_back_ns(&self) -> u64 {
         self.set_back_ns
     }
