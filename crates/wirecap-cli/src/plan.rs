@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) count: Option<u64>,
     /// Stop after so long.
     pub(crate) duration: Option<Duration>,
+    /// The times of packets are kept, or judged: written or verified.
+    pub(crate) keeps_times: bool,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
     /// Cores that threads shall be bound to.
@@ -141,6 +143,7 @@ impl Plan {
             destination,
             count: flags.count,
             duration: flags.limit.duration,
+            keeps_times: keeps_times(&flags),
             snaplen: flags.file.snaplen,
             given: Given::new(&flags),
             json: flags.output.json,
@@ -168,6 +171,10 @@ impl Plan {
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.destination == Some(Destination::Stdout)
     }
+}
+
+fn keeps_times(flags: &CaptureFlags) -> bool {
+    flags.file.write.is_some() || flags.verify
 }
 
 fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
@@ -330,6 +337,8 @@ fn builder(
         .fanout(fanout(flags.fanout.unwrap_or_default()))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
+    // Counting needs no times. What is written or verified is of no use with wrong ones.
+    builder = builder.stamp_packets(keeps_times(flags));
     if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }

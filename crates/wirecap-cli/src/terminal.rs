@@ -64,6 +64,17 @@ pub(crate) fn rate(pps: f64) -> String {
     }
 }
 
+/// A bound of a time, in the unit that fits. It is rounded up: what is printed holds as well.
+pub(crate) fn at_most(ns: u64) -> String {
+    let tenths = |unit_ns: u64| ns.div_ceil(unit_ns / 10) as f64 / 10.0;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..999_901 => format!("{:.1} µs", tenths(1_000)),
+        999_901..999_900_001 => format!("{:.1} ms", tenths(1_000_000)),
+        _ => format!("{:.1} s", tenths(1_000_000_000)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +88,23 @@ mod tests {
         assert!(!line(false, long_ago).is_due());
         for (quiet, json) in [(true, false), (false, true)] {
             assert!(!StatusLine::new(quiet, json).enabled);
+        }
+    }
+
+    #[test]
+    fn bounds_are_rounded_up_in_the_unit_that_fits() {
+        for (ns, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.0 µs"),
+            (1_001, "1.1 µs"),
+            (999_900, "999.9 µs"),
+            (999_901, "1.0 ms"),
+            (999_900_000, "999.9 ms"),
+            (999_900_001, "1.0 s"),
+            (3_900_000_001, "4.0 s"),
+        ] {
+            assert_eq!(at_most(ns), expected);
         }
     }
 

@@ -23,12 +23,12 @@ use crate::{
 };
 
 /// Words of an entry. The last is the turn, also of a lead.
-const WORDS: usize = 4;
+const WORDS: usize = 5;
 const TURN: usize = WORDS - 1;
 
 #[derive(Debug)]
 struct Entry {
-    /// Range, first number, volume, turn. Producer writes, relaxed: published by `tail`.
+    /// Range, first number, volume, uncertainty, turn. Producer writes, relaxed: published by `tail`.
     words: [AtomicU64; WORDS],
 }
 
@@ -111,10 +111,10 @@ impl CaptureProducer {
         let cells = handover.cells();
         let (lead, words) = handover.into_words();
         if let Some(lead) = lead {
-            self.write([lead, 0, 0, turn]);
+            self.write([lead, 0, 0, 0, turn]);
         }
-        let [range, first_number, volume] = words;
-        self.write([range, first_number, volume, turn]);
+        let [range, first_number, volume, uncertainty] = words;
+        self.write([range, first_number, volume, uncertainty, turn]);
         self.pushed_cells += u64::from(cells);
         self.shared.pushed_cells.0.store(self.pushed_cells, Ordering::Release);
         // Pairs with the acquire load in `CaptureConsumer::pop`.
@@ -164,8 +164,8 @@ impl CaptureConsumer {
             words = self.read();
             lead
         });
-        let [range, first_number, volume, _turn] = words;
-        let handover = Handover::from_words(lead, [range, first_number, volume]);
+        let [range, first_number, volume, uncertainty, _turn] = words;
+        let handover = Handover::from_words(lead, [range, first_number, volume, uncertainty]);
         // Pairs with the acquire load in `CaptureProducer::push`.
         self.shared.head.0.store(self.head, Ordering::Release);
         self.popped_cells += u64::from(handover.cells());
@@ -218,6 +218,7 @@ mod tests {
             first_number: u64::from(chunk_id) * 10,
             packets: 2,
             bytes: 120,
+            uncertainty_ns: u64::from(chunk_id) << 33,
         }
     }
 
@@ -237,8 +238,8 @@ mod tests {
                     assert_eq!(turn, Some(next_out.into()));
                     assert_eq!(got.range, handover(next_out, false).range);
                     assert_eq!(
-                        (got.first_number, got.packets, got.bytes),
-                        (u64::from(next_out) * 10, 2, 120)
+                        (got.first_number, got.packets, got.bytes, got.uncertainty_ns),
+                        (u64::from(next_out) * 10, 2, 120, u64::from(next_out) << 33)
                     );
                     next_out += 1;
                 }

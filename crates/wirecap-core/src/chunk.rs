@@ -204,6 +204,8 @@ pub struct Handover {
     pub packets: u32,
     /// Bytes of these packets.
     pub bytes: u32,
+    /// Each may have come earlier than its time says, by at most this, in nanoseconds.
+    pub uncertainty_ns: u64,
 }
 
 impl Handover {
@@ -223,11 +225,11 @@ impl Handover {
     }
 
     /// Splits the token into the words that cross a queue: the lead (its word says that it
-    /// continues), the range, the first number, and packets and bytes.
-    pub(crate) fn into_words(self) -> (Option<u64>, [u64; 3]) {
+    /// continues), the range, the first number, packets and bytes, and the uncertainty.
+    pub(crate) fn into_words(self) -> (Option<u64>, [u64; 4]) {
         let lead = self.lead.map(|lead| lead.into_word() | CONTINUES);
         let volume = (u64::from(self.packets) << 32) | u64::from(self.bytes);
-        (lead, [self.range.into_word(), self.first_number, volume])
+        (lead, [self.range.into_word(), self.first_number, volume, self.uncertainty_ns])
     }
 
     /// Whether a word is that of a lead, so that the rest of the hand-over is in the next entry.
@@ -235,13 +237,15 @@ impl Handover {
         word & CONTINUES != 0
     }
 
-    pub(crate) fn from_words(lead: Option<u64>, [range, first_number, volume]: [u64; 3]) -> Self {
+    pub(crate) fn from_words(lead: Option<u64>, words: [u64; 4]) -> Self {
+        let [range, first_number, volume, uncertainty_ns] = words;
         Self {
             lead: lead.map(ChunkRange::from_untrusted_word),
             range: ChunkRange::from_untrusted_word(range),
             first_number,
             packets: (volume >> 32) as u32,
             bytes: volume as u32,
+            uncertainty_ns,
         }
     }
 }

@@ -32,6 +32,19 @@ pub(crate) struct Waiting {
     pub(crate) bytes: u32,
     /// Bytes of the packet that has begun and is not whole.
     pub(crate) begun_bytes: u32,
+    /// How much earlier than their times say they may have come, at most; also the one that has begun.
+    uncertainty_ns: u64,
+}
+
+impl Waiting {
+    /// That of what is handed over. A packet that has begun, and goes on in the next hand-over, keeps it.
+    pub(crate) fn take_uncertainty(&mut self) -> u64 {
+        let uncertainty_ns = self.uncertainty_ns;
+        if self.begun_bytes == 0 {
+            self.uncertainty_ns = 0;
+        }
+        uncertainty_ns
+    }
 }
 
 /// Takes cells that the kernel filled into the slots of one chunk. What it counted is the pool's only
@@ -49,6 +62,7 @@ pub struct Filler<'p> {
     block_packets: Option<u32>,
     any_more: bool,
     foreign: u64,
+    uncertainty_ns: u64,
     pool: Counters<'p>,
 }
 
@@ -74,6 +88,7 @@ impl<'p> Filler<'p> {
             block_packets: None,
             any_more: false,
             foreign: 0,
+            uncertainty_ns: 0,
             pool,
         }
     }
@@ -131,11 +146,19 @@ impl<'p> Filler<'p> {
         true
     }
 
+    /// Packets that were taken may have come earlier than their times say, by at most this, in nanoseconds.
+    pub fn uncertain(&mut self, uncertainty_ns: u64) {
+        self.uncertainty_ns = uncertainty_ns;
+    }
+
     /// Makes what was filled known to the pool.
     #[inline]
     pub fn finish(self) {
-        let Self { slots, filled, bytes_filled, block_packets, any_more, foreign, pool, .. } = self;
+        let Self {
+            slots, filled, bytes_filled, block_packets, any_more, foreign, uncertainty_ns, pool, ..
+        } = self;
         *pool.foreign += foreign;
+        pool.waiting.uncertainty_ns = pool.waiting.uncertainty_ns.max(uncertainty_ns);
         let first = std::mem::replace(&mut pool.filling.filled, filled);
         if any_more || pool.waiting.begun_bytes > 0 {
             // Not a method of the filler: what stays in registers must not be lent.

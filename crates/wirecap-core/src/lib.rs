@@ -20,6 +20,8 @@
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | how the kernel's descriptors get into a chunk | [`filler`] |
 //! | what is known of each filled cell | [`slots`] |
+//! | when packets came that bear no time of their own | [`arrivals`] |
+//! | how long things took, counted by length | [`spread`] |
 //! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
 //! | who gets what waited for a worker that is gone, and in which order | [`orphans`] |
@@ -32,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod arrivals;
 mod bits;
 pub mod capture_queue;
 pub mod chunk;
@@ -44,10 +47,12 @@ pub mod pool;
 pub mod recycle_queue;
 mod run;
 pub mod slots;
+pub mod spread;
 mod sync;
 pub mod words;
 
 pub use account::{Lost, QueueAccount};
+pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use dispatch::{Crew, Dispatcher};
@@ -58,6 +63,7 @@ pub use orphans::{CaptureQueues, Orphans};
 pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;
 pub use slots::{Descriptor, Direction, Filled, SlotTable};
+pub use spread::Spread;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -22,6 +22,7 @@ fn handover(chunk_id: u32, lead: bool) -> Handover {
         first_number: u64::from(chunk_id),
         packets: 1,
         bytes: 60,
+        uncertainty_ns: 0,
     }
 }
 

@@ -139,7 +139,8 @@ impl Bench {
         let Some((worker, queue, number)) = self.decided[thread].take() else { return };
         let pool = PoolId { nic_id: 0, ring_id: queue as u16 };
         let range = ChunkRange::new(ChunkId { pool, chunk_id: 0 }, 0, 1);
-        let handover = Handover { lead: None, range, first_number: number, packets: 1, bytes: 60 };
+        let handover =
+            Handover { lead: None, range, first_number: number, packets: 1, bytes: 60, uncertainty_ns: 0 };
         self.producers[thread][worker].push(self.turns[thread], handover).expect("room for all");
         self.turns[thread] += 1;
         self.pushed.insert((queue, number), worker);

@@ -331,7 +331,8 @@ impl Pool {
             let packets = std::mem::take(&mut self.waiting.packets);
             let bytes = std::mem::take(&mut self.waiting.bytes);
             let first_number = self.captured_packets - u64::from(packets);
-            Handover { lead: self.lead.take(), range, first_number, packets, bytes }
+            let uncertainty_ns = self.waiting.take_uncertainty();
+            Handover { lead: self.lead.take(), range, first_number, packets, bytes, uncertainty_ns }
         });
         // A block may be empty: the kernel closes one that the next packet does not fit into. It goes home at once.
         let (empty, handover) = match handover {
@@ -463,7 +464,8 @@ impl Pool {
 
     fn resting_cells(&self) -> u32 {
         let filled = self.attached.front().map(|run| &self.chunks[run.chunk_id as usize]);
-        let of_filled = filled.filter(|chunk| chunk.state == ChunkState::Attached).map_or(0, |chunk| chunk.home);
+        let of_filled =
+            filled.filter(|chunk| chunk.state == ChunkState::Attached).map_or(0, |chunk| chunk.home);
         of_filled + if self.search.is_allowed() { self.scattered_cells } else { 0 }
     }
 

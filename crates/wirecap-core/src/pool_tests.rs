@@ -41,6 +41,33 @@ impl Kernel {
     }
 }
 
+/// What is handed over is as uncertain as the worst of it, also a packet of which only the beginning was there.
+#[test]
+fn the_uncertainty_of_a_hand_over_is_the_largest_of_its_packets() {
+    let mut pool = pool(8, 1);
+    let mut kernel = Kernel::default();
+    kernel.attach(&mut pool, 8);
+    let mut receive = |pool: &mut Pool, more: bool, uncertainty_ns: u64| {
+        let address = kernel.fill_ring.pop_front().expect("a cell") + 256;
+        let mut filler = pool.filler().expect("an attached chunk");
+        assert!(filler.fill(Descriptor { address, len: 60, more, timestamp_ns: 7 }));
+        filler.uncertain(uncertainty_ns);
+        filler.finish();
+    };
+    for uncertainty_ns in [3, 900, 20] {
+        receive(&mut pool, false, uncertainty_ns);
+    }
+    let hand_over = |pool: &mut Pool| pool.hand_over().expect("packets").uncertainty_ns;
+    assert_eq!(hand_over(&mut pool), 900);
+    receive(&mut pool, false, 5);
+    receive(&mut pool, true, 700);
+    assert_eq!(hand_over(&mut pool), 700, "the packet that has begun came with it");
+    receive(&mut pool, false, 1);
+    assert_eq!(hand_over(&mut pool), 700, "it bears the time at which it began");
+    receive(&mut pool, false, 2);
+    assert_eq!(hand_over(&mut pool), 2);
+}
+
 #[test]
 fn a_chunk_passes_through_its_three_states() {
     let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());

@@ -50,13 +50,15 @@ pub struct Batch {
     shared: Arc<Shared>,
     queue: usize,
     first_number: u64,
+    uncertainty_ns: u64,
     /// INVARIANT: `Some` until it is drained or dropped.
     handover: Option<Handover>,
 }
 
 impl Batch {
     pub(crate) fn new(shared: Arc<Shared>, queue: usize, handover: Handover) -> Self {
-        Self { shared, queue, first_number: handover.first_number, handover: Some(handover) }
+        let Handover { first_number, uncertainty_ns, .. } = handover;
+        Self { shared, queue, first_number, uncertainty_ns, handover: Some(handover) }
     }
 
     /// Number of packets that it holds.
@@ -72,6 +74,30 @@ impl Batch {
     /// Bytes of all these packets together.
     pub fn bytes(&self) -> u64 {
         self.handover.as_ref().map_or(0, |handover| handover.bytes.into())
+    }
+
+    /// How much earlier its packets may have come than their times say, at most, in nanoseconds: each has reached its ring at
+    /// [`Packet::timestamp_ns`], or within so long before. That is where times are those of batches ([`Timestamp::Batch`]), and holds
+    /// wherever the thread that took them was held up, but for how far the clock itself may be off
+    /// ([`TimestampReport::error_bound_ns`]). 0 of packets that were stamped one by one, a nanosecond or so where two bore the same stamp.
+    ///
+    /// ```
+    /// # use wirecap::{Capture, port::null::NullPort};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let batch = worker.next_batch().expect("ten packets");
+    /// for packet in &batch {
+    ///     let (earliest_ns, latest_ns) = (packet.timestamp_ns() - batch.uncertainty_ns(), packet.timestamp_ns());
+    ///     assert!(earliest_ns < latest_ns);
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// [`Timestamp::Batch`]: crate::Timestamp::Batch
+    /// [`TimestampReport::error_bound_ns`]: crate::TimestampReport::error_bound_ns
+    pub fn uncertainty_ns(&self) -> u64 {
+        self.uncertainty_ns
     }
 
     /// Which port the packets came from, by its position in the list of ports.
@@ -368,8 +394,10 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
-    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says. Strictly increasing within a queue; of a
-    /// trace file it is the file's, whatever that is, and 0 if it has none.
+    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as [`Batch::uncertainty_ns`] does.
+    /// Over AF_XDP strictly increasing within a queue, unless the system clock is set back
+    /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the file's, whatever that is, and 0
+    /// if it has none.
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use wirecap_core::{
-    Lost,
+    Lost, Spread,
     words::{counted, is},
 };
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
@@ -83,8 +83,11 @@ impl Books<'_> {
     /// How the packets of a port are stamped. Clocks are each queue's own: the worst of them counts.
     fn timestamp(&self, port: &OpenPort, queues: std::ops::Range<usize>) -> TimestampReport {
         let mut report = port.timestamp.clone();
+        let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
+            uncertainty.add(owner.arrivals.uncertainty());
+            set_back_ns = owner.arrivals.set_back_ns().max(set_back_ns);
             let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
             if port.timestamp.is_none() {
                 let bound_ns = owner.clock.error_bound_ns();
@@ -94,7 +97,9 @@ impl Books<'_> {
             report.unstamped += owner.counts().unstamped;
             owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
-        report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()))
+        let mut report = report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()));
+        report.measure(&uncertainty, set_back_ns);
+        report
     }
 
     fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {

@@ -112,6 +112,7 @@ pub struct Builder {
     stocks: u16,
     pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
+    stamp_packets: bool,
     rx_hash: bool,
     on_wait: Option<OnWait>,
 }
@@ -142,6 +143,7 @@ impl Default for Builder {
             stocks: 0,
             homes: Homes::InTurn,
             timestamp: None,
+            stamp_packets: false,
             rx_hash: false,
             on_wait: None,
         }
@@ -296,10 +298,18 @@ impl Builder {
         self
     }
 
-    /// Where the times of packets come from. Default: batch over AF_XDP, kernel beside the host. Which it is, by which
-    /// clock, is in the report ([`crate::TimestampReport`]).
+    /// Where the times of packets come from. Default: batch over AF_XDP, unless [`Builder::stamp_packets`] says otherwise, and kernel
+    /// beside the host. Which it is, by which clock, is in the report ([`crate::TimestampReport`]).
     pub fn timestamp(mut self, source: Timestamp) -> Self {
         self.timestamp = Some(source);
+        self
+    }
+
+    /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) where [`Builder::timestamp`] asks for nothing: for programs
+    /// that keep times, or sort by them. Unlike that it is no error where there is no such program. Default: no, since a stamp costs
+    /// a reading of the clock for each packet, some 40 ns, on the core that runs the driver.
+    pub fn stamp_packets(mut self, wanted: bool) -> Self {
+        self.stamp_packets = wanted;
         self
     }
 
@@ -433,8 +443,8 @@ impl LookedUp {
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
-        let (promiscuous, modes, rss, timestamp) =
-            (builder.promiscuous, builder.modes, builder.rss, builder.timestamp);
+        let (promiscuous, modes, rss) = (builder.promiscuous, builder.modes, builder.rss);
+        let (timestamp, stamp_packets) = (builder.timestamp, builder.stamp_packets);
         let (transmit_entries, on_wait, rx_hash) =
             (builder.transmit_entries, builder.on_wait, builder.rx_hash);
         let xdp = XdpOptions {
@@ -443,6 +453,7 @@ impl LookedUp {
             modes,
             rss,
             timestamp,
+            stamp_packets,
             rx_hash,
             transmit_entries,
             on_wait,

@@ -49,11 +49,11 @@ impl Horizons {
 
     /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while packets wait
     /// that have their times already, when there is no such queue, and when the capture is gone: its workers have ended, and how
-    /// many packets they were given is not known any more. After a stop, the end is promised only once nothing waits any more. Costs a lock and a clock reading: ask when nothing comes, a thousand times a
-    /// second at most.
+    /// many packets they were given is not known any more. After a stop, the end is promised only once nothing waits any more.
+    /// Costs a lock and a clock reading: ask when nothing comes, a thousand times a second at most.
     ///
-    /// Times that are read when a batch is taken keep to the promise, also when the system clock is set back. Packets that
-    /// were stamped one by one have waited, so the promise is of some time ago, and holds for packets that were not longer on
+    /// Times of batches keep to the promise. No promise holds when the system clock is set back: times go back with it, and
+    /// [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how much. Packets that were stamped one by one have waited, so the promise is of some time ago, and holds for packets that were not longer on
     /// their way into the ring: 10 ms with stamps of the kernel, 110 ms with those of the NIC, whose clock may be off; 50 ms
     /// beside the host.
     ///

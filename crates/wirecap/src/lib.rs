@@ -103,7 +103,7 @@ pub use port::{
     xdp::Modes,
 };
 pub use report::Report;
-pub use timestamp::{Timestamp, TimestampReport};
+pub use timestamp::{Timestamp, TimestampReport, Uncertainty};
 pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;

@@ -4,12 +4,14 @@
 //! |---|---|---|---|
 //! | [`Timestamp::Hardware`] | the NIC | the packet is on the wire | a call of the driver for each packet |
 //! | [`Timestamp::Kernel`] | the XDP program; beside the host, the kernel | the driver has the packet | a reading of the clock for each packet |
-//! | [`Timestamp::Batch`] | the thread that takes packets from the ring | the batch is taken | a reading of the CPU's counter for each batch |
+//! | [`Timestamp::Batch`] | the thread that takes packets from the ring | it first sees them there | two readings of the CPU's counter for each batch |
 //!
-//! Rule: whatever the source, times are UTC, and those of one receive queue increase strictly: a packet that would not be
-//! later than the one before it is 1 ns later.
+//! Rules: whatever the source, times are UTC. Those of one receive queue over AF_XDP increase strictly: a packet that would not be later
+//! than the one before it is 1 ns later; only when the system clock is set back do they go back. And a bound that is printed or recorded
+//! holds wherever a thread was held up: it is measured, and told at the end, not promised at the start.
 
 use serde::Serialize;
+use wirecap_core::Spread;
 use wirecap_sys::{
     clock::{BatchClock, StampClock},
     netdev,
@@ -34,8 +36,8 @@ pub enum Timestamp {
     Hardware,
     /// Each packet is stamped in the kernel: by the XDP program, or, beside the host, by AF_PACKET.
     Kernel,
-    /// One reading for all packets that are taken from a ring together, which are 1 ns apart. A packet that waited in
-    /// the ring bears the time at which the wait ended.
+    /// One time for all packets that are taken from a ring together, which are 1 ns apart: that at which the reader first saw them in
+    /// the ring. They came earlier, but after its last look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
     Batch,
     /// A trace file has them: those of its ports, whatever is asked for. Interfaces have no such times.
     File,
@@ -82,10 +84,41 @@ pub struct TimestampReport {
     /// The finest difference that the clock can tell, in nanoseconds.
     pub resolution_ns: u64,
     /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have shown so
-    /// far. Only for a clock that is compared with it: the CPU's counter, and that of a NIC which shows neither UTC nor TAI.
+    /// far. Only for a clock that is compared with it: the CPU's counter, CLOCK_MONOTONIC, and that of a NIC which shows neither UTC nor
+    /// TAI. How long packets waited before the clock was read is not in it: see `uncertainty`.
     pub error_bound_ns: Option<u64>,
+    /// How much earlier packets may have come than their times say; `None` where all have times of their own.
+    pub uncertainty: Option<Uncertainty>,
     /// Packets that were not stamped, or whose stamp cannot be; those that were captured bear the time of their batch.
     pub unstamped: u64,
+    /// By how much the system clock was set back, all times together, in nanoseconds; 0 if it was not. The times of packets go back with it.
+    pub set_back_ns: u64,
+}
+
+/// How much earlier packets may have come than the times of their batches say, in nanoseconds: each reached its ring within so long
+/// before its time. It is the time between two looks of the reader at the ring, and holds wherever that was held up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Uncertainty {
+    /// Packets that bear the time of their batch.
+    pub packets: u64,
+    /// For half of them it is at most this. Like `p99_ns` at most an eighth too large.
+    pub p50_ns: u64,
+    /// For 99 of 100.
+    pub p99_ns: u64,
+    /// For all of them, exactly.
+    pub max_ns: u64,
+}
+
+impl Uncertainty {
+    /// Of lengths of time in nanoseconds; `None` if there are none.
+    fn of(spread: &Spread) -> Option<Self> {
+        (spread.count() > 0).then(|| Self {
+            packets: spread.count(),
+            p50_ns: spread.quantile(0.5),
+            p99_ns: spread.quantile(0.99),
+            max_ns: spread.longest(),
+        })
+    }
 }
 
 impl TimestampReport {
@@ -96,13 +129,16 @@ impl TimestampReport {
             clock: clock.in_words(),
             resolution_ns: clock.resolution_ns(),
             error_bound_ns: clock.is_counter().then(|| clock.error_bound_ns()),
+            uncertainty: None,
             unstamped: 0,
+            set_back_ns: 0,
         }
     }
 
     /// Of packets that are stamped one by one.
     pub(crate) fn of_packets(source: Timestamp, clock: String, resolution_ns: u64) -> Self {
-        Self { source, clock, resolution_ns, error_bound_ns: None, unstamped: 0 }
+        let (error_bound_ns, uncertainty) = (None, None);
+        Self { source, clock, resolution_ns, error_bound_ns, uncertainty, unstamped: 0, set_back_ns: 0 }
     }
 
     /// What the clock of a queue has learnt since the start.
@@ -113,18 +149,26 @@ impl TimestampReport {
         self.error_bound_ns = self.error_bound_ns.max(clock.error_bound_ns());
     }
 
-    /// All of it in one line: source, clock, resolution, bound.
+    /// How far the times of packets were off, and by how much times went back.
+    pub(crate) fn measure(&mut self, uncertainty: &Spread, set_back_ns: u64) {
+        self.uncertainty = Uncertainty::of(uncertainty);
+        if self.source != Timestamp::File {
+            self.set_back_ns = set_back_ns;
+        }
+    }
+
+    /// What is certain at the start, in one line: source, clock, resolution. Bounds are measured, and told at the end.
     pub fn in_words(&self) -> String {
         let when = match self.source {
             Timestamp::Hardware => "of each packet by the NIC",
             Timestamp::Kernel => "of each packet in the kernel",
-            Timestamp::Batch => "once per batch, whose packets are 1 ns apart",
+            Timestamp::Batch => {
+                "one for all packets that a look at the ring finds, which came since the last look"
+            }
             Timestamp::File => "of each packet as the file has it",
         };
-        let bound =
-            self.error_bound_ns.map_or_else(String::new, |bound_ns| format!(", within {bound_ns} ns"));
         let (source, clock, resolution_ns) = (self.source.as_str(), &self.clock, self.resolution_ns);
-        format!("{source}, {when}: {clock}{bound}; resolution {resolution_ns} ns")
+        format!("{source}, {when}: {clock}; resolution {resolution_ns} ns")
     }
 }
 
@@ -139,8 +183,6 @@ mod tests {
     fn the_bound_is_that_of_the_worst_clock() {
         let clock = |source| StampClock::new(source, Arc::new(LeapSeconds::built_in())).unwrap();
         let mut report = TimestampReport::of_packets(Timestamp::Hardware, "a clock".into(), 1);
-        report.learn(&clock(ClockSource::Tai));
-        assert_eq!(report.error_bound_ns, None, "it is taken at its word");
         let follows = clock(ClockSource::Monotonic);
         report.learn(&follows);
         assert_eq!(report.error_bound_ns, follows.error_bound_ns());

@@ -12,7 +12,7 @@ use wirecap_file::{
 };
 use wirecap_sys::netdev::Interface;
 
-use super::place::Place;
+use super::{place::Place, times};
 use crate::plan::Plan;
 
 /// What stands in front of the packets.
@@ -120,13 +120,11 @@ fn statistics(
         account.lost.total()
     )];
     comments.extend(account.lost.causes().iter().map(|(cause, packets)| format!("lost, {cause}: {packets}")));
-    if let Some(bound_ns) = port.timestamp.error_bound_ns {
-        comments.push(format!("timestamps: within {bound_ns} ns of the system clock throughout"));
-    }
+    comments.extend(times::bounds(&port.timestamp).iter().map(|bound| format!("timestamps: {bound}")));
     if port.timestamp.unstamped > 0 {
         let (unstamped, source) = (port.timestamp.unstamped, port.timestamp.source.as_str());
         comments.push(format!(
-            "packets without {source} timestamp, which bear the time of their batch: {unstamped}"
+            "packets without {source} timestamp, which bear the time at which their batch was seen: {unstamped}"
         ));
     }
     if let Some(untagged @ 1..) = port.untagged {

@@ -25,12 +25,14 @@
 //! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what other commands do with captured packets | [`job`] |
 //! | what ends a capture, and what is done then | [`watch`], [`end`] |
+//! | what is wrong with times | [`times`] |
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
 mod announce;
 mod block;
 mod buffers;
 mod describe;
+mod disorder;
 mod effect;
 mod end;
 pub(crate) mod job;
@@ -46,7 +48,7 @@ mod progress;
 mod records;
 pub(crate) mod sequencer;
 mod summary;
-mod unstamped;
+mod times;
 pub(crate) mod watch;
 mod worker;
 mod writer;

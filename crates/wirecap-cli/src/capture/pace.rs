@@ -4,19 +4,22 @@ use std::time::{Duration, Instant};
 
 /// The least time between two rounds of asking: a lock and a clock reading for each silent queue.
 pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
-/// How long all packets may be held back: a worker that does not get to its batch, a clock that was set back.
+/// How long all packets may be held back: a worker that does not get to its batch.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks no more than this counts: for longer the whole process stood still, and with it those that are waited for.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// What the writer remembers of time.
 #[derive(Debug)]
 pub(crate) struct Pace {
     asked: Option<Instant>,
-    held_up_since: Option<Instant>,
+    /// The last look at what is held up, and how long it was held up then. `None` if it was not.
+    held_up: Option<(Instant, Duration)>,
 }
 
 impl Pace {
     pub(crate) fn new() -> Self {
-        Self { asked: None, held_up_since: None }
+        Self { asked: None, held_up: None }
     }
 
     /// Whether it is time to ask; then that counts as done.
@@ -30,9 +33,11 @@ impl Pace {
 
     /// Whether packets were held up, and none given on, for too long; then patience begins anew.
     pub(crate) fn is_too_long(&mut self, held_up: bool, now: Instant) -> bool {
-        let since = self.held_up_since.take().unwrap_or(now);
-        let too_long = held_up && now.duration_since(since) >= PATIENCE;
-        self.held_up_since = (held_up && !too_long).then_some(since);
+        let held_for = self.held_up.take().map_or(Duration::ZERO, |(looked, held_for)| {
+            held_for + now.duration_since(looked).min(LONGEST_LOOK)
+        });
+        let too_long = held_up && held_for >= PATIENCE;
+        self.held_up = (held_up && !too_long).then_some((now, held_for));
         too_long
     }
 }
@@ -52,14 +57,31 @@ mod tests {
 
     #[test]
     fn patience_begins_anew_whenever_something_is_given_on() {
-        let (mut pace, start) = (Pace::new(), Instant::now());
-        let halves = |halves| start + PATIENCE * halves / 2;
-        assert!(!pace.is_too_long(true, halves(0)));
-        assert!(!pace.is_too_long(true, halves(1)));
-        assert!(pace.is_too_long(true, halves(2)));
-        assert!(!pace.is_too_long(true, halves(5)), "it has ended once");
-        assert!(!pace.is_too_long(false, halves(6)));
-        assert!(!pace.is_too_long(true, halves(8)));
-        assert!(pace.is_too_long(true, halves(10)));
+        let (mut pace, mut now) = (Pace::new(), Instant::now());
+        // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
+        let mut held_up_for = |held_up: bool, halves: u32| {
+            let looks = (PATIENCE * halves / 2).as_millis() / 10;
+            let look = |_| {
+                now += Duration::from_millis(10);
+                u32::from(pace.is_too_long(held_up, now))
+            };
+            (0..looks).map(look).sum::<u32>()
+        };
+        assert_eq!(held_up_for(true, 1), 0);
+        assert_eq!(held_up_for(true, 2), 1);
+        assert_eq!(held_up_for(true, 1), 0, "it has ended once");
+        assert_eq!(held_up_for(false, 1), 0);
+        assert_eq!(held_up_for(true, 1), 0, "something was given on");
+        assert_eq!(held_up_for(true, 5), 2);
+    }
+
+    /// A process that is stopped for longer than the patience, and goes on: workers get as much time as ever.
+    #[test]
+    fn the_time_in_which_the_process_stood_still_does_not_count() {
+        let (mut pace, mut now) = (Pace::new(), Instant::now());
+        for _ in 0..5 {
+            assert!(!pace.is_too_long(true, now));
+            now += PATIENCE * 10;
+        }
     }
 }

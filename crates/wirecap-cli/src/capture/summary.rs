@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use wirecap::{Lost, QueueAccount, Report, report::PortReport};
 use wirecap_core::words::{counted, is, was};
 
-use super::{job::Job, writer::Written};
+use super::{disorder::Disorder, job::Job, times, writer::Written};
 use crate::{
     exit::{self, tell},
     plan::Plan,
@@ -29,7 +29,7 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job
     let text = if plan.json {
         json(&Summary { report, written, job: job.json(report) })
     } else {
-        in_words(report, written) + &job.in_words(report)
+        in_words(report, written, plan.keeps_times) + &job.in_words(report)
     };
     let printed = if plan.stdout_is_taken() { exit::print_on_stderr(&text) } else { exit::print(&text) };
     if let Err(cause) = &printed {
@@ -49,7 +49,7 @@ pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job
     printed.is_ok()
 }
 
-fn in_words(report: &Report, written: Option<&Written>) -> String {
+fn in_words(report: &Report, written: Option<&Written>, keeps_times: bool) -> String {
     let mut text = format!("{}\n{}", accounts(report), workers(report));
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
@@ -70,6 +70,11 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
     let pps = delivered as f64 / report.seconds.max(1e-9);
     let packets = counted(delivered, "packet");
     text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    for port in report.ports.iter().filter(|_| keeps_times) {
+        for remark in times::remarks(&port.timestamp) {
+            text += &format!("{}, times: {remark}\n", port.name);
+        }
+    }
     if let Some(written) = written {
         let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
         text += &format!("{packets} written to {}, {bytes}", printable(&written.in_words));
@@ -81,10 +86,12 @@ fn in_words(report: &Report, written: Option<&Written>) -> String {
             }
         }
         if written.out_of_order > 0 {
+            let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
+            let reasons = Disorder::of(report, written).map(|reason| reason.to_string()).collect::<Vec<_>>();
             text += &format!(
-                "{} of them {} behind a later one: a trace has its own times, and others could not be waited for\n",
+                "{} of them {stand} behind a later one: {}\n",
                 written.out_of_order,
-                if written.out_of_order == 1 { "stands" } else { "stand" }
+                reasons.join(", and ")
             );
         }
     }

@@ -10,7 +10,7 @@ use std::{
 use wirecap::{Capture, PortEvent};
 use wirecap_core::words::counted;
 
-use super::{job::Job, progress::Progress, unstamped::Unstamped};
+use super::{job::Job, progress::Progress, times::Times};
 use crate::{plan::Plan, signals::Signals};
 
 /// How often signals and ports are looked at.
@@ -70,7 +70,7 @@ pub(crate) struct Watch {
     notices: Receiver<Notice>,
     deadline: Option<Instant>,
     progress: Progress,
-    unstamped: Unstamped,
+    times: Times,
     /// Ports that are down now.
     down: HashSet<String>,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new(plan: &Plan, signals: Signals, notices: Receiver<Notice>) -> Self {
         let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
-        let (progress, unstamped) = (Progress::new(plan), Unstamped::new());
-        Self { signals, notices, deadline, progress, unstamped, down: HashSet::new() }
+        let (progress, times) = (Progress::new(plan), Times::new(plan));
+        Self { signals, notices, deadline, progress, times, down: HashSet::new() }
     }
 
     /// Waits for what ends the capture; meanwhile tells how it goes.
@@ -135,7 +135,7 @@ impl Watch {
         for event in capture.events() {
             self.tell(event, capture);
         }
-        for line in self.unstamped.look(capture) {
+        for line in self.times.look(capture) {
             self.progress.tell(line);
         }
         end_by_itself(

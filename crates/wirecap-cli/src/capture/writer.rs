@@ -48,8 +48,18 @@ pub(crate) struct Writer {
     notices: Sender<Notice>,
     packets: u64,
     order: Order,
+    forced: Forced,
     /// Why nothing more is written.
     failure: Option<io::Error>,
+}
+
+/// How often packets were written though another queue might still have had an earlier one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Forced {
+    /// Since as much was held back as may be.
+    pub(crate) memory: u64,
+    /// Since all was held back for as long as may be.
+    pub(crate) time: u64,
 }
 
 /// What came of writing.
@@ -63,6 +73,7 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
     /// Packets in it that stand behind a later one.
     pub(crate) out_of_order: u64,
+    pub(crate) forced: Forced,
     /// Its name in messages.
     #[serde(skip)]
     pub(crate) in_words: String,
@@ -93,6 +104,7 @@ impl Writer {
             notices,
             packets: 0,
             order: Order::default(),
+            forced: Forced::default(),
             failure: None,
             output,
         }
@@ -133,6 +145,7 @@ impl Writer {
             packets: self.packets,
             bytes: self.output.len(),
             out_of_order: self.order.late(),
+            forced: self.forced,
             in_words: self.output.in_words(),
             failure: self.failure,
             whereabouts: self.output.whereabouts(),
@@ -176,8 +189,11 @@ impl Writer {
             return;
         }
         let held_up = self.merger.held_bytes() > 0 && self.pending.is_empty();
-        let most_bytes = if self.pace.is_too_long(held_up, now) { 0 } else { MOST_HELD_BYTES };
+        let too_long = self.pace.is_too_long(held_up, now);
+        let most_bytes = if too_long { 0 } else { MOST_HELD_BYTES };
         if self.merger.held_bytes() > most_bytes {
+            let forced = if too_long { &mut self.forced.time } else { &mut self.forced.memory };
+            *forced += 1;
             self.merger.force(most_bytes, &mut self.pending, &mut self.buffers);
         }
     }

@@ -29,7 +29,8 @@ fn next_of(worker: &mut Worker, queue: u16) -> Batch {
 #[test]
 fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
     let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1_000 };
-    let builder = Capture::builder().port(port).cells_per_chunk(PACKETS_PER_BATCH as u32).chunks_per_pool(8);
+    // One chunk: what comes next is seen when the one before is home, so that each batch has a later time.
+    let builder = Capture::builder().port(port).cells_per_chunk(PACKETS_PER_BATCH as u32).chunks_per_pool(1);
     let mut capture = builder.workers(1).open().unwrap();
     let mut worker = capture.take_workers().remove(0);
     let encoding = Arc::new(Encoding {
@@ -38,9 +39,9 @@ fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
         queues: Queues::new([vec![0, 1]]),
         passive: vec![false],
     });
-    let batches = [0, 1, 0].map(|queue| next_of(&mut worker, queue));
-    assert_eq!(batches.each_ref().map(Batch::first_number), [0, 0, PACKETS_PER_BATCH]);
-    let [early, kept, late] = batches.map(|batch| encoding.encode(&batch, Vec::new(), 0));
+    let blocks = [0, 1, 0].map(|queue| encoding.encode(&next_of(&mut worker, queue), Vec::new(), 0));
+    assert_eq!(blocks.each_ref().map(|block| block.first_number), [0, 0, PACKETS_PER_BATCH]);
+    let [early, kept, late] = blocks;
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("late.pcapng");
@@ -67,4 +68,5 @@ fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
     drop(sender);
     let written = running.join().unwrap().close(&[]);
     assert_eq!((written.packets, written.out_of_order), (3 * PACKETS_PER_BATCH, PACKETS_PER_BATCH));
+    assert_eq!(written.forced, Forced { memory: 0, time: 1 });
 }

@@ -72,7 +72,7 @@ pub(crate) struct PortFlags {
     /// Fail where packets would be copied: as --xdp-mode zero-copy.
     #[arg(long, conflicts_with = "xdp_mode")]
     require_zero_copy: bool,
-    /// Where the times of packets come from [default: batch over AF_XDP, kernel beside the host].
+    /// Where the times of packets come from [default: kernel with -w or --verify, and beside the host; batch otherwise].
     #[arg(long, value_enum, value_name = "SOURCE")]
     pub(crate) timestamp: Option<TimestampFlag>,
 }
@@ -146,9 +146,9 @@ pub(crate) enum XdpModeFlag {
 pub(crate) enum TimestampFlag {
     /// The NIC stamps each packet, where its driver offers that to XDP; else an error.
     Hardware,
-    /// The XDP program stamps each packet.
+    /// The XDP program stamps each packet, at some 40 ns each.
     Kernel,
-    /// The clock is read once for all packets that are taken from a ring together; cheapest.
+    /// One time for all packets that a look at the ring finds; cheapest. How far off it was is told at the end.
     Batch,
 }
 

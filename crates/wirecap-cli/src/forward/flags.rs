@@ -14,8 +14,7 @@ use crate::{
 const WRITE: &str = "Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well";
 const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that, but no more than \
                        cores]";
-const TIMESTAMP: &str =
-    "Where the times of packets come from, by which the latency is told as well [default: batch]";
+const TIMESTAMP: &str = "Where the times of packets come from, by which the latency is told as well [default: kernel with -w, else batch]";
 
 /// What to forward, how, and what is kept of it.
 #[derive(Debug, Args)]

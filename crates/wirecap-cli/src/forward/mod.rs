@@ -282,7 +282,8 @@ impl Job for Forward {
         }
         let mut text = format!("\n{table}");
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
-            text += "times begin when a packet's batch is taken from the ring; --timestamp kernel: when it arrives\n";
+            text +=
+                "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives\n";
         }
         for report in reports.iter().filter(|report| report.causes().next().is_some()) {
             let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();

@@ -25,6 +25,7 @@ mod queues;
 mod replay;
 mod replay_order;
 mod send_traces;
+mod stalls;
 mod terminal;
 mod timestamps;
 mod tools;

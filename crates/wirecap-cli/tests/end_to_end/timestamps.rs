@@ -32,7 +32,7 @@ fn the_source_of_the_times_is_said_everywhere() {
         return;
     }
     let asked = |source: &'static str| ["--timestamp", source];
-    for (arguments, source) in [(&[][..], "batch"), (&asked("batch"), "batch"), (&asked("kernel"), "kernel")]
+    for (arguments, source) in [(&[][..], "kernel"), (&asked("batch"), "batch"), (&asked("kernel"), "kernel")]
     {
         let lab = Lab::with_queues("sources", 1);
         let path = lab.path("sources.pcapng");
@@ -66,6 +66,31 @@ fn the_source_of_the_times_is_said_everywhere() {
             let expected = format!("{}.{:09}", first_ns / 1_000_000_000, first_ns % 1_000_000_000);
             assert_eq!(told, expected, "tshark reads the same");
         }
+    }
+}
+
+/// Times cost something for each packet: only those that are kept or judged are worth it.
+#[test]
+fn packets_are_stamped_one_by_one_where_their_times_are_kept_or_judged() {
+    if !require_root("packets_are_stamped_one_by_one_where_their_times_are_kept_or_judged") {
+        return;
+    }
+    let lab = Lab::with_queues("whichtimes", 1);
+    let path = lab.path("times.pcapng");
+    let file = ["-w", path.to_str().unwrap()];
+    for (arguments, source) in [
+        (&[][..], "batch"),
+        (&file, "kernel"),
+        (&["--verify"], "kernel"),
+        (&[file[0], file[1], "--timestamp", "batch"], "batch"),
+        (&["--timestamp", "kernel"], "kernel"),
+    ] {
+        let ended = lab.capture(&[&["r0"], arguments].concat()).stop();
+        let port = &ended.account().0["ports"][0];
+        assert_eq!(port["timestamp"]["source"].as_str(), Some(source), "{arguments:?}");
+        let fallbacks = port["fallbacks"].to_string();
+        let is_asked = arguments.contains(&"kernel");
+        assert!(is_asked || !fallbacks.contains("leap seconds"), "{arguments:?}: {fallbacks}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::{LOOK_INTERVAL_NS, NS_PER_S, resolution_ns, system_ns};
+use super::{LOOK_INTERVAL_NS, NS_PER_S, monotonic_ns, resolution_ns, system_ns};
 use crate::cpu;
 
 const CLOCK_OF_KERNEL: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -26,10 +26,31 @@ const RATE_BITS: u32 = 32;
 /// again: then it is the counter that has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
+/// Added to a length of time by the counter, so that it is no less than it was: the CPU reads the counter a little before or behind
+/// what stands beside it in the program, and another core's may be a little behind.
+const ORDER_NS: u64 = 1_000;
+
+/// A moment as a [`BatchClock`] has it: by the system clock, and by one that is never set.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    utc_ns: u64,
+    /// Cycles of the counter; else nanoseconds of CLOCK_MONOTONIC.
+    ticks: u64,
+}
+
+impl Moment {
+    /// In nanoseconds since 1970 (UTC).
+    pub fn utc_ns(self) -> u64 {
+        self.utc_ns
+    }
+}
+
 /// Nanoseconds since 1970 (UTC), for batches. One for each thread or queue: it shares nothing.
 #[derive(Debug, Clone)]
 pub struct BatchClock {
     counter: Result<Counter, &'static str>,
+    /// When it was made.
+    made: Moment,
 }
 
 /// A counter that was compared with the system clock.
@@ -89,12 +110,23 @@ impl Default for BatchClock {
 impl BatchClock {
     /// Compares the counter with the system clock for 10 ms, if it can be used.
     pub fn new() -> Self {
-        Self { counter: Counter::trusted().and_then(|()| Counter::new().ok_or("it does not count")) }
+        Self::over(Counter::trusted().and_then(|()| Counter::new().ok_or("it does not count")))
     }
 
     /// The system clock, without a counter.
     pub fn system() -> Self {
-        Self { counter: Err("it was not asked for") }
+        Self::over(Err("it was not asked for"))
+    }
+
+    fn over(counter: Result<Counter, &'static str>) -> Self {
+        let mut clock = Self { counter, made: Moment { utc_ns: 0, ticks: 0 } };
+        clock.made = clock.moment();
+        clock
+    }
+
+    /// When it was made, or the clock that it is a copy of.
+    pub fn made(&self) -> Moment {
+        self.made
     }
 
     /// What time it is. Cost: some ten nanoseconds; ten times a second, a microsecond. Goes back when the system clock is
@@ -102,9 +134,34 @@ impl BatchClock {
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         match &mut self.counter {
-            Ok(counter) => counter.now_ns(),
+            Ok(counter) => counter.now().utc_ns,
             Err(_) => system_ns(),
         }
+    }
+
+    /// What time it is, also by a clock that is never set. Costs as much as [`Self::now_ns`]; without the counter twice as much.
+    #[inline]
+    pub fn moment(&mut self) -> Moment {
+        match &mut self.counter {
+            Ok(counter) => counter.now(),
+            Err(_) => Moment { utc_ns: system_ns(), ticks: monotonic_ns() },
+        }
+    }
+
+    /// How long after `earlier` `later` was, in nanoseconds: no less than it really was, and no less than the system clock has
+    /// gone on. It goes on by more when it is set.
+    pub fn passed_ns(&self, earlier: Moment, later: Moment) -> u64 {
+        let ticks = later.ticks.saturating_sub(earlier.ticks);
+        let really_ns = match &self.counter {
+            Ok(counter) => {
+                let ns = (u128::from(ticks) * u128::from(counter.rate)) >> RATE_BITS;
+                let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+                // The rate may be off by a step.
+                ns.saturating_add(ns / STEP + ORDER_NS)
+            }
+            Err(_) => ticks,
+        };
+        really_ns.max(later.utc_ns.saturating_sub(earlier.utc_ns))
     }
 
     /// By how much a time may differ from the system clock at that moment, in nanoseconds, as far as comparisons have
@@ -165,13 +222,13 @@ impl Counter {
     }
 
     #[inline]
-    fn now_ns(&mut self) -> u64 {
-        let cycles = cpu::timestamp_counter().unwrap_or(0);
-        let since = cycles.wrapping_sub(self.base.cycles);
+    fn now(&mut self) -> Moment {
+        let ticks = cpu::timestamp_counter().unwrap_or(0);
+        let since = ticks.wrapping_sub(self.base.cycles);
         if since > self.interval {
             return self.compare();
         }
-        self.base.system_ns + self.ns(since)
+        Moment { utc_ns: self.base.system_ns + self.ns(since), ticks }
     }
 
     /// Nanoseconds of so many cycles, at most an interval.
@@ -182,11 +239,11 @@ impl Counter {
 
     /// Begins anew from a reading of both, and learns from it how wrong the last interval was.
     #[cold]
-    fn compare(&mut self) -> u64 {
+    fn compare(&mut self) -> Moment {
         if let Some(reading) = Reading::take() {
             self.learn(reading);
         }
-        self.base.system_ns
+        Moment { utc_ns: self.base.system_ns, ticks: self.base.cycles }
     }
 
     fn learn(&mut self, reading: Reading) {
@@ -280,6 +337,31 @@ mod tests {
             let counter = Counter { rate, interval: cycles(LOOK_INTERVAL_NS, rate), ..counter() };
             let told = counter.ns(counter.interval);
             assert!(told <= LOOK_INTERVAL_NS && told > LOOK_INTERVAL_NS / 2, "{rate}: {told}");
+        }
+    }
+
+    /// Whatever is done to the system clock meanwhile, a length of time is no less than it was.
+    #[test]
+    fn a_length_of_time_is_no_less_than_by_either_clock() {
+        let clock = BatchClock { counter: Ok(counter()), made: Moment { utc_ns: 0, ticks: 0 } };
+        let moment = |utc_ns, ticks| Moment { utc_ns, ticks };
+        let begun = moment(1_000_000_000, 2_500);
+        for (later_utc_ns, expected_ns) in
+            [(1_000_040_000, 41_040), (500_000_000, 41_040), (9_000_000_000, 8_000_000_000)]
+        {
+            let passed_ns = clock.passed_ns(begun, moment(later_utc_ns, 102_500));
+            assert!(passed_ns.abs_diff(expected_ns) <= 2, "{passed_ns} for {expected_ns}");
+        }
+        assert!(clock.passed_ns(moment(0, 0), moment(0, u64::MAX)) > u64::MAX / 3, "no overflow");
+        // On another core the counter may be a little behind.
+        assert_eq!(clock.passed_ns(moment(7, 100), moment(7, 99)), ORDER_NS);
+        for mut clock in [BatchClock::new(), BatchClock::system()] {
+            let (outside, earlier) = (Instant::now(), clock.moment());
+            thread::sleep(Duration::from_millis(120));
+            let (later, outside) = (clock.moment(), outside.elapsed());
+            let passed = Duration::from_nanos(clock.passed_ns(earlier, later));
+            let most = outside + outside / 500 + Duration::from_nanos(ORDER_NS);
+            assert!(passed >= Duration::from_millis(120) && passed <= most, "{passed:?} of {outside:?}");
         }
     }
 

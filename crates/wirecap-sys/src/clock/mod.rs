@@ -17,9 +17,10 @@ mod leap;
 mod reading;
 mod stamps;
 
-pub use batch::BatchClock;
+pub use batch::{BatchClock, Moment};
 pub use error::ClockError;
 pub use leap::LeapSeconds;
+use reading::monotonic_ns;
 pub use reading::{ClockSource, PtpClock, resolution_ns, system_ahead_of_monotonic_ns, system_ns};
 pub use stamps::StampClock;
 

@@ -15,9 +15,8 @@ const READINGS: u32 = 7;
 /// A clock that stamps are taken from.
 #[derive(Debug, Clone)]
 pub enum ClockSource {
-    /// CLOCK_TAI of the kernel: UTC and as many seconds as somebody has told the kernel, 0 if nobody has.
-    Tai,
-    /// CLOCK_MONOTONIC of the kernel: since the start of the machine.
+    /// CLOCK_MONOTONIC of the kernel: since the start of the machine. It is slewed as the system clock is, so that the two are always
+    /// equally far apart, unless the system clock is set.
     Monotonic,
     /// The clock of a NIC.
     Ptp(PtpClock),
@@ -71,16 +70,19 @@ fn clock_of_file(fd: RawFd) -> libc::clockid_t {
 impl ClockSource {
     fn id(&self) -> libc::clockid_t {
         match self {
-            ClockSource::Tai => libc::CLOCK_TAI,
             ClockSource::Monotonic => libc::CLOCK_MONOTONIC,
             ClockSource::Ptp(clock) => clock_of_file(clock.file.as_raw_fd()),
         }
     }
 
+    /// Whether somebody may set it, and it may drift away from the system clock.
+    pub(super) fn may_be_set(&self) -> bool {
+        matches!(self, ClockSource::Ptp(_))
+    }
+
     /// What it is called.
     pub fn in_words(&self) -> String {
         match self {
-            ClockSource::Tai => "CLOCK_TAI of the kernel".into(),
             ClockSource::Monotonic => "CLOCK_MONOTONIC of the kernel".into(),
             ClockSource::Ptp(clock) => format!("the clock of the NIC, {}", clock.in_words()),
         }
@@ -127,10 +129,14 @@ pub fn system_ns() -> u64 {
     read(libc::CLOCK_REALTIME).expect("every Linux has the clock")
 }
 
+/// The kernel's monotonic clock, which is never set: nanoseconds since some moment.
+pub(super) fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC).expect("every Linux has the clock")
+}
+
 /// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds; modulo 2^64.
 pub fn system_ahead_of_monotonic_ns() -> u64 {
-    let monotonic = || read(libc::CLOCK_MONOTONIC).expect("every Linux has the clock");
-    let (before, system, after) = (monotonic(), system_ns(), monotonic());
+    let (before, system, after) = (monotonic_ns(), system_ns(), monotonic_ns());
     system.wrapping_sub(before + (after - before) / 2)
 }
 
@@ -164,12 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_clocks_can_be_read_and_tai_is_whole_seconds_ahead() {
-        let distance = ClockSource::Tai.distance().unwrap();
-        let nearest = (distance.ahead_ns + 500_000_000).div_euclid(NS_PER_S as i64) * NS_PER_S as i64;
-        assert!(distance.ahead_ns.abs_diff(nearest) <= distance.error_ns, "{distance:?}");
-        assert!(ClockSource::Monotonic.distance().unwrap().ahead_ns < 0, "the machine began after 1970");
-        assert!((1..=10_000_000).contains(&ClockSource::Tai.resolution_ns().unwrap()));
+    fn the_kernels_clock_can_be_read_and_is_always_equally_far_from_the_system_clock() {
+        let clock = ClockSource::Monotonic;
+        let (first, second) = (clock.distance().unwrap(), clock.distance().unwrap());
+        assert!(first.ahead_ns < 0, "the machine began after 1970");
+        let apart_ns = first.ahead_ns.abs_diff(second.ahead_ns);
+        assert!(apart_ns <= first.error_ns + second.error_ns, "{first:?} {second:?}");
+        assert!((1..=10_000_000).contains(&clock.resolution_ns().unwrap()));
     }
 
     #[test]

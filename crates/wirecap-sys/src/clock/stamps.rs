@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A stamp is older than the look: the packet has waited. So it is brought to TAI, which has no leap seconds, and from there to
-//! UTC by the table: a packet of before a leap second keeps the offset of before it. Should the shift itself change (somebody
-//! tells the kernel its TAI offset, 37 s, while packets wait), both shifts are tried for a while, and the one that makes the
-//! packet come nearer to the present is right.
+//! UTC by the table: a packet of before a leap second keeps the offset of before it. Should the shift itself change, it matters which
+//! clock was set. If it is the system clock (the kernel's own is never set), the new shift holds for what waits, too. If it is that of
+//! a NIC, both shifts are tried for a while, and the one that makes the packet come nearer to the present is right.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -32,9 +32,6 @@ const AHEAD_NS: u64 = 5_000_000;
 /// What a clock shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
-    /// TAI, perhaps by a wrong number of seconds.
-    WholeSeconds,
-    /// TAI as it should be.
     Tai,
     Utc,
     /// Time since some moment.
@@ -68,7 +65,6 @@ impl Scale {
     /// What a clock shows that is so far from the system clock.
     fn of(source: &ClockSource, leaps: &LeapSeconds, seen: Distance) -> Self {
         match source {
-            ClockSource::Tai => Scale::WholeSeconds,
             ClockSource::Monotonic => Scale::Other,
             ClockSource::Ptp(_) => [Scale::Tai, Scale::Utc]
                 .into_iter()
@@ -84,13 +80,13 @@ impl Scale {
         match self {
             Scale::Tai => Some((leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64),
             Scale::Utc => Some(0),
-            Scale::WholeSeconds | Scale::Other => None,
+            Scale::Other => None,
         }
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            Scale::WholeSeconds | Scale::Tai => "TAI",
+            Scale::Tai => "TAI",
             Scale::Utc => "UTC",
             Scale::Other => "a time of its own",
         }
@@ -109,6 +105,7 @@ impl StampClock {
 
     fn at(source: ClockSource, leaps: Arc<LeapSeconds>, first: Distance) -> Self {
         let scale = Scale::of(&source, &leaps, first);
+        let drift_ns = if source.may_be_set() { DRIFT_NS } else { 0 };
         let mut clock = Self {
             source,
             scale,
@@ -120,7 +117,7 @@ impl StampClock {
             next_look_ns: first.at_ns + LOOK_INTERVAL_NS,
             found: first,
             was: None,
-            error_ns: first.error_ns + DRIFT_NS,
+            error_ns: first.error_ns + drift_ns,
         };
         clock.shift_ns = clock.shift(first);
         clock.shorten(first.at_ns);
@@ -132,10 +129,6 @@ impl StampClock {
         let behind_ns = (self.leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64;
         let exact = behind_ns - seen.ahead_ns;
         match self.scale {
-            Scale::WholeSeconds => {
-                let second = NS_PER_S as i64;
-                (exact + second / 2).div_euclid(second) * second
-            }
             Scale::Tai => 0,
             Scale::Utc => behind_ns,
             Scale::Other => exact,
@@ -175,7 +168,7 @@ impl StampClock {
             self.earlier = None;
         }
         if change_ns > NEAR_NS {
-            self.earlier = Some((self.shift_ns, seen.at_ns + CHANGE_NS));
+            self.earlier = self.source.may_be_set().then(|| (self.shift_ns, seen.at_ns + CHANGE_NS));
         } else {
             self.error_ns = self.error_ns.max(change_ns + seen.error_ns);
         }
@@ -191,7 +184,9 @@ impl StampClock {
         let tai_ns = now_ns + self.leaps.behind_s(now_ns / NS_PER_S) * NS_PER_S;
         let Stretch { from_tai_ns, until_tai_ns, behind_ns } = self.leaps.stretch(tai_ns);
         let stamp = |tai_ns: u64| tai_ns.saturating_add_signed(self.shift_ns.saturating_neg());
-        self.short = if self.earlier.is_some() { 0..0 } else { stamp(from_tai_ns)..stamp(until_tai_ns) };
+        // Not 0: that is no stamp.
+        self.short =
+            if self.earlier.is_some() { 0..0 } else { stamp(from_tai_ns).max(1)..stamp(until_tai_ns) };
         self.add_ns = self.shift_ns - behind_ns as i64;
     }
 
@@ -219,7 +214,7 @@ impl StampClock {
     fn ahead_ns(&self) -> u64 {
         match self.scale {
             Scale::Tai | Scale::Utc => NEAR_NS + AHEAD_NS,
-            Scale::WholeSeconds | Scale::Other => AHEAD_NS,
+            Scale::Other => AHEAD_NS,
         }
     }
 
@@ -236,11 +231,6 @@ impl StampClock {
         let name = self.source.in_words();
         let Distance { ahead_ns, .. } = self.found;
         let shows = match self.scale {
-            Scale::WholeSeconds => {
-                let second = NS_PER_S as i64;
-                let behind_s = ahead_ns.saturating_add(second / 2).div_euclid(second);
-                return format!("{name}, {behind_s} s ahead of UTC as this machine has it");
-            }
             Scale::Tai | Scale::Utc => {
                 let demanded_ns = self.scale.demands_ns(&self.leaps, self.found).unwrap_or(0);
                 let (off_ns, scale) = (ahead_ns.abs_diff(demanded_ns), self.scale.as_str());

@@ -14,6 +14,7 @@
 use std::{
     io,
     marker::PhantomData,
+    ops::Range,
     os::fd::BorrowedFd,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
@@ -105,6 +106,8 @@ pub struct ConsumerRing<T> {
     consumer: u32,
     /// The kernel's index as last loaded.
     cached_producer: u32,
+    /// Our index as it would be if it had 64 bits, when a [`Drain`] was last dropped.
+    taken: u64,
 }
 
 impl<T: Copy> ConsumerRing<T> {
@@ -119,7 +122,7 @@ impl<T: Copy> ConsumerRing<T> {
 
     fn over(map: RingMap<T>) -> Self {
         let consumer = map.consumer().load(Ordering::Relaxed);
-        Self { map, consumer, cached_producer: consumer }
+        Self { map, consumer, cached_producer: consumer, taken: consumer.into() }
     }
 
     /// Takes up to `max` entries, oldest first, and gives their places back to the kernel with one
@@ -151,6 +154,17 @@ impl<T: Copy> ConsumerRing<T> {
     /// Entries that wait to be taken.
     pub fn filled(&self) -> u32 {
         self.map.size.filled(self.map.producer().load(Ordering::Acquire), self.consumer)
+    }
+
+    /// The entries that wait to be taken, by their numbers: entries are numbered through as they come.
+    pub fn waiting(&self) -> Range<u64> {
+        let first = self.number(self.consumer);
+        first..first + u64::from(self.filled())
+    }
+
+    /// An index that is not behind `taken`, as if it had 64 bits.
+    fn number(&self, index: u32) -> u64 {
+        self.taken + u64::from(index.wrapping_sub(self.taken as u32))
     }
 
     /// Entries the ring has.
@@ -197,6 +211,7 @@ impl<T: Copy> Drop for Drain<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.ring.consumer = self.next;
+        self.ring.taken = self.ring.number(self.next);
         // Pairs with the kernel's acquire load in xskq_prod_reserve(): we have read the entries.
         self.ring.map.consumer().store(self.next, Ordering::Release);
     }

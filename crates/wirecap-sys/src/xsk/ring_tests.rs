@@ -62,6 +62,7 @@ fn what_is_produced_is_consumed_across_the_wrap_around() {
             drop(batch);
             assert_eq!(u64::from(4 - room), next_in - next_out);
             assert_eq!(u64::from(consumer.filled()), next_in - next_out);
+            assert_eq!(consumer.waiting(), u64::from(start) + next_out..u64::from(start) + next_in);
             consumer.consume(round % 4, |value| {
                 assert_eq!(value, next_out);
                 next_out += 1;
@@ -114,6 +115,7 @@ fn a_drain_that_is_forgotten_gives_nothing_twice() {
     let mut drain = consumer.drain(2);
     assert_eq!(drain.next(), Some(0));
     std::mem::forget(drain);
+    assert_eq!(consumer.waiting(), 2..3);
     assert_eq!(consumer.drain(9).collect::<Vec<_>>(), [2]);
     assert_eq!(producer.room(), 4);
 }

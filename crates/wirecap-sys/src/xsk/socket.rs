@@ -2,6 +2,7 @@
 
 use std::{
     io, mem,
+    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr,
     sync::Arc,
@@ -247,6 +248,12 @@ impl Socket {
     #[inline]
     pub fn filled(&self) -> u32 {
         self.rx.as_ref().map_or(0, ConsumerRing::filled)
+    }
+
+    /// The filled cells that wait to be received, by their numbers: cells are numbered through as they are filled.
+    #[inline]
+    pub fn waiting(&self) -> Range<u64> {
+        self.rx.as_ref().map_or(0..0, ConsumerRing::waiting)
     }
 
     /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still

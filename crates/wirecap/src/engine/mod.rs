@@ -14,11 +14,13 @@
 //! | what all threads share | this file |
 //! | a receive queue and its lock | [`queue`] |
 //! | how full its pool is | [`gauge`] |
+//! | when its packets came | [`arrival`] |
 //! | the thread of the application | [`worker`] |
 //! | the thread that captures for others | [`capture_thread`] |
 //! | how it comes to an end | [`stopping`] |
 //! | what to do while nothing comes | [`wait`] |
 
+pub(crate) mod arrival;
 pub(crate) mod capture_thread;
 pub(crate) mod gauge;
 pub(crate) mod queue;

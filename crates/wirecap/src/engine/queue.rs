@@ -21,7 +21,7 @@ use wirecap_sys::{
     xsk::Sender,
 };
 
-use super::{gauge::Gauge, stopping::Stopping};
+use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping};
 use crate::batch::Reader;
 use crate::horizon::Horizon;
 use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
@@ -64,10 +64,10 @@ impl Queue {
             owner: Mutex::new(QueueOwner {
                 ring_cells: pool.geometry().cells_per_pool(),
                 peak: Gauge::default(),
+                arrivals: ArrivalWatch::new(clock.made()),
                 source,
                 pool,
                 clock,
-                last_timestamp_ns: 0,
                 on_hold: false,
                 is_at_end: false,
             }),
@@ -164,8 +164,7 @@ pub(crate) struct QueueOwner {
     source: AnyQueue,
     pub(crate) pool: Pool,
     pub(crate) clock: BatchClock,
-    /// Timestamps of a queue increase strictly, also when the clock is set back.
-    last_timestamp_ns: u64,
+    pub(crate) arrivals: ArrivalWatch,
     /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
     /// can wait.
     on_hold: bool,
@@ -212,17 +211,18 @@ impl QueueOwner {
         received
     }
 
-    /// The clock is read once.
+    /// Receives what a look at the ring finds.
     fn fill(&mut self, near: Option<&CellReader>) -> u32 {
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
-        if space == 0 || self.source.backlog() == 0 {
+        if space == 0 {
             return 0;
         }
-        let mut intake = Intake::new(filler, self.clock.now_ns(), self.last_timestamp_ns + 1, near);
-        self.source.receive(space, &mut intake);
+        let Some(batch) = self.arrivals.look(&self.source, &mut self.clock, space) else { return 0 };
+        let mut intake = Intake::new(filler, batch, near);
+        self.source.receive(batch.max, &mut intake);
         let received = space - intake.space();
-        self.last_timestamp_ns = intake.finish();
+        self.arrivals.received(intake.finish());
         received
     }
 
@@ -265,11 +265,7 @@ impl QueueOwner {
             _ if stopped && self.source.backlog() == 0 => u64::MAX,
             Outlook::Pause => 0,
             Outlook::After(time_ns) => time_ns,
-            Outlook::OnReceipt => {
-                // The next batch keeps to it, also when the clock is set back.
-                self.last_timestamp_ns = now_ns.max(self.last_timestamp_ns);
-                self.last_timestamp_ns
-            }
+            Outlook::OnReceipt => self.arrivals.promise(now_ns),
         };
         Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }

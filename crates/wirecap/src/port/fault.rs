@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::clock::StampClock;
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 /// Which trouble. Each is "one in so many calls", drawn from a seeded generator; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +89,10 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
 
     fn unreceived(&self) -> u32 {
         self.inner.unreceived()
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        self.inner.waiting()
     }
 
     fn counts(&mut self) -> QueueCounts {

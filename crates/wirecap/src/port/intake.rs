@@ -4,7 +4,8 @@
 //!   rx ring ──► Descriptor ──► Intake { time, cache hint } ──► Filler ──► slots of the chunk
 //! ```
 //!
-//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns later.
+//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns later. Only when the
+//! system clock is set back do they go back with it, which is counted: see `engine/arrival.rs`.
 
 use wirecap_core::{Descriptor, Filler};
 use wirecap_sys::memory::CellReader;
@@ -20,29 +21,72 @@ pub(crate) enum Told {
     Continued,
 }
 
+/// Which cells are received together, and when they came. Times are in nanoseconds since 1970 (UTC).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchTime {
+    /// The present.
+    pub(crate) now_ns: u64,
+    /// The time of packets that have none of their own.
+    pub(crate) time_ns: u64,
+    /// They came no earlier than so long before that, in nanoseconds.
+    pub(crate) uncertainty_ns: u64,
+    /// No packet may have a time before this one.
+    pub(crate) least_ns: u64,
+    /// So many cells, at most.
+    pub(crate) max: u32,
+    /// Number of the first cell of the ring that is not among them: it may not have been there at that time.
+    pub(crate) end: u64,
+}
+
+impl BatchTime {
+    /// Of up to `max` packets that bring their times with them, or came at `time_ns` for certain.
+    pub(crate) fn certain(time_ns: u64, least_ns: u64, max: u32) -> Self {
+        Self { now_ns: time_ns, time_ns, uncertainty_ns: 0, least_ns, max, end: u64::MAX }
+    }
+}
+
+/// What came of receiving a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchEnd {
+    /// No later packet may have this time.
+    pub(crate) last_ns: u64,
+    /// Packets that have the time of the batch.
+    pub(crate) untimed: u64,
+    /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose own time would have gone
+    /// back.
+    pub(crate) uncertainty_ns: u64,
+}
+
 /// Takes cells that the kernel has filled.
 #[derive(Debug)]
 #[must_use = "the cells count as filled only after finish()"]
 pub(crate) struct Intake<'q> {
     filler: Filler<'q>,
-    /// When the batch is taken.
-    now_ns: u64,
-    /// No packet may have a time before this one.
-    least_ns: u64,
+    batch: BatchTime,
+    /// Packets that have the time of the batch, and the latest time that one of them was given.
+    untimed: u64,
+    latest_ns: u64,
+    /// By so much times of single packets were raised, at most.
+    raised_ns: u64,
     /// Given if this thread reads the packets, too: asks for them in time.
     near: Option<&'q CellReader>,
 }
 
 impl<'q> Intake<'q> {
-    /// Fills what is left of a chunk at the time `now_ns`. Times begin with `least_ns`.
+    /// Fills what is left of a chunk.
     #[inline]
-    pub(crate) fn new(filler: Filler<'q>, now_ns: u64, least_ns: u64, near: Option<&'q CellReader>) -> Self {
-        Self { filler, now_ns, least_ns, near }
+    pub(crate) fn new(filler: Filler<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
+        Self { filler, batch, untimed: 0, latest_ns: 0, raised_ns: 0, near }
     }
 
-    /// When the batch is taken.
+    /// The present, when the batch is taken.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns
+        self.batch.now_ns
+    }
+
+    /// Number of the first cell of the ring that is not to be taken.
+    pub(crate) fn end(&self) -> u64 {
+        self.batch.end
     }
 
     /// How many cells it takes.
@@ -51,12 +95,11 @@ impl<'q> Intake<'q> {
         self.filler.space()
     }
 
-    /// Takes cells, as long as there is space. Their `timestamp_ns` does not matter: they are of now, and packets are 1 ns
-    /// apart.
+    /// Takes cells, as long as there is space. Ignores their `timestamp_ns`: packets get the time of the batch, 1 ns apart.
     #[inline]
     pub(crate) fn take(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
-        let (near, mut timestamp_ns) = (self.near, self.now_ns.max(self.least_ns));
-        let space = self.space();
+        let (near, first_ns) = (self.near, self.batch.time_ns.max(self.batch.least_ns));
+        let (space, mut timestamp_ns) = (self.space(), first_ns);
         self.filler.fill_all(descriptors.map(|descriptor| {
             if let Some(reader) = near {
                 reader.fetch(descriptor.address);
@@ -67,27 +110,38 @@ impl<'q> Intake<'q> {
             timed
         }));
         if self.space() < space {
-            self.least_ns = timestamp_ns;
+            self.batch.least_ns = timestamp_ns;
+            self.untimed += timestamp_ns - first_ns;
+            self.latest_ns = timestamp_ns;
         }
     }
 
     /// Takes cells whose times may be known one by one, as long as there is space.
     #[inline]
     pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (Descriptor, Told)>) {
-        let (near, now_ns, mut least_ns) = (self.near, self.now_ns, self.least_ns);
+        let (near, time_ns, mut least_ns) = (self.near, self.batch.time_ns, self.batch.least_ns);
+        let (mut untimed, mut latest_ns, mut raised_ns) = (self.untimed, self.latest_ns, self.raised_ns);
         self.filler.fill_all(cells.map(|(descriptor, told)| {
             if let Some(reader) = near {
                 reader.fetch(descriptor.address);
             }
             let timestamp_ns = match told {
-                Told::At(told_ns) => told_ns.max(least_ns),
-                Told::Unknown => now_ns.max(least_ns),
+                Told::At(told_ns) => {
+                    raised_ns = raised_ns.max(least_ns.saturating_sub(told_ns));
+                    told_ns.max(least_ns)
+                }
+                Told::Unknown => {
+                    untimed += 1;
+                    latest_ns = time_ns.max(least_ns);
+                    latest_ns
+                }
                 Told::Continued => least_ns - 1,
             };
             least_ns = timestamp_ns + 1;
             Descriptor { timestamp_ns, ..descriptor }
         }));
-        self.least_ns = least_ns;
+        (self.batch.least_ns, self.raised_ns) = (least_ns, raised_ns);
+        (self.untimed, self.latest_ns) = (untimed, latest_ns);
     }
 
     /// Takes cells whose packets have a time already: it is kept as it is.
@@ -100,11 +154,19 @@ impl<'q> Intake<'q> {
         self.filler.fill_block(packets, bytes);
     }
 
-    /// Makes what was taken known to the pool. Returns a time that no later packet may have.
+    /// Makes what was taken known to the pool.
     #[inline]
-    pub(crate) fn finish(self) -> u64 {
-        self.filler.finish();
-        self.least_ns
+    pub(crate) fn finish(self) -> BatchEnd {
+        let Self { mut filler, batch, untimed, latest_ns, raised_ns, .. } = self;
+        // The beginning of a packet counts, too.
+        let uncertainty_ns = match latest_ns {
+            0 => 0,
+            latest_ns => batch.uncertainty_ns + latest_ns.saturating_sub(batch.time_ns),
+        };
+        let uncertainty_ns = uncertainty_ns.max(raised_ns);
+        filler.uncertain(uncertainty_ns);
+        filler.finish();
+        BatchEnd { last_ns: batch.least_ns, untimed, uncertainty_ns }
     }
 }
 
@@ -112,6 +174,11 @@ impl<'q> Intake<'q> {
 mod tests {
     use super::*;
     use wirecap_core::{Geometry, Pool, PoolId};
+
+    /// A batch of the time 1,000 whose packets came up to 300 ns before.
+    fn batch(time_ns: u64, least_ns: u64) -> BatchTime {
+        BatchTime { uncertainty_ns: 300, ..BatchTime::certain(time_ns, least_ns, 8) }
+    }
 
     fn pool() -> Pool {
         let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, Geometry::new(8, 1, 2048).unwrap(), 0);
@@ -131,11 +198,16 @@ mod tests {
     #[test]
     fn told_times_are_kept_unless_they_would_go_back() {
         let mut pool = pool();
-        let mut intake = Intake::new(pool.filler().unwrap(), 1_000, 500, None);
+        let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         let told =
-            [Told::At(400), Told::At(700), Told::At(700), Told::Unknown, Told::At(990), Told::At(2_000)];
+            [Told::At(110), Told::At(700), Told::At(700), Told::Unknown, Told::At(990), Told::At(2_000)];
         intake.take_stamped((0..).zip(told).map(|(index, told)| (cell(index, false), told)));
-        assert_eq!(intake.finish(), 2_001);
+        let end = intake.finish();
+        assert_eq!(
+            (end.last_ns, end.untimed, end.uncertainty_ns),
+            (2_001, 1, 390),
+            "the first was raised by more"
+        );
         assert_eq!(times(&mut pool), [500, 700, 701, 1_000, 1_001, 2_000]);
     }
 
@@ -143,13 +215,13 @@ mod tests {
     #[test]
     fn a_packet_that_goes_on_in_the_next_batch_keeps_its_time() {
         let mut pool = pool();
-        let mut intake = Intake::new(pool.filler().unwrap(), 1_000, 1, None);
+        let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 1), None);
         intake.take_stamped([(cell(0, true), Told::At(600))].into_iter());
-        let last_ns = intake.finish();
-        let mut intake = Intake::new(pool.filler().unwrap(), 5_000, last_ns + 1, None);
+        let last_ns = intake.finish().last_ns;
+        let mut intake = Intake::new(pool.filler().unwrap(), batch(5_000, last_ns + 1), None);
         let parts = [(cell(1, true), Told::Continued), (cell(2, false), Told::Continued)];
         intake.take_stamped(parts.into_iter().chain([(cell(3, false), Told::At(800))]));
-        intake.finish();
+        assert_eq!(intake.finish().untimed, 0);
         let times = times(&mut pool);
         assert_eq!((times[0], times[3]), (600, 800));
     }
@@ -157,12 +229,18 @@ mod tests {
     #[test]
     fn a_batch_that_is_empty_leaves_the_times_as_they_were() {
         let mut pool = pool();
-        let mut intake = Intake::new(pool.filler().unwrap(), 1_000, 500, None);
+        let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         intake.take(std::iter::empty());
-        assert_eq!(intake.finish(), 500, "a stamp before 1,000 is still to come");
-        let mut intake = Intake::new(pool.filler().unwrap(), 1_000, 2_000, None);
+        let end = intake.finish();
+        assert_eq!(
+            end,
+            BatchEnd { last_ns: 500, untimed: 0, uncertainty_ns: 0 },
+            "a stamp before 1,000 is still to come"
+        );
+        let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 2_000), None);
         intake.take([cell(0, true), cell(1, false), cell(2, false)].into_iter());
-        intake.finish();
-        assert_eq!(times(&mut pool), [2_000, 2_000, 2_001], "the clock was set back");
+        let end = intake.finish();
+        assert_eq!((end.untimed, end.uncertainty_ns), (2, 300 + 1_002), "they are later than their batch");
+        assert_eq!(times(&mut pool), [2_000, 2_000, 2_001]);
     }
 }

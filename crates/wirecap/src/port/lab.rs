@@ -15,7 +15,7 @@ use wirecap_sys::{
 use wirecap_traffic::{PacketSender, SendPath};
 
 use super::{
-    Intake, ReceiveQueue,
+    BatchTime, Intake, ReceiveQueue,
     xdp::{self, Prepared, XdpOptions, XdpPort, XdpQueue},
 };
 use crate::{Error, Modes};
@@ -67,6 +67,7 @@ impl Lab {
             rss: crate::Rss::Keep,
             modes,
             timestamp: None,
+            stamp_packets: false,
             rx_hash: false,
             transmit_entries: 0,
             on_wait: None,
@@ -97,7 +98,7 @@ impl Opened {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());
             thread::yield_now();
         }
-        let mut intake = Intake::new(self.pool.filler().unwrap(), 1, 1, None);
+        let mut intake = Intake::new(self.pool.filler().unwrap(), BatchTime::certain(1, 1, packets), None);
         let space = intake.space();
         self.queue.receive(space, &mut intake);
         intake.finish();

@@ -5,6 +5,7 @@
 //!                      ── attach(pool)            free chunks to the kernel
 //!                      ── backlog()               filled cells that wait
 //!                      ── unreceived()            cells that are filled, or kept by a filter
+//!                      ── waiting()               which these are, where their times follow from that
 //!                      ── counts()                what happened before the ring
 //!                      ── waker()                 what to wait on
 //!                      ── outlook(now)            which times are still to come
@@ -47,12 +48,12 @@ mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{io, os::fd::OwnedFd, path::PathBuf};
+use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
 use wirecap_sys::{clock::StampClock, netdev, xsk::Sender};
 
-pub(crate) use self::intake::{Intake, Told};
+pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
 use crate::Error;
 
@@ -92,6 +93,15 @@ pub(crate) enum Outlook {
     Ended,
 }
 
+/// What a look at a ring has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// The cells that wait: cells are numbered through as they come.
+    pub(crate) cells: Range<u64>,
+    /// More cells may be taken than are received: a filter refuses some.
+    pub(crate) may_refuse: bool,
+}
+
 /// One receive queue of a port, as the engine drives it. One thread at a time.
 ///
 /// Rule: no method has a default. A port that wraps another one would compile without forwarding it, and answer for itself.
@@ -112,6 +122,9 @@ pub(crate) trait ReceiveQueue: Send {
     /// Cells that the kernel has filled, or that a filter keeps, and of which the pool does not know yet. Unlike the backlog they may be
     /// nothing that can be received. None of a port that fills cells only when they are received.
     fn unreceived(&self) -> u32;
+
+    /// Looks which cells wait. `None` of a port whose packets bring their times with them.
+    fn waiting(&self) -> Option<Waiting>;
 
     /// The counters in front of the ring.
     fn counts(&mut self) -> QueueCounts;
@@ -201,6 +214,10 @@ impl ReceiveQueue for AnyQueue {
 
     fn unreceived(&self) -> u32 {
         each_port!(self, queue => queue.unreceived(), _counts => 0)
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        each_port!(self, queue => queue.waiting(), _counts => None)
     }
 
     fn counts(&mut self) -> QueueCounts {

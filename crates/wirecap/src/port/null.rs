@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue};
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 /// A port that makes packets of nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +113,11 @@ impl ReceiveQueue for NullQueue {
 
     fn unreceived(&self) -> u32 {
         0
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        let first = self.head as u64;
+        Some(Waiting { cells: first..first + u64::from(self.backlog()), may_refuse: false })
     }
 
     fn counts(&mut self) -> QueueCounts {

@@ -24,7 +24,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
     filter::{self, FilterPlace, PortFilter, UserFilter},
     preflight,
     socket_filter::SocketFilter,
@@ -292,6 +292,10 @@ impl ReceiveQueue for PacketQueue {
     fn unreceived(&self) -> u32 {
         let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
         self.backlog() + begun_cells.min(self.cells_per_block)
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        None
     }
 
     fn counts(&mut self) -> QueueCounts {

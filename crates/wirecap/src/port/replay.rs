@@ -39,7 +39,7 @@ use self::status::Status;
 pub use self::trace::check;
 pub(crate) use self::{status::ReplayPort, trace::Trace};
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue,
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
     filter::{PortFilter, UserFilter},
 };
 use crate::{
@@ -317,6 +317,10 @@ impl ReceiveQueue for ReplayQueue {
 
     fn unreceived(&self) -> u32 {
         0
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        None
     }
 
     fn counts(&mut self) -> QueueCounts {

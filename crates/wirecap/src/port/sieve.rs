@@ -23,8 +23,8 @@ const LARGEST_PACKET_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Sieve {
     filter: Arc<UserFilter>,
-    /// Packets that could not be passed on yet.
-    parts: VecDeque<Received>,
+    /// Packets that could not be passed on yet, each part with the number it had in the ring.
+    parts: VecDeque<(u64, Received)>,
     /// INVARIANT: so many of `parts`, from the front, are of packets that are whole and wanted. The others are of one
     /// packet that is not whole.
     wanted: usize,
@@ -57,6 +57,11 @@ impl Sieve {
         self.filtered
     }
 
+    /// Number of the oldest cell that was not passed on yet, if there is one.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.parts.front().map(|(number, _)| *number)
+    }
+
     /// Cells that are wanted and wait for space.
     pub(crate) fn wanted(&self) -> u32 {
         self.wanted as u32
@@ -80,7 +85,7 @@ impl Sieve {
         }
     }
 
-    /// Goes through what is in the ring, until `intake` has `max` cells more.
+    /// Goes through what was seen in the ring, until `intake` has `max` cells more.
     pub(crate) fn receive(
         &mut self,
         socket: &mut Socket,
@@ -88,13 +93,14 @@ impl Sieve {
         max: u32,
         intake: &mut Intake<'_>,
     ) {
-        let mut left = socket.filled();
+        let mut left =
+            (intake.end().saturating_sub(socket.waiting().start)).min(socket.filled().into()) as u32;
         let least_space = intake.space().saturating_sub(max);
         loop {
             let space = intake.space() - least_space;
             let ready = (space as usize).min(self.wanted);
             if let Some(contents) = socket.contents() {
-                stamps.take(self.parts.drain(..ready), contents, intake);
+                stamps.take(self.parts.drain(..ready).map(|(_, part)| part), contents, intake);
                 self.wanted -= ready;
             }
             self.give_back(socket);
@@ -103,9 +109,12 @@ impl Sieve {
                 return;
             }
             left -= count;
+            let first = socket.waiting().start;
             if let Some(receiving) = socket.receive(count) {
                 let contents = receiving.contents();
-                let wanted = receiving.filter_map(|received| self.sift(received, contents));
+                let wanted = receiving
+                    .zip(first..)
+                    .filter_map(|(received, number)| self.sift(number, received, contents));
                 stamps.take(wanted, contents, intake);
             }
         }
@@ -113,9 +122,9 @@ impl Sieve {
 
     /// Returns what can be passed on at once.
     #[inline]
-    fn sift(&mut self, received: Received, contents: Contents<'_>) -> Option<Received> {
+    fn sift(&mut self, number: u64, received: Received, contents: Contents<'_>) -> Option<Received> {
         if received.more() || !self.parts.is_empty() {
-            self.sift_part(received, contents);
+            self.sift_part(number, received, contents);
             return None;
         }
         if self.filter.wants(contents.bytes(&received), received.len()) {
@@ -128,21 +137,21 @@ impl Sieve {
 
     /// A part of a packet of several cells, or a packet that comes behind one.
     #[cold]
-    fn sift_part(&mut self, received: Received, contents: Contents<'_>) {
+    fn sift_part(&mut self, number: u64, received: Received, contents: Contents<'_>) {
         let is_last = !received.more();
-        self.parts.push_back(received);
+        self.parts.push_back((number, received));
         if !is_last {
             return;
         }
         self.whole.clear();
-        for part in self.parts.range(self.wanted..) {
+        for (_, part) in self.parts.range(self.wanted..) {
             self.whole.extend_from_slice(contents.bytes(part));
         }
         if self.filter.wants(&self.whole, self.whole.len() as u32) {
             self.wanted = self.parts.len();
         } else {
             self.filtered += 1;
-            self.refused.extend(self.parts.drain(self.wanted..));
+            self.refused.extend(self.parts.drain(self.wanted..).map(|(_, part)| part));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
 
 use wirecap_lab::{require_root, skip};
+use wirecap_sys::bpf::{Program, ProgramKind, ProgramSpec};
 
 use super::*;
 use crate::{
     Modes,
     port::{
-        Intake, ReceiveQueue,
+        BatchTime, Intake, ReceiveQueue,
         lab::{Lab, Opened},
         rx_hash::RxHashing,
         tags::Tags,
@@ -19,7 +20,7 @@ const FRAMES: u64 = 30;
 /// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for `more` than that, too.
 fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
-        let stamping = Stamping::by_driver(interface, Ok(ClockSource::Tai))?;
+        let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
         let tags = Tags::of(interface).ok().filter(|_| more);
         let tags = tags.map_or(VlanTags::AsTheyAre(None), VlanTags::PutBack);
         let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
@@ -59,7 +60,7 @@ fn packets_that_the_driver_does_not_stamp(more: bool) {
         std::thread::yield_now();
     }
     let now_ns = system_ns();
-    let mut intake = Intake::new(pool.filler().unwrap(), now_ns, 1, None);
+    let mut intake = Intake::new(pool.filler().unwrap(), BatchTime::certain(now_ns, 1, 64), None);
     let space = intake.space();
     queue.receive(space, &mut intake);
     intake.finish();
@@ -83,29 +84,19 @@ fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
     assert!(error.to_string().contains("generic"), "{error}");
 }
 
-#[test]
-fn a_helper_that_the_kernel_refuses_is_not_there() {
-    if !require_root("stamp::a_helper_that_the_kernel_refuses_is_not_there") {
-        return;
-    }
-    assert!(has_helper(Helper::KtimeGetNs));
-    // It is refused for want of arguments, as one that is not known would be.
-    assert!(!has_helper(Helper::MapLookupElem));
-}
-
 /// Stamps of a clock of the kernel, from `now_ns` on; and what makes a stamp of a time.
 fn stamps(now_ns: u64) -> (Stamps, impl Fn(u64) -> u64) {
     let stamping = Stamping {
         source: Timestamp::Kernel,
-        asked: Asked::Clock(Helper::KtimeGetTaiNs),
-        clock: StampClock::new(ClockSource::Tai, Arc::new(LeapSeconds::built_in())).unwrap(),
+        asked: Asked::Clock(Helper::KtimeGetNs),
+        clock: StampClock::new(ClockSource::Monotonic, Arc::new(LeapSeconds::built_in())).unwrap(),
         switched_on: None,
         left_on: None,
         fallbacks: Vec::new(),
     };
     let mut clock = stamping.clock.clone();
-    let shift_ns = now_ns - clock.utc_ns(now_ns, u64::MAX).unwrap();
-    (Stamps::new(&stamping, now_ns), move |utc_ns| utc_ns + shift_ns)
+    let shift_ns = clock.utc_ns(now_ns, u64::MAX).unwrap() - now_ns;
+    (Stamps::new(&stamping, now_ns), move |utc_ns| utc_ns - shift_ns)
 }
 
 /// A cell of which nothing was written holds what was in it before.

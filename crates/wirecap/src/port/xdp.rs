@@ -52,6 +52,8 @@ pub(crate) struct XdpOptions {
     pub(crate) rss: Rss,
     pub(crate) modes: Modes,
     pub(crate) timestamp: Option<Timestamp>,
+    /// Packets are stamped one by one where `timestamp` asks for nothing.
+    pub(crate) stamp_packets: bool,
     pub(crate) rx_hash: bool,
     /// Entries of the transmit and completion rings; 0: nothing is sent.
     pub(crate) transmit_entries: u32,

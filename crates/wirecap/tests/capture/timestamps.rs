@@ -1,10 +1,10 @@
 //! Times of packets: when they were, not when somebody looked; in order; and said where they are from.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wirecap::{Capture, Dispatch, Error, Mode, Modes, Report, Timestamp, port::null::NullPort};
 use wirecap_lab::VethOptions;
-use wirecap_traffic::FrameSpec;
+use wirecap_traffic::{FrameSpec, Marks};
 
 use crate::support::{
     check,
@@ -82,14 +82,17 @@ fn kernel_times_are_those_of_the_arrival_in_every_mode() {
         assert!(last - first > 10 * run.waited.len() as u64, "{modes:?}: all in {} ns", last - first);
         let port = &run.report.ports[0];
         assert_eq!((port.timestamp.source, port.timestamp.unstamped), (Timestamp::Kernel, 0), "{modes:?}");
+        assert_eq!(port.timestamp.uncertainty, None, "{modes:?}");
+        assert!(run.waited.iter().all(|arrival| arrival.uncertainty_ns < 1_000), "{modes:?}");
         assert!(port.timestamp.clock.contains("CLOCK_"), "{:?}", port.timestamp);
         assert!((1..1_000_000).contains(&port.timestamp.resolution_ns), "{:?}", port.timestamp);
     }
 }
 
+/// The worker has not looked at the ring while they came: their times are late, and the batch says by how much.
 #[test]
-fn batch_times_are_those_of_the_moment_at_which_the_wait_ended() {
-    need_root!("timestamps::batch_times_are_those_of_the_moment_at_which_the_wait_ended");
+fn batch_times_are_uncertain_by_the_time_without_a_look() {
+    need_root!("timestamps::batch_times_are_uncertain_by_the_time_without_a_look");
     let run = frames_that_wait("stampbat", Timestamp::Batch, Modes::Best);
     let timestamp = &run.report.ports[0].timestamp;
     assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Batch, 0));
@@ -98,6 +101,99 @@ fn batch_times_are_those_of_the_moment_at_which_the_wait_ended() {
     for arrival in &run.waited {
         assert!(arrival.timestamp_ns + bound_ns >= run.released_ns, "{} is too early", arrival.timestamp_ns);
         assert!(arrival.timestamp_ns <= now_ns());
+        let earliest_ns = arrival.timestamp_ns - arrival.uncertainty_ns;
+        assert!(
+            earliest_ns <= run.begun_ns + bound_ns,
+            "{arrival:?}: the last look was before {}",
+            run.begun_ns
+        );
+    }
+    let uncertainty = timestamp.uncertainty.expect("there were packets");
+    let worst_ns = run.waited.iter().map(|arrival| arrival.uncertainty_ns).max();
+    assert_eq!((uncertainty.packets, Some(uncertainty.max_ns)), (1 + run.waited.len() as u64, worst_ns));
+    assert!(uncertainty.max_ns >= run.released_ns - run.sent_ns, "{uncertainty:?}");
+}
+
+/// Frames that are seen in the ring, and taken later, have the time at which they were seen.
+#[test]
+fn batch_times_are_those_of_the_look_that_saw_the_packets() {
+    need_root!("timestamps::batch_times_are_those_of_the_look_that_saw_the_packets");
+    const FRAMES: u64 = 200;
+    // A filter in user space takes cells in another way.
+    for (label, filter) in [("stamplook", ""), ("stampsift", "greater 1 or ip6 protochain 17")] {
+        let wire = Wire::with_queues(label, 1);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).workers(1).filter(filter);
+        let mut capture = wire.capture(builder.timestamp(Timestamp::Batch));
+        let begun_ns = now_ns();
+        wire.queue_sender(0, FrameSpec::default()).send(FRAMES);
+        let sent_ns = now_ns();
+        let gate = Gate::closed();
+        let at_gate = gate.clone();
+        let (holds, held) = std::sync::mpsc::channel();
+        let crew = Crew::start(capture.take_workers(), move |_, _| {
+            let _ = holds.send(());
+            at_gate.pass();
+        });
+        held.recv().unwrap();
+        let held_ns = now_ns();
+        give_it_a_chance();
+        gate.open();
+        crew.wait_for(FRAMES);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        check::account_closed(&capture.finish());
+        let queues = check::in_order(&arrivals);
+        let packets = &queues[&(0, 0)];
+        check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
+        assert_eq!(packets.len() as u64, FRAMES);
+        // With a filter cells are taken until enough are wanted: they may have come until then.
+        let latest_ns = if filter.is_empty() { held_ns } else { now_ns() };
+        for arrival in packets {
+            let (time_ns, uncertainty_ns) = (arrival.timestamp_ns, arrival.uncertainty_ns);
+            assert!(sent_ns <= time_ns + CLOCK_NS && time_ns <= latest_ns + CLOCK_NS, "{arrival:?}");
+            assert!(time_ns - uncertainty_ns <= begun_ns + CLOCK_NS, "{arrival:?}");
+        }
+    }
+}
+
+/// Each frame came no earlier than its time and its uncertainty say, and no later, whatever the workers do.
+#[test]
+fn every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloading() {
+    need_root!("timestamps::every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloading");
+    const FRAMES: u64 = 2_000;
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("stampslow", 2);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).dispatch(dispatch);
+        let mut capture = wire.capture(builder.mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Batch));
+        let crew = Crew::start(capture.take_workers(), |_, _| std::thread::sleep(Duration::from_millis(5)));
+        // Before the frames of each send were sent, and when they were on the other side, for certain.
+        let mut between_ns = [Vec::new(), Vec::new()];
+        let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
+        while senders[0].sent() < FRAMES {
+            for (sender, between_ns) in senders.iter_mut().zip(&mut between_ns) {
+                let sent_ns = now_ns();
+                sender.send(50);
+                between_ns.push((sent_ns, now_ns()));
+            }
+        }
+        crew.wait_for(2 * FRAMES);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        check::account_closed(&report);
+        check::in_order(&arrivals);
+        for arrival in &arrivals {
+            let sequence = Marks::read(&arrival.bytes).unwrap().sequence;
+            let (sent_ns, over_ns) = between_ns[usize::from(arrival.queue)][sequence as usize / 50];
+            assert!(
+                sent_ns <= arrival.timestamp_ns + CLOCK_NS,
+                "{dispatch:?}, sent at {sent_ns}: {arrival:?}"
+            );
+            let earliest_ns = arrival.timestamp_ns - arrival.uncertainty_ns;
+            assert!(earliest_ns <= over_ns + CLOCK_NS, "{dispatch:?}, there at {over_ns}: {arrival:?}");
+        }
+        let worst_ns = arrivals.iter().map(|arrival| arrival.uncertainty_ns).max().unwrap();
+        assert_eq!(report.ports[0].timestamp.uncertainty.unwrap().max_ns, worst_ns, "{dispatch:?}");
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Arrival {
     pub parts: usize,
     /// When it was captured.
     pub timestamp_ns: u64,
+    /// How much earlier it may have come.
+    pub uncertainty_ns: u64,
     /// Its bytes, parts joined.
     pub bytes: Vec<u8>,
 }
@@ -47,6 +49,7 @@ pub fn arrivals(worker: usize, batch: &Batch) -> Vec<Arrival> {
                 number: packet.number(),
                 parts: packet.parts().count(),
                 timestamp_ns: packet.timestamp_ns(),
+                uncertainty_ns: batch.uncertainty_ns(),
                 bytes,
             }
         })

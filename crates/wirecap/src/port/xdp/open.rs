@@ -76,7 +76,7 @@ pub(crate) fn open(
     let hashing = options.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
     let prepared = Prepared {
         hashing,
-        stamping: Stamping::prepare(interface, options.timestamp)?,
+        stamping: Stamping::prepare(interface, options.timestamp, options.stamp_packets)?,
         tags: VlanTags::prepare(interface, shared),
     };
     open_prepared(interface, shared, pools, memory, (options, filter, prepared), sharable)

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
@@ -13,8 +14,8 @@ use wirecap_sys::{
 };
 
 use super::super::{
-    Intake, Outlook, QueueCounts, ReceiveQueue, program::CaptureProgram, shared::Entry, sieve::Sieve,
-    stamp::StampReader,
+    Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, program::CaptureProgram, shared::Entry,
+    sieve::Sieve, stamp::StampReader,
 };
 
 /// One receive queue of a port.
@@ -48,6 +49,17 @@ impl XdpQueue {
         !self.multi_buffer
     }
 
+    /// What is in the ring, by number.
+    fn in_ring(&self) -> Range<u64> {
+        let filled = self.socket.waiting();
+        if filled.is_empty() {
+            // The driver may have asked to be woken after we had last looked: it found the fill ring
+            // empty just before we filled it. Without this it would sleep for ever.
+            self.socket.wake_receiver();
+        }
+        filled
+    }
+
     /// The mode the kernel reports for this queue.
     pub(crate) fn bind_mode(&self) -> BindMode {
         self.socket.mode().unwrap_or(BindMode::Copy)
@@ -77,13 +89,14 @@ impl ReceiveQueue for XdpQueue {
     }
 
     fn backlog(&self) -> u32 {
-        let filled = self.socket.filled();
-        if filled == 0 {
-            // The driver may have asked to be woken after we had last looked: it found the fill ring
-            // empty just before we filled it. Without this it would sleep for ever.
-            self.socket.wake_receiver();
-        }
-        filled + self.sieve.as_ref().map_or(0, Sieve::wanted)
+        let filled = self.in_ring();
+        (filled.end - filled.start) as u32 + self.sieve.as_ref().map_or(0, Sieve::wanted)
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        let Range { start, end } = self.in_ring();
+        let oldest = self.sieve.as_ref().and_then(Sieve::oldest);
+        Some(Waiting { cells: oldest.unwrap_or(start)..end, may_refuse: self.sieve.is_some() })
     }
 
     fn unreceived(&self) -> u32 {

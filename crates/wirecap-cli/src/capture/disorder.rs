@@ -1,0 +1,75 @@
+//! Why packets in the file stand behind a later one.
+
+use std::fmt;
+
+use wirecap::{Report, Timestamp};
+
+use super::writer::{Forced, Written};
+use crate::terminal::at_most;
+
+/// A reason, as far as the report has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disorder {
+    /// There are trace files among the ports.
+    Trace,
+    /// The system clock was set back by so much, and times with it.
+    SetBack(u64),
+    /// More could not be held back.
+    Memory,
+    /// They were not waited for any longer.
+    Time,
+    /// None of these: they were longer on their way into their ring than packets are given for it.
+    Delayed,
+}
+
+impl Disorder {
+    /// The reasons there may be; one at least.
+    pub(super) fn of(report: &Report, written: &Written) -> impl Iterator<Item = Self> {
+        let is_trace = report.ports.iter().any(|port| port.timestamp.source == Timestamp::File);
+        let set_back_ns = report.ports.iter().map(|port| port.timestamp.set_back_ns).max().unwrap_or(0);
+        reasons(is_trace, set_back_ns, written.forced)
+    }
+}
+
+fn reasons(is_trace: bool, set_back_ns: u64, forced: Forced) -> impl Iterator<Item = Disorder> {
+    let known = [
+        is_trace.then_some(Disorder::Trace),
+        (set_back_ns > 0).then_some(Disorder::SetBack(set_back_ns)),
+        (forced.memory > 0).then_some(Disorder::Memory),
+        (forced.time > 0).then_some(Disorder::Time),
+    ];
+    let unknown = known.iter().all(Option::is_none).then_some(Disorder::Delayed);
+    known.into_iter().chain([unknown]).flatten()
+}
+
+impl fmt::Display for Disorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace => f.write_str("a trace has its own times, and a pipe that pauses is not waited for"),
+            Self::SetBack(set_back_ns) => {
+                write!(f, "the system clock was set back by {}", at_most(*set_back_ns))
+            }
+            Self::Memory => f.write_str("another queue was so far behind that 64 MiB were held back for it"),
+            Self::Time => f.write_str("another queue was not waited for longer than 2 s"),
+            Self::Delayed => f.write_str("they were on their way into their ring for unusually long"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_interface_is_not_taken_for_a_trace() {
+        let none = Forced::default();
+        let said = |is_trace, set_back_ns, forced| reasons(is_trace, set_back_ns, forced).collect::<Vec<_>>();
+        assert_eq!(said(false, 0, none), [Disorder::Delayed]);
+        assert_eq!(said(true, 0, none), [Disorder::Trace]);
+        assert_eq!(said(false, 7, Forced { memory: 2, time: 0 }), [Disorder::SetBack(7), Disorder::Memory]);
+        assert_eq!(said(false, 0, Forced { memory: 0, time: 1 }), [Disorder::Time]);
+        for reason in [Disorder::SetBack(7), Disorder::Memory, Disorder::Time, Disorder::Delayed] {
+            assert!(!reason.to_string().contains("trace"), "{reason}");
+        }
+    }
+}

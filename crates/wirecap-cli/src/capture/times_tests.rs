@@ -1,0 +1,98 @@
+//! What is said of times, and how often.
+
+use clap::Parser;
+use wirecap::port::null::NullPort;
+
+use super::*;
+use crate::flags::{Command, Flags};
+
+fn times(flags: &str) -> Times {
+    let words = ["wirecap", "capture", "eth0"].into_iter().chain(flags.split_whitespace());
+    let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
+        unreachable!()
+    };
+    Times::new(&Plan::new(*flags, |_| true).unwrap())
+}
+
+/// Of a capture from memory, whose report can be made to say anything.
+fn report() -> (Capture, Report) {
+    let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    let capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
+    let report = capture.report();
+    (capture, report)
+}
+
+const KEPT: &str = "-w /dev/null";
+
+#[test]
+fn packets_without_a_stamp_are_told_of_once() {
+    let (_capture, mut report) = report();
+    let mut times = times("");
+    (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (Timestamp::Hardware, 7);
+    let lines = times.lines(&report);
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].contains("WARNING: null: packets have no hardware time, 7 so far"), "{lines:?}");
+    report.ports[0].timestamp.unstamped = 7_000;
+    assert_eq!(times.lines(&report), Vec::<String>::new(), "once");
+}
+
+#[test]
+fn there_is_nothing_to_tell_of_packets_that_have_their_stamps_or_are_to_have_none() {
+    for (source, count) in [(Timestamp::Kernel, 0), (Timestamp::Batch, 7)] {
+        let (capture, mut report) = report();
+        (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
+        let mut times = times("");
+        assert_eq!(times.lines(&report), Vec::<String>::new(), "{source:?}");
+        // The capture itself has times of batches, and nobody keeps them: one look says that there is nothing to look for.
+        assert_eq!(times.look(&capture), Vec::<String>::new());
+        assert_eq!(times.next_look, None);
+    }
+}
+
+fn off_by(max_ns: u64) -> Option<Uncertainty> {
+    Some(Uncertainty { packets: 1_000, p50_ns: 250_000, p99_ns: 1_250_000, max_ns })
+}
+
+#[test]
+fn times_of_batches_that_are_kept_are_warned_of_whenever_they_are_ten_times_worse() {
+    let (_capture, mut report) = report();
+    let (mut kept, mut counted_only) = (times(KEPT), times(""));
+    let mut warned_at = Vec::new();
+    for max_ns in [9, 11, 50, 109, 111, 1_109, 1_110, 3_900, 12_000].map(|ms| ms * 1_000_000) {
+        report.ports[0].timestamp.uncertainty = off_by(max_ns);
+        assert_eq!(counted_only.lines(&report), Vec::<String>::new());
+        let lines = kept.lines(&report);
+        assert!(lines.iter().all(|line| line.contains("--timestamp kernel stamps each")), "{lines:?}");
+        warned_at.extend(lines.iter().map(|_| max_ns / 1_000_000));
+    }
+    assert_eq!(warned_at, [11, 111, 1_110, 12_000]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_is_told_of_each_time() {
+    let (_capture, mut report) = report();
+    let mut kept = times(KEPT);
+    for (set_back_ns, expected) in [(0, 0), (1_500_000_000, 1), (1_500_000_000, 0), (3_000_000_000, 1)] {
+        report.ports[0].timestamp.set_back_ns = set_back_ns;
+        let lines = kept.lines(&report);
+        assert_eq!(lines.len(), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn every_bound_that_was_measured_is_said_at_the_end() {
+    let (_capture, report) = report();
+    let mut timestamp = report.ports[0].timestamp.clone();
+    timestamp.error_bound_ns = Some(312);
+    timestamp.uncertainty = off_by(3_912_345_678);
+    timestamp.set_back_ns = 3_600_000_000_000;
+    assert_eq!(
+        bounds(&timestamp),
+        [
+            "1000 packets with the time of a batch came up to 4.0 s before it (half of them up to 250.0 µs, 99 % up to 1.3 ms)",
+            "the system clock was set back by 3600.0 s: the times of packets go back with it",
+            "the clock was within 312 ns of the system clock",
+        ]
+    );
+    assert_eq!(remarks(&timestamp), bounds(&timestamp)[..2], "all but what is always so");
+}

@@ -1,0 +1,171 @@
+//! When packets came that bear no time of their own: between two looks at their ring.
+//!
+//! ```text
+//!   the ring        ██████ 6                  ██████████ 10               10: nothing new
+//!   the reader      └ look A ┘                └ look B ┘                  └ look C ┘
+//!                   ▲                                  ▲
+//!                   since                              seen      cells 6 to 9: look A did not see them, look B did
+//! ```
+//!
+//! Rule: the clock is read before the ring is looked at, and again behind it. So a cell that is seen for the first time has come
+//! after the look before had begun, and before this one has ended, wherever the reader was held up meanwhile.
+//!
+//! A look is remembered until its cells are taken. Should more be remembered than there is room for, every two of them become one,
+//! which is true as well, and less exact.
+
+use std::{collections::VecDeque, ops::Range};
+
+/// Looks that are remembered.
+const ROOM: usize = 64;
+
+/// Remembers looks at one ring. `T` is a moment.
+#[derive(Debug)]
+pub struct Arrivals<T> {
+    /// Oldest first. INVARIANT: `end` and the moments increase; each has seen cells that the one before had not.
+    looks: VecDeque<Look<T>>,
+    /// When the last look began, or the ring was opened: cells that were not seen yet have come later.
+    since: T,
+}
+
+/// What was seen for the first time.
+#[derive(Debug, Clone, Copy)]
+struct Look<T> {
+    /// Number of the first cell behind those that were seen.
+    end: u64,
+    window: Window<T>,
+}
+
+/// Some cells have come between these two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window<T> {
+    /// They were not there yet.
+    pub since: T,
+    /// All of them were seen.
+    pub seen: T,
+}
+
+impl<T: Copy> Arrivals<T> {
+    /// Of a ring into which nothing has come before `opened`. Allocates everything it will ever need.
+    pub fn new(opened: T) -> Self {
+        Self { looks: VecDeque::with_capacity(ROOM), since: opened }
+    }
+
+    /// A look that began at `before` and found these cells. They are numbered through as they come; the first is the oldest that
+    /// was not taken yet. If some were not seen before, the time `after` it is asked for.
+    pub fn looked(&mut self, before: T, cells: Range<u64>, after: impl FnOnce() -> T) {
+        while self.looks.front().is_some_and(|oldest| oldest.end <= cells.start) {
+            self.looks.pop_front();
+        }
+        let known = self.looks.back().map_or(cells.start, |newest| newest.end);
+        if cells.end > known {
+            if self.looks.len() == ROOM {
+                self.thin_out();
+            }
+            let window = Window { since: self.since, seen: after() };
+            self.looks.push_back(Look { end: cells.end, window });
+        }
+        self.since = before;
+    }
+
+    /// Every two looks become one.
+    fn thin_out(&mut self) {
+        for pair in 0..ROOM / 2 {
+            let (first, second) = (self.looks[2 * pair], self.looks[2 * pair + 1]);
+            let window = Window { since: first.window.since, seen: second.window.seen };
+            self.looks[pair] = Look { end: second.end, window };
+        }
+        self.looks.truncate(ROOM / 2);
+    }
+
+    /// When the oldest cells that wait came, as far as the last look goes.
+    pub fn oldest(&self) -> Option<Window<T>> {
+        self.looks.front().map(|look| look.window)
+    }
+
+    /// When these cells came, all of which were seen. `None` when there are none, or not all were.
+    pub fn window(&self, cells: Range<u64>) -> Option<Window<T>> {
+        if cells.is_empty() {
+            return None;
+        }
+        let of = |cell: u64| self.looks.get(self.looks.partition_point(|look| look.end <= cell));
+        let (first, last) = (of(cells.start)?, of(cells.end - 1)?);
+        Some(Window { since: first.window.since, seen: last.window.seen })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_cell_came_between_the_look_that_missed_it_and_the_one_that_saw_it() {
+        let mut arrivals = Arrivals::new(100);
+        assert_eq!(arrivals.window(0..1), None, "before the first look");
+        arrivals.looked(200, 0..0, || unreachable!("there was nothing"));
+        assert_eq!(arrivals.oldest(), None);
+        arrivals.looked(300, 0..6, || 301);
+        assert_eq!(arrivals.window(0..6), Some(Window { since: 200, seen: 301 }));
+        arrivals.looked(400, 2..10, || 401);
+        arrivals.looked(500, 4..10, || unreachable!("all were seen before"));
+        assert_eq!(arrivals.oldest(), Some(Window { since: 200, seen: 301 }));
+        assert_eq!(arrivals.window(4..6), Some(Window { since: 200, seen: 301 }), "however long they wait");
+        assert_eq!(arrivals.window(6..10), Some(Window { since: 300, seen: 401 }));
+        assert_eq!(arrivals.window(4..10), Some(Window { since: 200, seen: 401 }), "some of both");
+        assert_eq!(arrivals.window(9..11), None, "the last was not seen");
+        // All are taken; what comes now came after the last look.
+        arrivals.looked(600, 10..11, || 601);
+        assert_eq!(arrivals.window(10..11), Some(Window { since: 500, seen: 601 }));
+        assert_eq!(arrivals.window(10..10), None);
+    }
+
+    /// What happens to a ring, one after the other.
+    #[derive(Debug, Clone)]
+    enum Event {
+        Comes(u64),
+        Takes(u64),
+        /// Between reading the clock, looking, and reading the clock again, so many cells come.
+        Looks(u64, u64),
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            3 => (0..4_u64).prop_map(Event::Comes),
+            1 => (0..3_u64).prop_map(Event::Takes),
+            3 => (0..3_u64, 0..3_u64).prop_map(|(before, behind)| Event::Looks(before, behind)),
+        ];
+        prop::collection::vec(event, 0..400)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+
+        /// Whatever the order of events, each cell that waits came in its window, also when looks were made one.
+        #[test]
+        fn every_window_holds_what_came_in_it(events in events()) {
+            let mut now = 0_u64;
+            let mut tick = || { now += 1; now };
+            let mut arrivals = Arrivals::new(tick());
+            let (mut came, mut taken, mut seen): (Vec<u64>, u64, u64) = (Vec::new(), 0, 0);
+            for event in events {
+                match event {
+                    Event::Comes(cells) => came.extend((0..cells).map(|_| tick())),
+                    Event::Takes(cells) => taken = (taken + cells).min(seen),
+                    Event::Looks(before, behind) => {
+                        let began = tick();
+                        came.extend((0..before).map(|_| tick()));
+                        seen = came.len() as u64;
+                        came.extend((0..behind).map(|_| tick()));
+                        arrivals.looked(began, taken..seen, &mut tick);
+                    }
+                }
+                for cell in taken..seen {
+                    let Window { since, seen } = arrivals.window(cell..cell + 1).expect("it was seen");
+                    let at = came[cell as usize];
+                    prop_assert!(since < at && at < seen, "{since} {at} {seen}");
+                }
+                prop_assert!(arrivals.looks.len() <= ROOM);
+            }
+        }
+    }
+}
