@@ -148,6 +148,33 @@ pub enum Error {
         queues: u32,
     },
     /// Receive queues cannot be told apart beside the host.
+    /// A receive queue whose number is higher than those that can be captured.
+    #[error(
+        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or          give {name} no more queues than that: ethtool -L",
+        limit - 1
+    )]
+    QueueNumber {
+        /// The interface.
+        name: String,
+        /// The queue that was asked for.
+        queue: u16,
+        /// How many there may be.
+        limit: u16,
+    },
+    /// An interface has more receive queues than can be captured.
+    #[error(
+        "{name} has {queues} receive queues, and wirecap captures {limit} of an interface at most; name some of them, as in \
+         {name}@0-{}, or give it fewer: ethtool -L",
+        limit - 1
+    )]
+    ManyQueues {
+        /// The interface.
+        name: String,
+        /// Receive queues it has.
+        queues: u32,
+        /// How many there may be.
+        limit: u16,
+    },
     #[error(
         "{name}@{queues}: {}, and AF_PACKET cannot choose between receive queues; {}",
         reason.as_ref().map_or("packet: captures beside the host".into(), |reason| format!("{name} is left to the host, since {reason}")),

@@ -1,5 +1,6 @@
 //! Receive queues as devices: `eth1@2` beside `eth1`.
 
+use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf::{self, LinkHolder},
     netdev::{self, HardwareType, Interface},
@@ -22,7 +23,8 @@ pub struct QueueDevice {
     pub pids: Vec<u32>,
 }
 
-/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them.
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from 1,024 on are left out,
+/// as they cannot be captured.
 ///
 /// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
 ///
@@ -45,7 +47,8 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
         let (taken, pids) = holders.of_queue(queue);
         QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
     };
-    Ok((0..interface.queues.current.max(1)).filter_map(|queue| queue.try_into().ok()).map(device).collect())
+    let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
+    Ok((0..queues).map(device).collect())
 }
 
 /// Who has the queues of an interface.
@@ -105,4 +108,17 @@ pub(super) fn check(
         Some(queue) => Err(Error::NoSuchQueue { name, queue, queues }),
         None => Ok(()),
     }
+    match wanted.highest() {
+        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether all queues of an interface can be captured, by their number.
+pub(super) fn check_all(interface: &Interface) -> Result<(), Error> {
+    let (name, queues) = (interface.name.clone(), interface.queues.current);
+    if queues > u32::from(MAX_RINGS) {
+        return Err(Error::ManyQueues { name, queues, limit: MAX_RINGS });
+    }
+    Ok(())
 }

@@ -131,6 +131,7 @@ impl Source {
         };
         Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new(), filter: None })
     }
+            devices::check_all(&interface)?;
 
     /// From now on only packets that the filter wants are captured.
     pub(crate) fn set_filter(&mut self, expression: &str, unmatched: Unmatched) -> Result<(), Error> {

@@ -15,7 +15,7 @@
 //! | several ports, and what is left to the host | `several_ports`, `host` |
 //! | capture beside the host | `passive` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
-//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
+//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep`, `many_queues` |
 //! | times of packets | `timestamps` |
 //! | the NIC's hash of packets | `rx_hash` |
 //! | VLAN tags that the NIC takes off | `vlan_tags` |
@@ -38,6 +38,7 @@ mod killed;
 mod large_frames;
 mod link_faults;
 mod offload;
+mod many_queues;
 mod opening;
 mod overload;
 mod passive;

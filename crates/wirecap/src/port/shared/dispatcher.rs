@@ -2,6 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
+use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
@@ -126,8 +127,10 @@ pub(crate) struct Founder {
 }
 
 impl Founder {
-    /// Loads a dispatcher for an interface that can have `queues` receive queues.
+    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from [`MAX_RINGS`] on, which
+    /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
     pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
+        let queues = queues.min(MAX_RINGS.into());
         let programs = Map::create(&MapSpec {
             kind: MapKind::ProgArray,
             key_size: 4,
