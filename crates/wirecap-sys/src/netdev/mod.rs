@@ -6,7 +6,10 @@
 //!                    ├ xdp_features  genetlink    what XDP can do here
 //!                    └ numa          sysfs        memory node
 //!
-//!  uppers(ifindex)   rtnetlink     what the host has built on top of it
+//!  Surroundings      both, /proc   what the host has around interfaces: on top of them, listeners, PPPoE, multicast
+//!  find_route()      rtnetlink     routes over one interface
+//!  bridge_table()    rtnetlink     Ethernet addresses it takes beside its own
+//!  ingress_filters() rtnetlink     tc filters on what comes in
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
@@ -23,11 +26,13 @@
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
 //! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
 
+mod bridge_table;
 mod bypass;
 mod changes;
 mod error;
 mod ethtool;
 mod fault;
+mod ingress;
 mod link;
 mod name;
 mod neighbours;
@@ -35,28 +40,32 @@ mod netlink;
 mod numa;
 mod promiscuous;
 mod reader;
+mod routes;
 mod rss;
 mod stamping;
 mod statistics;
-mod uppers;
+mod surroundings;
 mod xdp_features;
 
 use std::fmt;
 use std::net::IpAddr;
 
+pub use bridge_table::bridge_table;
 pub use bypass::bypass_queueing;
 pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
 pub use fault::LinkFault;
+pub use ingress::ingress_filters;
 use link::{Link, Selector};
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};
+pub use routes::{Route, find_route};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
-pub use uppers::{Upper, uppers};
+pub use surroundings::{PacketSocket, PppoeSession, Surroundings, Upper};
 pub use wirecap_headers::MacAddress;
 use xdp_features::NetdevFamily;
 pub use xdp_features::{RxMetadata, XdpFeatures};

@@ -2,11 +2,12 @@
 
 use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
-    bpf::{self, LinkHolder},
+    bpf,
     netdev::{self, HardwareType, Interface},
+    process::Process,
 };
 
-use super::{Access, QueueSet, device_name, preflight, shared};
+use super::{Access, QueueSet, device_name, host_use::LeftToHost, preflight, shared};
 use crate::Error;
 
 /// A receive queue of an interface, as something to capture from.
@@ -55,9 +56,9 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
 enum Holders {
     Nobody,
     /// The program is for all queues.
-    Whole(Vec<LinkHolder>),
+    Whole(Vec<Process>),
     /// Each queue with its own.
-    Queues(Vec<(u32, Vec<LinkHolder>)>),
+    Queues(Vec<(u32, Vec<Process>)>),
     /// There is a program, and we may not know which.
     Unknown,
 }
@@ -76,7 +77,7 @@ impl Holders {
     }
 
     fn of_queue(&self, queue: u16) -> (Option<bool>, Vec<u32>) {
-        let pids = |holders: &[LinkHolder]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
+        let pids = |holders: &[Process]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
         match self {
             Holders::Nobody => (Some(false), Vec::new()),
             Holders::Whole(holders) => (Some(true), pids(holders)),
@@ -96,7 +97,7 @@ pub(super) fn check(
     interface: &Interface,
     wanted: &QueueSet,
     access: Access,
-    reason: Option<String>,
+    reason: Option<LeftToHost>,
 ) -> Result<(), Error> {
     let name = interface.name.clone();
     if reason.is_some() || access == Access::Packet {
@@ -104,9 +105,8 @@ pub(super) fn check(
     }
     preflight::check_kind(interface)?;
     let queues = interface.queues.current.max(1);
-    match wanted.iter().find(|&queue| u32::from(queue) >= queues) {
-        Some(queue) => Err(Error::NoSuchQueue { name, queue, queues }),
-        None => Ok(()),
+    if let Some(queue) = wanted.iter().find(|&queue| u32::from(queue) >= queues) {
+        return Err(Error::NoSuchQueue { name, queue, queues });
     }
     match wanted.highest() {
         queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),

@@ -13,7 +13,7 @@
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
-//! | capture beside the host | `passive` |
+//! | capture beside the host; what counts as use by the host | `passive`, `host_use` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
 //! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep`, `many_queues` |
 //! | times of packets | `timestamps` |
@@ -34,11 +34,12 @@ mod forward;
 mod hold;
 mod horizon;
 mod host;
+mod host_use;
 mod killed;
 mod large_frames;
 mod link_faults;
-mod offload;
 mod many_queues;
+mod offload;
 mod opening;
 mod overload;
 mod passive;
