@@ -27,6 +27,14 @@ pub enum PortEvent {
         /// Receive queues its interface has now.
         queues: u32,
     },
+    /// The XDP program of a port was taken off its interface by force (`bpftool link detach`), or replaced. Packets went to the
+    /// host, uncounted, until it was attached again.
+    Detached {
+        /// The port.
+        port: String,
+        /// Why it is not attached again, if it is not. It is tried again about once a second.
+        failure: Option<String>,
+    },
     /// Receive queues of an interface that is shared were taken out of the table by which their packets find the capture.
     /// Their packets went to the host, uncounted, until they were put back.
     QueuesLost {

@@ -14,9 +14,9 @@ use crate::plan::Plan;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
-/// Open files for each interface: two maps, a program, a link, statistics, promiscuous mode; two more where its queues
-/// are shared.
-const FILES_PER_PORT: u64 = 9;
+/// Open files for each interface: two maps, a program, a link, its network namespace, statistics, promiscuous mode; three more
+/// where its queues are shared.
+const FILES_PER_PORT: u64 = 11;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// Stack of a thread of Rust's.

@@ -170,6 +170,15 @@ impl Watch {
                     counted(queues, "receive queue")
                 ));
             }
+            PortEvent::Detached { port, failure } => {
+                let end = failure.map_or_else(
+                    || "until it was attached again just now".into(),
+                    |reason| format!("since then, as it cannot be attached again: {reason}"),
+                );
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: the XDP program was taken off {port} by force; packets went to the host, uncounted, {end}"
+                ));
+            }
             PortEvent::QueuesLost { port, queues, failure } => {
                 let end = failure.map_or_else(
                     || "until it was put back just now".into(),

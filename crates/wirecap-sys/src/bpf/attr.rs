@@ -21,6 +21,7 @@ pub(super) enum Command {
     ObjGetInfoByFd = 15,
     ProgQuery = 16,
     LinkCreate = 28,
+    LinkUpdate = 29,
     LinkGetFdById = 30,
     LinkGetNextId = 31,
     LinkDetach = 34,
@@ -155,6 +156,16 @@ pub(super) struct LinkCreate {
     pub flags: u32,
 }
 part!(LinkCreate, 16, target_ifindex at 4, attach_type at 8, flags at 12);
+
+#[repr(C, align(8))]
+#[derive(Default)]
+pub(super) struct LinkUpdate {
+    pub link_fd: u32,
+    pub new_prog_fd: u32,
+    pub flags: u32,
+    pub old_prog_fd: u32,
+}
+part!(LinkUpdate, 16, new_prog_fd at 4, flags at 8);
 
 #[repr(C, align(8))]
 #[derive(Default)]

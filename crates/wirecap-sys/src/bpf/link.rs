@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo};
+use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo, LinkUpdate};
 use super::error::Error;
 use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
@@ -61,12 +61,13 @@ impl Link {
     }
 
     /// The link by which a program is attached, whoever's: from now on the program stays attached as long as this value
-    /// lives, too. `None` if it has none (any more).
+    /// lives, too. One that was detached, and is still held, is as good as none. `None` if it has none (any more).
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
     pub fn of_program(prog_id: u32) -> Result<Option<Self>, Error> {
-        let Some(XdpLink { id, .. }) = links()?.into_iter().find(|link| link.prog_id == prog_id) else {
+        let is_of_program = |link: &XdpLink| link.prog_id == prog_id && link.ifindex != 0;
+        let Some(XdpLink { id, .. }) = links()?.into_iter().find(is_of_program) else {
             return Ok(None);
         };
         match open_by_id(id) {
@@ -109,6 +110,30 @@ impl Link {
     /// [`Error::Call`].
     pub fn ifindex(&self) -> Result<Option<u32>, Error> {
         self.info().map(|info| Some(info.xdp_ifindex).filter(|&ifindex| ifindex != 0))
+    }
+
+    /// The number of the program that this link keeps attached; `None` once it was detached or the interface is gone.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn attached_program(&self) -> Result<Option<u32>, Error> {
+        self.info().map(|info| Some(info.prog_id).filter(|_| info.xdp_ifindex != 0))
+    }
+
+    /// Has the link keep `program` attached instead of the one it has.
+    ///
+    /// # Errors
+    /// [`Error::Call`]: once it was detached there is no way back.
+    pub fn update(&self, program: &Program) -> Result<(), Error> {
+        let mut attr = LinkUpdate {
+            link_fd: self.fd.as_raw_fd() as u32,
+            new_prog_fd: program.as_fd().as_raw_fd() as u32,
+            ..LinkUpdate::default()
+        };
+        // SAFETY: there are no addresses in it.
+        unsafe { bpf(Command::LinkUpdate, &mut attr) }
+            .map(drop)
+            .map_err(|cause| Error::call("put another program into a BPF link", cause))
     }
 
     /// Detaches now, also when other processes hold the same link, and says if that failed.

@@ -19,6 +19,7 @@
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  changes()         rtnetlink     down, up, removed: as it happens
+//!  Namespace         /proc         doing something later where a thread was before
 //!  LinkFault         rtnetlink     why nothing can be sent: down, no carrier, removed
 //! ```
 //!
@@ -35,6 +36,7 @@ mod fault;
 mod ingress;
 mod link;
 mod name;
+mod namespace;
 mod neighbours;
 mod netlink;
 mod numa;
@@ -58,6 +60,7 @@ use ethtool::Ethtool;
 pub use fault::LinkFault;
 pub use ingress::ingress_filters;
 use link::{Link, Selector};
+pub use namespace::Namespace;
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};
@@ -199,6 +202,14 @@ pub fn interface(name: &str) -> Result<Interface> {
     let addresses = link::addresses(&mut rtnetlink)?;
     let features = NetdevFamily::open()?.one(link.header.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
+}
+
+/// The XDP programs attached now to the interface with index `ifindex`, native first.
+///
+/// # Errors
+/// [`Error::NoSuchIndex`] once the interface is gone; else as [`interfaces`].
+pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
+    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
 }
 
 fn queues(link: &Link, ethtool: &Ethtool) -> Queues {

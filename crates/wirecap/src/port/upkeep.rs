@@ -1,11 +1,12 @@
 //! What a port has set where others can undo it, looked after while it is captured.
 //!
 //! ```text
-//!   about once a second:  entries of its queues in a shared table ── gone? ─► written again, and told
+//!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and told
+//!                         entries of its queues in a shared table ── gone? ─► written again, and told
 //!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
 //! ```
 //!
-//! Why an entry may go: see `shared.rs`; why RSS may: see `rss.rs`.
+//! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +17,7 @@ use std::{
 use super::{
     QueueSet,
     rss::{Lapse, SymmetricRss},
-    shared::{Attachment, Mended},
+    shared::{Attachment, Lost, Mended},
     xdp::XdpPort,
 };
 use crate::{
@@ -31,6 +32,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     looked: Option<Instant>,
+    /// The last time that the program was not on the interface.
+    detached: Option<Lost>,
+    detached_told: bool,
     /// Queues whose entries were gone at some time.
     lost: BTreeSet<u16>,
     /// Of these, those that [`look_after`] has not told of.
@@ -49,12 +53,29 @@ impl Upkeep {
             return;
         }
         self.looked = Some(Instant::now());
+        if let Some(lost) = port.look_at_attachment() {
+            self.note_detached(lost);
+        }
         if let Some(Attachment::Shared(membership)) = &port.link {
             self.note(membership.mend(port.program()));
         }
         if let Some(lapse) = port.rss.as_mut().and_then(SymmetricRss::look) {
             (self.lapse, self.lapse_told) = (Some(lapse), false);
         }
+    }
+
+    /// Looks for the last time, before the program is detached.
+    pub(crate) fn look_at_end(&mut self, attachment: &Attachment) {
+        if let Some(lost) = attachment.look_at_end() {
+            self.note_detached(lost);
+        }
+    }
+
+    fn note_detached(&mut self, lost: Lost) {
+        // What cannot be attached again is found missing each time, and told once.
+        let is_known = matches!((&self.detached, &lost), (Some(Lost::StillLost(_)), Lost::StillLost(_)));
+        self.detached_told &= is_known;
+        self.detached = Some(lost);
     }
 
     fn note(&mut self, Mended { missing, failure }: Mended) {
@@ -78,7 +99,16 @@ impl Upkeep {
             };
             PortEvent::Asymmetric { port: port.into(), failure }
         });
-        lost.into_iter().chain(asymmetric).collect()
+        let detached = self.detached.as_ref().filter(|_| !std::mem::replace(&mut self.detached_told, true));
+        let detached = detached.map(|lost| PortEvent::Detached {
+            port: port.into(),
+            failure: match lost {
+                Lost::Again => None,
+                Lost::StillLost(reason) => Some(reason.clone()),
+                Lost::AtEnd => Some("the capture has ended".into()),
+            },
+        });
+        detached.into_iter().chain(lost).chain(asymmetric).collect()
     }
 
     /// What was found so far, in words.
@@ -104,7 +134,17 @@ impl Upkeep {
                  connection may come in by different queues"
             ),
         });
-        lost.into_iter().chain(lapse).collect()
+        let detached = self.detached.as_ref().map(|lost| {
+            let until = match lost {
+                Lost::Again => "until it was attached again about a second later".into(),
+                Lost::StillLost(reason) => format!("since then, as it cannot be attached again: {reason}"),
+                Lost::AtEnd => "from then to the end".into(),
+            };
+            format!(
+                "{port}: the XDP program was taken off by force; packets went to the host, uncounted, {until}"
+            )
+        });
+        detached.into_iter().chain(lost).chain(lapse).collect()
     }
 }
 
@@ -144,6 +184,31 @@ mod tests {
         upkeep.note(Mended { missing: vec![3], failure: None });
         assert_eq!(upkeep.events("in0@0-3"), lost("1-3", &None));
         assert!(upkeep.warnings("in0@0-3")[0].contains("queues 1-3 went to the host, uncounted, until"));
+    }
+
+    #[test]
+    fn a_program_that_was_taken_off_is_told_each_time_and_what_stays_off_once() {
+        let mut upkeep = Upkeep::default();
+        let detached = |failure: Option<&str>| {
+            vec![PortEvent::Detached { port: "in0".into(), failure: failure.map(String::from) }]
+        };
+        assert_eq!(upkeep.warnings("in0"), [""; 0]);
+        for _ in 0..2 {
+            upkeep.note_detached(Lost::Again);
+            assert_eq!((upkeep.events("in0"), upkeep.events("in0")), (detached(None), vec![]));
+        }
+        upkeep.note_detached(Lost::StillLost("busy".into()));
+        assert_eq!(upkeep.events("in0"), detached(Some("busy")));
+        upkeep.note_detached(Lost::StillLost("still busy".into()));
+        assert_eq!(upkeep.events("in0"), []);
+        assert!(
+            upkeep.warnings("in0")[0].ends_with("since then, as it cannot be attached again: still busy")
+        );
+        upkeep.note_detached(Lost::Again);
+        assert_eq!(upkeep.events("in0"), detached(None));
+        assert!(upkeep.warnings("in0")[0].contains("uncounted, until it was attached again"));
+        upkeep.note_detached(Lost::AtEnd);
+        assert!(upkeep.warnings("in0")[0].ends_with("uncounted, from then to the end"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
 //! | what is certain of packets to come | `horizon` |
+//! | programs that are taken off by force | `detached` |
 //! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
@@ -26,6 +27,7 @@
 mod support;
 
 mod account;
+mod detached;
 mod fault_port;
 mod filters;
 mod filters_loops;
