@@ -25,6 +25,18 @@ pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostU
     taken.into_iter().chain(unknown(port, uses)).collect()
 }
 
+/// A warning about uses that have begun of an interface that is taken, if they matter.
+pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
+    let told: Vec<_> =
+        uses.iter().filter(|host_use| is_deprived(host_use)).map(ToString::to_string).collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "{port}: the host has begun to use it ({}) and gets none of the packets that wirecap takes",
+            told.join("; ")
+        )
+    })
+}
+
 /// Warnings about what cannot be known of an interface.
 pub(crate) fn unknown(port: &str, uses: &[HostUse]) -> impl Iterator<Item = String> {
     let unknown = uses.iter().filter(|host_use| matches!(host_use, HostUse::Unknown { .. }));
@@ -46,6 +58,7 @@ mod tests {
                 protocol: 3,
                 on_all_interfaces: false,
                 processes: vec![Process { pid: 7, name: "suricata".into() }],
+                sockets: vec![4711],
             },
             HostUse::XdpProgram { program_id: 1, program: None },
             HostUse::Unknown { what: Sight::BridgeTable, reason: "not permitted".into() },
@@ -65,5 +78,9 @@ mod tests {
             "{router:?}"
         );
         assert_eq!(of_taken("eth1", &uses[2..3], |_| true), [""; 0]);
+        let begun = begun("eth1", &uses[..2], |host_use| !matches!(host_use, HostUse::Listener { .. }));
+        assert!(
+            begun.unwrap().starts_with("eth1: the host has begun to use it (address 192.0.2.1/24) and gets")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What [`Capture::events`](crate::Capture::events) tells.
 
-use crate::QueueSet;
+use crate::{HostUse, QueueSet};
 
 /// What happened to a port while the capture ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,14 @@ pub enum PortEvent {
         queues: QueueSet,
         /// Why they cannot be put back, if they cannot. It is tried again about once a second.
         failure: Option<String>,
+    },
+    /// The host, or another program, has begun to use an interface that is taken, and gets none of the packets that are. Looked for
+    /// every few seconds.
+    InUse {
+        /// The port.
+        port: String,
+        /// In which ways.
+        uses: Vec<HostUse>,
     },
     /// RSS was symmetric, and somebody else has changed that; about a second later it was set again.
     Asymmetric {

@@ -197,8 +197,12 @@ pub fn interfaces() -> Result<Vec<Interface>> {
 /// [`Error::NoSuchInterface`] with the names that look like it; [`Error::NameTooLong`] and
 /// [`Error::NameInvalid`] for what cannot be a name; else as [`interfaces`].
 pub fn interface(name: &str) -> Result<Interface> {
+    interface_of(Selector::Name(name))
+}
+
+fn interface_of(selector: Selector<'_>) -> Result<Interface> {
     let mut rtnetlink = link::open()?;
-    let link = link::link(&mut rtnetlink, Selector::Name(name))?;
+    let link = link::link(&mut rtnetlink, selector)?;
     let addresses = link::addresses(&mut rtnetlink)?;
     let features = NetdevFamily::open()?.one(link.header.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
@@ -210,6 +214,14 @@ pub fn interface(name: &str) -> Result<Interface> {
 /// [`Error::NoSuchIndex`] once the interface is gone; else as [`interfaces`].
 pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
     Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
+}
+
+/// The interface with index `ifindex` of this network namespace, whatever it is called by now.
+///
+/// # Errors
+/// [`Error::NoSuchIndex`]; else as [`interfaces`].
+pub fn interface_with_index(ifindex: u32) -> Result<Interface> {
+    interface_of(Selector::Index(ifindex))
 }
 
 fn queues(link: &Link, ethtool: &Ethtool) -> Queues {

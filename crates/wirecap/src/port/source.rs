@@ -303,6 +303,9 @@ impl Source {
         };
         port.fallbacks.extend(far);
         port.host_use = self.host_use.clone();
+        if port.xdp().is_some() {
+            port.upkeep.watch_host(&self.host_use);
+        }
         let hash_at = port.xdp().and_then(|xdp| xdp.hash_at);
         let reader = |cells| match hash_at {
             _ if port.mode == QueueMode::Replay => Reader::Noted(cells),

@@ -4,6 +4,7 @@
 //!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and told
 //!                         entries of its queues in a shared table ── gone? ─► written again, and told
 //!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
+//!   every five seconds:   who uses its interface ──────────────────── begun? ─► told
 //! ```
 //!
 //! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
@@ -16,6 +17,7 @@ use std::{
 
 use super::{
     QueueSet,
+    host_use::{HostUse, watch::HostWatch},
     rss::{Lapse, SymmetricRss},
     shared::{Attachment, Lost, Mended},
     xdp::XdpPort,
@@ -35,6 +37,11 @@ pub(crate) struct Upkeep {
     /// The last time that the program was not on the interface.
     detached: Option<Lost>,
     detached_told: bool,
+    /// Uses of its interface that begin while it is taken.
+    host: Option<HostWatch>,
+    begun: Vec<HostUse>,
+    /// So many of these were told.
+    begun_told: usize,
     /// Queues whose entries were gone at some time.
     lost: BTreeSet<u16>,
     /// Of these, those that [`look_after`] has not told of.
@@ -47,6 +54,16 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
+    /// Watches from now on who begins to use the interface beside those that are known.
+    pub(crate) fn watch_host(&mut self, known: &[HostUse]) {
+        self.host = Some(HostWatch::new(known));
+    }
+
+    /// The uses that have begun.
+    pub(crate) fn begun(&self) -> &[HostUse] {
+        &self.begun
+    }
+
     /// Looks, once in a period at most. After the end there is nothing to look at.
     pub(crate) fn look(&mut self, port: &mut XdpPort) {
         if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
@@ -55,6 +72,10 @@ impl Upkeep {
         self.looked = Some(Instant::now());
         if let Some(lost) = port.look_at_attachment() {
             self.note_detached(lost);
+        }
+        if let (Some(attachment), Some(host)) = (&port.link, self.host.as_mut().filter(|host| host.is_due()))
+        {
+            self.begun.extend(attachment.new_uses(host));
         }
         if let Some(Attachment::Shared(membership)) = &port.link {
             self.note(membership.mend(port.program()));
@@ -108,7 +129,10 @@ impl Upkeep {
                 Lost::AtEnd => Some("the capture has ended".into()),
             },
         });
-        detached.into_iter().chain(lost).chain(asymmetric).collect()
+        let uses = self.begun[self.begun_told..].to_vec();
+        self.begun_told = self.begun.len();
+        let in_use = (!uses.is_empty()).then(|| PortEvent::InUse { port: port.into(), uses });
+        detached.into_iter().chain(lost).chain(asymmetric).chain(in_use).collect()
     }
 
     /// What was found so far, in words.

@@ -6,6 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
+use wirecap::{Builder, Capture, HostUse, PortEvent};
 use wirecap_lab::{Namespace, VethOptions};
 
 use crate::{
@@ -58,6 +59,10 @@ impl Drop for Running {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
     }
+}
+
+fn small() -> Builder {
+    Capture::builder().chunks_per_pool(4)
 }
 
 /// Runs ip(8) inside.
@@ -202,6 +207,34 @@ fn a_filter_of_traffic_control_on_the_way_in_is_use() {
     );
     left_to_the_host(&wire, &["tc filter u32"]);
     taken(&wire, "xdp:in0");
+}
+
+#[test]
+fn what_begins_while_an_interface_is_taken_is_told_once() {
+    need_root!("host_use::what_begins_while_an_interface_is_taken_is_told_once");
+    let wire = Wire::with_queues("begins", 2);
+    let known = Running::start(&wire, LISTEN, &["0003", "in0"]);
+    let mut captures = ["xdp:in0@0", "xdp:in0@1"].map(|port| wire.capture_of(port, small()));
+    let new = Running::start(&wire, LISTEN, &["0003", "in0"]);
+    for capture in &mut captures {
+        let mut begun = Vec::new();
+        wait_until("it is told", || {
+            begun.extend(
+                capture.events().into_iter().filter(|event| matches!(event, PortEvent::InUse { .. })),
+            );
+            !begun.is_empty()
+        });
+        let [PortEvent::InUse { uses, .. }] = &begun[..] else { panic!("{begun:?}") };
+        let [HostUse::Listener { processes, .. }] = &uses[..] else { panic!("{uses:?}") };
+        assert_eq!(processes[0].pid, new.0.id());
+        let told = &capture.report().ports[0].host_use;
+        let of = |running: &Running| {
+            let pid = running.0.id();
+            told.iter()
+                .any(|one| matches!(one, HostUse::Listener { processes, .. } if processes[0].pid == pid))
+        };
+        assert!(of(&known) && of(&new), "{told:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! Rule: everybody who takes an interface, or sends from it, asks here. What cannot be known is a [`HostUse::Unknown`], never left out.
 
 mod view;
+pub(crate) mod watch;
 mod words;
 
 use std::net::Ipv4Addr;
@@ -101,6 +102,8 @@ pub enum HostUse {
         /// The processes; empty if they cannot be seen.
         #[serde(serialize_with = "as_processes")]
         processes: Vec<Process>,
+        /// The inodes of their sockets, as `ss -0e` shows them.
+        sockets: Vec<u64>,
     },
     /// A filter of traffic control looks at what comes in.
     IngressFilter {

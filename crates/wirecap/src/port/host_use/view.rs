@@ -2,7 +2,10 @@
 //!
 //! Rule: the cheap questions about all interfaces are asked once, those about one with a filter in the kernel.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use wirecap_headers::MacAddress;
 use wirecap_sys::{
@@ -61,6 +64,15 @@ impl HostView {
     /// # Errors
     /// When the kernel cannot be asked for what has to be known: addresses, routes, what is on top.
     pub fn uses(&self, interface: &Interface) -> Result<Vec<HostUse>, Error> {
+        self.uses_besides(interface, &BTreeSet::new())
+    }
+
+    /// As [`HostView::uses`], without listeners whose sockets, by their inodes, are known.
+    pub(crate) fn uses_besides(
+        &self,
+        interface: &Interface,
+        known: &BTreeSet<u64>,
+    ) -> Result<Vec<HostUse>, Error> {
         let mut uses: Vec<_> =
             host_addresses(&interface.addresses).map(|address| HostUse::Address { address }).collect();
         // A route leads over each interface with an address.
@@ -71,7 +83,7 @@ impl HostView {
             uses.extend(route.map(|destination| HostUse::Route { table: destination.table, destination }));
         }
         uses.extend(self.of_other_namespaces(interface));
-        uses.extend(self.of_proc(interface));
+        uses.extend(self.of_proc(interface, known));
         uses.extend(ingress(interface.ifindex));
         uses.extend(interface.xdp_programs.iter().map(|attached| HostUse::XdpProgram {
             program_id: attached.program_id,
@@ -101,7 +113,7 @@ impl HostView {
         uses
     }
 
-    fn of_proc(&self, interface: &Interface) -> Vec<HostUse> {
+    fn of_proc(&self, interface: &Interface, known: &BTreeSet<u64>) -> Vec<HostUse> {
         let mut uses = Vec::new();
         match self.0.pppoe_sessions(&interface.name) {
             Ok(sessions) => uses.extend(
@@ -115,26 +127,29 @@ impl HostView {
         let groups = self.0.groups(interface.ifindex).unwrap_or_default();
         uses.extend(groups.into_iter().map(|group| HostUse::MulticastGroup { group }));
         match self.0.listeners(interface.ifindex) {
-            Ok(sockets) => uses.extend(self.listeners(sockets)),
+            Ok(mut sockets) => {
+                sockets.retain(|socket| !known.contains(&socket.inode));
+                uses.extend(self.listeners(&sockets));
+            }
             Err(cause) => uses.push(unknown(Sight::Listeners, cause)),
         }
         uses
     }
 
-    /// The listeners, those alike once: a program may have a socket for each of its threads.
-    fn listeners(&self, sockets: Vec<PacketSocket>) -> Vec<HostUse> {
-        let listener = |socket: PacketSocket| HostUse::Listener {
-            protocol: socket.protocol,
-            on_all_interfaces: socket.ifindex == 0,
-            processes: self.0.holders(&socket),
-        };
-        let mut listeners: Vec<HostUse> = Vec::new();
-        for listener in sockets.into_iter().map(listener) {
-            if !listeners.contains(&listener) {
-                listeners.push(listener);
-            }
+    /// The listeners, those alike together: a program may have a socket for each of its threads.
+    fn listeners(&self, sockets: &[PacketSocket]) -> Vec<HostUse> {
+        let mut alike: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+        for socket in sockets {
+            let key = (self.0.holders(socket), socket.protocol, socket.ifindex == 0);
+            alike.entry(key).or_default().push(socket.inode);
         }
-        listeners
+        let listener = |((processes, protocol, on_all_interfaces), sockets)| HostUse::Listener {
+            protocol,
+            on_all_interfaces,
+            processes,
+            sockets,
+        };
+        alike.into_iter().map(listener).collect()
     }
 }
 

@@ -39,7 +39,7 @@ impl fmt::Display for HostUse {
             HostUse::Route { destination, .. } => write!(f, "route {destination}"),
             HostUse::PppoeSession { session, peer } => write!(f, "PPPoE session {session} with {peer}"),
             HostUse::MulticastGroup { group } => write!(f, "multicast group {group}"),
-            HostUse::Listener { protocol, on_all_interfaces, processes } => {
+            HostUse::Listener { protocol, on_all_interfaces, processes, .. } => {
                 write!(f, "listener {}", in_words(processes))?;
                 match *protocol {
                     ETHERTYPE_ALL => {}
@@ -98,7 +98,7 @@ mod tests {
 
     fn listener(protocol: u16, on_all_interfaces: bool, pids: &[u32]) -> HostUse {
         let processes = pids.iter().map(|&pid| Process { pid, name: "tcpdump".into() }).collect();
-        HostUse::Listener { protocol, on_all_interfaces, processes }
+        HostUse::Listener { protocol, on_all_interfaces, processes, sockets: Vec::new() }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use wirecap_sys::{
 };
 
 use super::{
+    super::host_use::{HostUse, watch::HostWatch},
     attachment::{Attachment, Membership},
     dispatcher::{Dispatcher, Joined},
 };
@@ -67,6 +68,11 @@ impl Site {
             .map_err(|cause| format!("its network namespace cannot be entered: {cause}"))?
     }
 
+    /// Uses that have begun of the interface, which is taken.
+    fn new_uses(&self, watch: &mut HostWatch) -> Vec<HostUse> {
+        self.enter(|| Ok(watch.look(self.ifindex))).ok().flatten().unwrap_or_default()
+    }
+
     fn attach(&self, program: &Program) -> Result<Link, bpf::Error> {
         Link::attach_xdp(program, self.ifindex, self.mode)
     }
@@ -107,6 +113,15 @@ impl Attachment {
             Ok(Some(())) => Some(Lost::Again),
             Ok(None) => None,
             Err(reason) => Some(Lost::StillLost(reason)),
+        }
+    }
+
+    /// Uses of the interface by others that have begun since `watch` has last looked.
+    pub(crate) fn new_uses(&self, watch: &mut HostWatch) -> Vec<HostUse> {
+        match self {
+            Attachment::Whole { site, .. } | Attachment::Shared(Membership { site, .. }) => {
+                site.new_uses(watch)
+            }
         }
     }
 
