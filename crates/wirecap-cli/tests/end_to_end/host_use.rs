@@ -35,6 +35,8 @@ fn a_listener_is_captured_beside_and_named_where_it_goes_blind() {
         return;
     }
     let lab = Lab::with_queues("blind", 1);
+    // Else it takes no live frames while there is no XDP program on it.
+    lab.pairs[0].b().set_gro(true).unwrap();
     let ids = tcpdump(&lab.right, "r0");
     let beside = lab.capture(&["r0"]);
     beside.wait_for(&format!("captured beside the host, since the host uses it ({})", named(&ids)));
