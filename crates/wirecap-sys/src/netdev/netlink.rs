@@ -200,13 +200,11 @@ impl Conversation {
                 whole &= header.flags & NLM_F_DUMP_INTR == 0;
                 let refused = |errno: i32| Error::system(action, io::Error::from_raw_os_error(errno));
                 match payload {
-                    NetlinkPayload::InnerMessage(reply) => {
-                        // The flag NLM_F_MULTIPART would not do: the family "netdev" leaves it out of its
-                        // dumps.
-                        if !visit(reply)? || scope == Scope::One {
-                            return Ok(whole);
-                        }
-                    }
+                    // The flag NLM_F_MULTIPART would not do: the family "netdev" leaves it out of its dumps.
+                    NetlinkPayload::InnerMessage(reply) => match visit(reply)? {
+                        true if scope != Scope::One => {}
+                        _ => return Ok(whole),
+                    },
                     NetlinkPayload::Done(done) if done.code < 0 => return Err(refused(-done.code)),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(refused(-error.raw_code()));

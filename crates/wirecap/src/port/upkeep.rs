@@ -94,7 +94,7 @@ impl Upkeep {
 
     fn note_detached(&mut self, lost: Lost) {
         // What cannot be attached again is found missing each time, and told once.
-        let is_known = matches!((&self.detached, &lost), (Some(Lost::StillLost(_)), Lost::StillLost(_)));
+        let is_known = matches!((&self.detached, &lost), (Some(Lost::Still(_)), Lost::Still(_)));
         self.detached_told &= is_known;
         self.detached = Some(lost);
     }
@@ -125,7 +125,7 @@ impl Upkeep {
             port: port.into(),
             failure: match lost {
                 Lost::Again => None,
-                Lost::StillLost(reason) => Some(reason.clone()),
+                Lost::Still(reason) => Some(reason.clone()),
                 Lost::AtEnd => Some("the capture has ended".into()),
             },
         });
@@ -161,7 +161,7 @@ impl Upkeep {
         let detached = self.detached.as_ref().map(|lost| {
             let until = match lost {
                 Lost::Again => "until it was attached again about a second later".into(),
-                Lost::StillLost(reason) => format!("since then, as it cannot be attached again: {reason}"),
+                Lost::Still(reason) => format!("since then, as it cannot be attached again: {reason}"),
                 Lost::AtEnd => "from then to the end".into(),
             };
             format!(
@@ -221,9 +221,9 @@ mod tests {
             upkeep.note_detached(Lost::Again);
             assert_eq!((upkeep.events("in0"), upkeep.events("in0")), (detached(None), vec![]));
         }
-        upkeep.note_detached(Lost::StillLost("busy".into()));
+        upkeep.note_detached(Lost::Still("busy".into()));
         assert_eq!(upkeep.events("in0"), detached(Some("busy")));
-        upkeep.note_detached(Lost::StillLost("still busy".into()));
+        upkeep.note_detached(Lost::Still("still busy".into()));
         assert_eq!(upkeep.events("in0"), []);
         assert!(
             upkeep.warnings("in0")[0].ends_with("since then, as it cannot be attached again: still busy")

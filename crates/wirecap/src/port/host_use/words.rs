@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(LeftToHost::for_uses(&others), None);
         assert!(xdp.forbids_zero_copy_sending());
         let ids = listener(ETHERTYPE_ALL, false, &[7]);
-        let all = [others.as_slice(), &[ids.clone()]].concat();
+        let all = [others.as_slice(), std::slice::from_ref(&ids)].concat();
         assert_eq!(LeftToHost::for_uses(&all), Some(LeftToHost::InUse(vec![ids])));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Lost {
     /// It is there again.
     Again,
     /// It is not, for this reason, and it will be tried again.
-    StillLost(String),
+    Still(String),
     /// It was not there when the capture ended.
     AtEnd,
 }
@@ -112,7 +112,7 @@ impl Attachment {
         match attached {
             Ok(Some(())) => Some(Lost::Again),
             Ok(None) => None,
-            Err(reason) => Some(Lost::StillLost(reason)),
+            Err(reason) => Some(Lost::Still(reason)),
         }
     }
 
