@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use wirecap::{Access, QueueDevice, QueueSet, Timestamp};
+use wirecap::{Access, HostUse, HostView, LeftToHost, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
@@ -35,6 +35,8 @@ struct Listed {
     captured_over: Option<&'static str>,
     /// Why it is left to the host.
     left_to_host: Option<String>,
+    /// How the host and others use it; empty if it is no Ethernet interface.
+    host_use: Vec<HostUse>,
     /// Why the NIC's own times of packets cannot be had over AF_XDP; `None` if they can.
     no_hardware_timestamps: Option<String>,
 }
@@ -95,17 +97,20 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let interfaces = netdev::interfaces()?;
     // Without privilege it is not known who holds what; the rest is.
     let links = bpf::links().unwrap_or_default();
-    let listed: Vec<_> = interfaces.into_iter().map(|interface| Listed::new(interface, &links)).collect();
+    let host = HostView::read()?;
+    let listed: Vec<_> =
+        interfaces.into_iter().map(|interface| Listed::new(interface, &links, &host)).collect();
     let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
     print(&text).map_err(|cause| anyhow!("cannot print the list: {cause}"))
 }
 
 impl Listed {
-    fn new(interface: Interface, links: &[XdpLink]) -> Self {
+    fn new(interface: Interface, links: &[XdpLink], host: &HostView) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
             .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
-        let (access, left_to_host) = Access::chosen(&interface.name).ok().unzip();
+        let choice = host.choose_for(&interface).ok();
+        let access = choice.as_ref().map(|choice| choice.access);
         let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
         Self {
             holders: holders.collect(),
@@ -126,7 +131,11 @@ impl Listed {
             addresses: interface.addresses.iter().map(ToString::to_string).collect(),
             xdp: interface.xdp_features.map(Features::from),
             captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
-            left_to_host: left_to_host.flatten(),
+            left_to_host: choice
+                .as_ref()
+                .and_then(|choice| choice.left_to_host.as_ref())
+                .map(LeftToHost::to_string),
+            host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
             no_hardware_timestamps,
         }
     }

@@ -16,7 +16,7 @@
 //! | forwarding from port to port | `forward` |
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
 //! | trace files sent again | `replay` |
-//! | the list of interfaces | `interfaces` |
+//! | the list of interfaces; what is said of how the host uses one | `interfaces`, `host_use` |
 //! | signals, and cores that may be used | `signals`, `cores` |
 //! | exit codes and how errors are printed | `exit`; what was meant by a misspelt word: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
@@ -29,6 +29,7 @@ mod exit;
 mod flags;
 mod forward;
 mod generate;
+mod host_use;
 mod interfaces;
 mod nearness;
 mod plan;

@@ -44,10 +44,23 @@ pub const MAX_RINGS: u16 = 1 << RING_BITS;
 /// The pool of one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId {
-    /// Which port of the engine, counted from 0 in the order they were opened.
+    /// Which port of the engine, counted from 0 in the order they were opened; below [`MAX_NICS`].
     pub nic_id: u16,
-    /// Which receive queue of that port, as the NIC numbers them.
+    /// Which receive queue of that port, as the NIC numbers them; below [`MAX_RINGS`].
     pub ring_id: u16,
+}
+
+impl PoolId {
+    /// Panics unless its numbers fit the names of chunks: one bit more would name a chunk of another port. Whoever takes such
+    /// numbers from outside checks them first.
+    #[inline]
+    pub(crate) fn assert_fits(self) {
+        let Self { nic_id, ring_id } = self;
+        assert!(
+            nic_id < MAX_NICS && ring_id < MAX_RINGS,
+            "no name for chunks of port {nic_id}, queue {ring_id}"
+        );
+    }
 }
 
 /// The name of a chunk, unique in an engine (section 3.2.1 of the paper).
@@ -80,7 +93,14 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
+    /// The name of these cells.
+    ///
+    /// # Panics
+    /// When the chunk has no name: see [`MAX_NICS`] and [`MAX_RINGS`].
+    #[inline]
     pub(crate) fn new(chunk: ChunkId, first: u32, count: u32) -> Self {
+        chunk.pool.assert_fits();
+        debug_assert!(chunk.chunk_id < MAX_CHUNKS_PER_POOL);
         debug_assert!(count > 0 && first + count <= MAX_CELLS_PER_CHUNK);
         let word = (u64::from(chunk.pool.nic_id) << NIC_SHIFT)
             | (u64::from(chunk.pool.ring_id) << RING_SHIFT)
@@ -275,6 +295,19 @@ mod tests {
             let range = ChunkRange::new(chunk, first, count);
             prop_assert_eq!((range.chunk(), range.first(), range.count()), (chunk, first, count));
         }
+    }
+
+    #[test]
+    fn the_greatest_numbers_fit_and_greater_ones_are_refused() {
+        let new = |nic_id, ring_id| {
+            let chunk = ChunkId { pool: PoolId { nic_id, ring_id }, chunk_id: MAX_CHUNKS_PER_POOL - 1 };
+            let range = std::panic::catch_unwind(|| ChunkRange::new(chunk, 0, 1));
+            range.map(|range| range.chunk() == chunk)
+        };
+        assert!(new(MAX_NICS - 1, MAX_RINGS - 1).is_ok_and(|is_same| is_same));
+        // Its eleventh bit would be the first of the port's number.
+        assert!(new(0, MAX_RINGS).is_err());
+        assert!(new(MAX_NICS, 0).is_err());
     }
 
     #[test]

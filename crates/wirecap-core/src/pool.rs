@@ -115,7 +115,11 @@ pub struct Pool {
 impl Pool {
     /// A pool whose cells lie from `base` on, in bytes from the start of the packet memory.
     /// Allocates everything it will ever need.
+    ///
+    /// # Panics
+    /// When its numbers are not below [`MAX_NICS`](crate::chunk::MAX_NICS) and [`MAX_RINGS`](crate::chunk::MAX_RINGS).
     pub fn new(id: PoolId, geometry: Geometry, base: u64) -> Self {
+        id.assert_fits();
         let chunks = geometry.chunks_per_pool();
         Self {
             id,

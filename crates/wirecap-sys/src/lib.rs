@@ -7,6 +7,7 @@
 //! | AF_PACKET sockets with a ring of blocks | [`packet`] |
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
+//! | which processes hold a socket or a program | [`process`] |
 //! | cores and timers | [`cpu`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | a file that nobody else writes | [`file_lock`] |
@@ -27,5 +28,6 @@ pub mod memory;
 pub mod netdev;
 pub mod packet;
 pub mod pcap;
+pub mod process;
 mod socket_option;
 pub mod xsk;

@@ -171,6 +171,7 @@ fn port_report(
         name: port.name.clone(),
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
+        host_use: port.host_use.iter().chain(port.upkeep.begun()).cloned().collect(),
         timestamp,
         untagged,
         unhashed,

@@ -400,8 +400,8 @@ impl Builder {
                 source.set_filter(expression, self.unmatched)?;
             }
             if source.is_passive() && self.modes != Modes::Best {
-                let reason = source.reason_for_passive().unwrap_or("packet: asks for it");
-                return Err(Error::OnlyPassive { name: source.name.clone(), reason: reason.into() });
+                let reason = source.reason_for_passive().cloned();
+                return Err(Error::OnlyPassive { name: source.name.clone(), reason });
             }
             self.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
             if self.rx_hash {

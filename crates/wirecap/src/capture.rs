@@ -87,10 +87,13 @@ impl Stopper {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut detached = false;
-        for port in ports.iter_mut() {
-            match &mut port.taken {
+        for OpenPort { taken, upkeep, removed, .. } in ports.iter_mut() {
+            match taken {
                 Taken::Xdp(xdp) => {
                     if let Some(link) = xdp.link.take() {
+                        if !*removed {
+                            upkeep.look_at_end(&link);
+                        }
                         // It fails when the interface is gone; closing the link is all there is to do then.
                         let _ = link.detach();
                         detached = true;

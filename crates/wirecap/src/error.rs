@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{QueueSet, port::QueueSetError};
+use crate::{LeftToHost, QueueSet, port::QueueSetError};
 use thiserror::Error;
 use wirecap_core::{GeometryError, words::counted};
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
@@ -76,13 +76,14 @@ pub enum Error {
     },
     /// A way of attaching XDP was asked for, and the interface is left to the host.
     #[error(
-        "a mode of XDP is asked for, but {name} is captured beside the host, since {reason}; say xdp:{name} to take it"
+        "a mode of XDP is asked for, but {name} is captured beside the host, since {}; say xdp:{name} to take it",
+        reason.as_ref().map_or("packet: asks for it".into(), ToString::to_string)
     )]
     OnlyPassive {
         /// The interface.
         name: String,
-        /// Why it is left to the host.
-        reason: String,
+        /// Why it is left to the host, if that was not asked for.
+        reason: Option<LeftToHost>,
     },
     /// Nobody has said how to write down what packets of such an interface begin with.
     #[error(
@@ -147,6 +148,33 @@ pub enum Error {
         /// Receive queues it has.
         queues: u32,
     },
+    /// A receive queue whose number is higher than those that can be captured.
+    #[error(
+        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or          give {name} no more queues than that: ethtool -L",
+        limit - 1
+    )]
+    QueueNumber {
+        /// The interface.
+        name: String,
+        /// The queue that was asked for.
+        queue: u16,
+        /// How many there may be.
+        limit: u16,
+    },
+    /// An interface has more receive queues than can be captured.
+    #[error(
+        "{name} has {queues} receive queues, and wirecap captures {limit} of an interface at most; name some of them, as in \
+         {name}@0-{}, or give it fewer: ethtool -L",
+        limit - 1
+    )]
+    ManyQueues {
+        /// The interface.
+        name: String,
+        /// Receive queues it has.
+        queues: u32,
+        /// How many there may be.
+        limit: u16,
+    },
     /// Receive queues cannot be told apart beside the host.
     #[error(
         "{name}@{queues}: {}, and AF_PACKET cannot choose between receive queues; {}",
@@ -160,7 +188,7 @@ pub enum Error {
         /// The queues asked for.
         queues: QueueSet,
         /// Why it is left to the host, if that was not asked for.
-        reason: Option<String>,
+        reason: Option<LeftToHost>,
     },
     /// Somebody else captures a receive queue.
     #[error(

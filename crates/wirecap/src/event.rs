@@ -1,6 +1,6 @@
 //! What [`Capture::events`](crate::Capture::events) tells.
 
-use crate::QueueSet;
+use crate::{HostUse, QueueSet};
 
 /// What happened to a port while the capture ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,14 @@ pub enum PortEvent {
         /// Receive queues its interface has now.
         queues: u32,
     },
+    /// The XDP program of a port was taken off its interface by force (`bpftool link detach`), or replaced. Packets went to the
+    /// host, uncounted, until it was attached again.
+    Detached {
+        /// The port.
+        port: String,
+        /// Why it is not attached again, if it is not. It is tried again about once a second.
+        failure: Option<String>,
+    },
     /// Receive queues of an interface that is shared were taken out of the table by which their packets find the capture.
     /// Their packets went to the host, uncounted, until they were put back.
     QueuesLost {
@@ -36,6 +44,14 @@ pub enum PortEvent {
         queues: QueueSet,
         /// Why they cannot be put back, if they cannot. It is tried again about once a second.
         failure: Option<String>,
+    },
+    /// The host, or another program, has begun to use an interface that is taken, and gets none of the packets that are. Looked for
+    /// every few seconds.
+    InUse {
+        /// The port.
+        port: String,
+        /// In which ways.
+        uses: Vec<HostUse>,
     },
     /// RSS was symmetric, and somebody else has changed that; about a second later it was set again.
     Asymmetric {

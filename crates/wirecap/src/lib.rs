@@ -98,6 +98,7 @@ pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},
     filter::Unmatched,
+    host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
     rss::Rss,
     rx_hash::RxHash,
     xdp::Modes,
@@ -107,4 +108,8 @@ pub use timestamp::{Timestamp, TimestampReport, Uncertainty};
 pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
-pub use wirecap_sys::packet::Fanout;
+pub use wirecap_sys::{
+    netdev::{InterfaceAddress, Route},
+    packet::Fanout,
+    process::Process,
+};

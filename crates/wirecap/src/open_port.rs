@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wirecap_sys::{
-    cpu,
+    bpf, cpu,
     netdev::{Interface, LinkState},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     PortEvent,
     port::{
         filter::{FilterReport, PortFilter},
+        host_use::{HostUse, LeftToHost},
         link::{LinkWatch, Watched},
         packet::{LINK_TYPE_ETHERNET, PacketPort},
         replay::ReplayPort,
@@ -34,6 +35,8 @@ pub(crate) struct OpenPort {
     pub(crate) mode: QueueMode,
     pub(crate) filter: Option<FilterReport>,
     pub(crate) fallbacks: Vec<String>,
+    /// How its interface was used by the host and by others when it was opened.
+    pub(crate) host_use: Vec<HostUse>,
     /// How its packets are stamped one by one; `None` when they have the times of their batches.
     pub(crate) timestamp: Option<TimestampReport>,
     pub(crate) multi_buffer: bool,
@@ -75,6 +78,7 @@ impl OpenPort {
             mode,
             filter: None,
             fallbacks: Vec::new(),
+            host_use: Vec::new(),
             timestamp: None,
             multi_buffer: false,
             length_limit: None,
@@ -120,14 +124,22 @@ impl OpenPort {
     pub(crate) fn passive(
         interface: &Interface,
         port: PacketPort,
-        reason: Option<&str>,
+        reason: Option<&LeftToHost>,
         filter: Option<&PortFilter>,
     ) -> Self {
         // Queues do not matter here, only what the NIC drops.
         let place = (interface.name.as_str(), QueueMode::Packet);
         let mut open = Self::of_interface(place, interface, Watched::None, "what the NIC drops");
         let reason = reason.map(|reason| format!("captured beside the host, since {reason}"));
-        open.fallbacks.splice(..0, reason.into_iter().chain(port.fallbacks.iter().cloned()));
+        let behind = interface.xdp_programs.iter().map(|attached| {
+            let name = bpf::Program::name_by_id(attached.program_id).unwrap_or_else(|_| "?".into());
+            format!(
+                "the XDP program {name} (id {}) gets packets first: those that it takes or drops are not captured",
+                attached.program_id
+            )
+        });
+        let told = reason.into_iter().chain(behind).chain(port.fallbacks.iter().cloned());
+        open.fallbacks.splice(..0, told);
         open.link_type = port.link_type;
         open.length_limit = port.length_limit;
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));

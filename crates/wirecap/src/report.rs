@@ -5,7 +5,7 @@ use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
 pub use crate::port::filter::{FilterPlace, FilterReport};
-use crate::timestamp::TimestampReport;
+use crate::{HostUse, timestamp::TimestampReport};
 
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -127,6 +127,9 @@ pub struct PortReport {
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,
+    /// How the interface is used by the host and by others: why it is captured beside the host or, if it is taken, who gets none of
+    /// the packets that are, those that have begun since included. Empty where `packet:` asks to capture beside the host.
+    pub host_use: Vec<HostUse>,
     /// Where the times of its packets come from.
     pub timestamp: TimestampReport,
     /// Packets that had a VLAN tag which the NIC had taken off, and which could not be put back: they were captured without,

@@ -6,13 +6,17 @@ use wirecap::{
 };
 use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER, words::counted};
 
-use crate::{exit::tell, plan::Plan};
+use super::job::Job;
+use crate::{exit::tell, host_use, plan::Plan};
 
 /// Says how the capture runs.
-pub(crate) fn start(plan: &Plan, report: &Report) {
+pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
         tell(port_line(port));
         tell(timestamp_line(port));
+        for warning in host_use_lines(port, job) {
+            tell(format_args!("wirecap: WARNING: {warning}"));
+        }
     }
     tell(sizes_line(plan, report));
 }
@@ -49,6 +53,14 @@ fn too_long(geometry: Geometry, LengthLimit { bytes, beyond }: LengthLimit) -> S
             )
         }
     }
+}
+
+/// Who gets nothing of an interface that is taken; why one is not taken is in its line.
+fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
+    if port.is_passive() {
+        return host_use::unknown(&port.name, &port.host_use).collect();
+    }
+    host_use::of_taken(&port.name, &port.host_use, |host_use| job.deprives(host_use))
 }
 
 fn timestamp_line(port: &PortReport) -> String {

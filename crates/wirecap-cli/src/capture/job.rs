@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use wirecap::{Batch, Capture, Report};
+use wirecap::{Batch, Capture, HostUse, Report};
 
 use super::watch::End;
 
@@ -47,6 +47,11 @@ pub(crate) trait Job {
 
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
+
+    /// Whether somebody who uses a port in this way gets none of its packets while it runs.
+    fn deprives(&self, _: &HostUse) -> bool {
+        true
+    }
 
     /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends.
     fn without_output(&self) -> Option<&'static str> {

@@ -7,16 +7,18 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, Wait};
+use wirecap::{Dispatch, PortSpec, Wait};
 use wirecap_core::words::counted;
 
 use crate::plan::Plan;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
-/// Open files for each interface: two maps, a program, a link, statistics, promiscuous mode; two more where its queues
-/// are shared.
+/// Open files for each interface: two maps, a program, a link, its network namespace, two for statistics, promiscuous mode, one
+/// for what only some need.
 const FILES_PER_PORT: u64 = 9;
+/// More of them where its queues are shared: the dispatcher and its table.
+const FILES_TO_SHARE: u64 = 2;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// Stack of a thread of Rust's.
@@ -38,7 +40,10 @@ fn open_files(plan: &Plan, queues: u64) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64);
     let per_queue = if plan.wait == Wait::Block { 2 } else { 1 };
-    let needed = open + OTHER_FILES + plan.ports.len() as u64 * FILES_PER_PORT + queues * per_queue;
+    let is_shared = |port: &&PortSpec| matches!(port, PortSpec::Interface { queues: Some(_), .. });
+    let shared = plan.ports.iter().filter(is_shared).count() as u64;
+    let of_ports = plan.ports.len() as u64 * FILES_PER_PORT + shared * FILES_TO_SHARE;
+    let needed = open + OTHER_FILES + of_ports + queues * per_queue;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }

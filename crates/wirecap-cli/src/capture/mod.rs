@@ -104,7 +104,7 @@ pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
         output.begin(&describe::header(&plan, &places, &capture.report()))?;
     }
     if !plan.quiet {
-        announce::start(&plan, &capture.report());
+        announce::start(&plan, &capture.report(), &job);
     }
     announce::warn(&plan, &capture.report());
 

@@ -11,7 +11,7 @@ use wirecap::{Capture, PortEvent};
 use wirecap_core::words::counted;
 
 use super::{job::Job, progress::Progress, times::Times};
-use crate::{plan::Plan, signals::Signals};
+use crate::{host_use, plan::Plan, signals::Signals};
 
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -90,7 +90,7 @@ impl Watch {
         job: &mut impl Job,
     ) -> End {
         let end = loop {
-            if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers)) {
+            if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers, job)) {
                 break end;
             }
             let (lines, end) = job.look(capture);
@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, capture: &mut Capture, workers: &[JoinHandle<()>]) -> Option<End> {
+    fn look(&mut self, capture: &mut Capture, workers: &[JoinHandle<()>], job: &impl Job) -> Option<End> {
         if self.signals.end() {
             return Some(End::Signal);
         }
@@ -133,7 +133,7 @@ impl Watch {
             return Some(End::Duration);
         }
         for event in capture.events() {
-            self.tell(event, capture);
+            self.tell(event, capture, job);
         }
         for line in self.times.look(capture) {
             self.progress.tell(line);
@@ -147,7 +147,7 @@ impl Watch {
 
     /// Tells changes of state. The kernel also says "up" of an interface that was up all along, when
     /// somebody else changes something about it.
-    fn tell(&mut self, event: PortEvent, capture: &Capture) {
+    fn tell(&mut self, event: PortEvent, capture: &Capture, job: &impl Job) {
         match event {
             PortEvent::Down(port) => {
                 let line = format!("wirecap: {port} is down; the capture goes on if it comes up again");
@@ -168,6 +168,20 @@ impl Watch {
                     "wirecap: WARNING: the interface of {port} has {} by now; nothing comes from those \
                      that were taken away",
                     counted(queues, "receive queue")
+                ));
+            }
+            PortEvent::InUse { port, uses } => {
+                if let Some(warning) = host_use::begun(&port, &uses, |host_use| job.deprives(host_use)) {
+                    self.progress.tell(format_args!("wirecap: WARNING: {warning}"));
+                }
+            }
+            PortEvent::Detached { port, failure } => {
+                let end = failure.map_or_else(
+                    || "until it was attached again just now".into(),
+                    |reason| format!("since then, as it cannot be attached again: {reason}"),
+                );
+                self.progress.tell(format_args!(
+                    "wirecap: WARNING: the XDP program was taken off {port} by force; packets went to the host, uncounted, {end}"
                 ));
             }
             PortEvent::QueuesLost { port, queues, failure } => {

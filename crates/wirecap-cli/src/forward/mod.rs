@@ -35,7 +35,7 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value};
 use wirecap::{
-    Capture, Report, Timestamp, Transmitter,
+    Capture, HostUse, Report, Timestamp, Transmitter,
     report::{PortReport, QueueMode},
 };
 use wirecap_core::{Lost, words::counted};
@@ -245,6 +245,15 @@ impl Job for Forward {
         let gone = capture.removed_ports();
         let end = (!gone.is_empty()).then_some(End::Cut);
         (self.complaints(capture), end)
+    }
+
+    /// What is for the router's own addresses, and multicast, is left to the host by the filter.
+    fn deprives(&self, host_use: &HostUse) -> bool {
+        let is_left = matches!(
+            host_use,
+            HostUse::Address { .. } | HostUse::Route { .. } | HostUse::MulticastGroup { .. }
+        );
+        !(self.routed && is_left)
     }
 
     /// A full disk is no reason to cut the wire.

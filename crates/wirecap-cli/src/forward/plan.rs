@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow};
-use wirecap::{Access, Homes, PortSpec, QueueSet};
+use wirecap::{Homes, PortSpec, QueueSet};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Routes, Ttl};
 use wirecap_sys::netdev::{self, Interface};
@@ -54,8 +54,6 @@ impl ForwardPlan {
         let mut warnings = Vec::new();
         let (interfaces, queues) = look_up(&words, &mut warnings)?;
         if routes.is_none() {
-            let cut_off = interfaces.iter().map(cut_off).collect::<Result<Vec<_>>>()?;
-            warnings.extend(cut_off.into_iter().flatten());
             warnings.extend(narrower(&interfaces[0], &interfaces[1]));
         }
         let workers = workers(&flags, queues)?;
@@ -157,12 +155,6 @@ fn left_out(interface: &Interface, named: &QueueSet) -> Option<String> {
     (!others.is_empty()).then(|| {
         format!("{name}: what comes in by its other queues ({queues}) is left to the host, and not forwarded")
     })
-}
-
-/// What the host loses while the interface is a cable.
-fn cut_off(interface: &Interface) -> Result<Option<String>> {
-    let (_, reason) = Access::chosen(&interface.name)?;
-    Ok(reason.map(|reason| format!("{}: {reason}, and is cut off from it meanwhile", interface.name)))
 }
 
 /// What one side takes, and the other does not: a cable tells no sender of it.

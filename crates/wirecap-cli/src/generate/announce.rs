@@ -4,11 +4,14 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueMade, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::{exit::tell, terminal::rate};
+use crate::{exit::tell, host_use, terminal::rate};
 
 pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
     if !plan.quiet {
         tell(engine_line(plan, queues));
+        for warning in host_use::unknown(&plan.interface.name, &plan.choice.uses) {
+            tell(format_args!("wirecap: WARNING: {warning}"));
+        }
         tell(frames_line(plan));
     }
 }

@@ -1,7 +1,7 @@
 //! From flags to what is sent: what the command line alone can get wrong, and then what the interface cannot.
 
 use anyhow::{Result, anyhow};
-use wirecap::{Access, QueueSet};
+use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
     Bursts, FCS_LEN, FrameSpec, IpVersion, LiveOptions, Popularity, QueueShare, Rate, Sizes, Timing,
@@ -24,8 +24,10 @@ pub(super) struct Plan {
     pub(super) sizes: Sizes,
     pub(super) flows: u32,
     pub(super) popularity: Popularity,
-    /// What the host uses the interface for.
-    pub(super) host_use: Option<String>,
+    /// How the interface is used.
+    pub(super) choice: Choice,
+    /// Why frames go out beside others: zero-copy is left alone unless it is asked for.
+    pub(super) host_use: Option<LeftToHost>,
     pub(super) core: Option<usize>,
     pub(super) json: bool,
     pub(super) quiet: bool,
@@ -50,7 +52,8 @@ impl Plan {
         let sizes = sizes(&flags, &frame)?;
         let interface = netdev::interface(name).map_err(wirecap::Error::from)?;
         check_interface(&interface, &frame, &sizes)?;
-        let (_, host_use) = Access::chosen(&interface.name)?;
+        let choice = HostView::read()?.choose_for(&interface)?;
+        let host_use = choice.against_zero_copy_sending();
         let frame = FrameSpec { source_mac: source_mac(&flags, &interface), ..frame };
         let engine = match flags.engine {
             EngineFlag::Xdp => EngineOptions::Xdp(XdpOptions {
@@ -75,6 +78,7 @@ impl Plan {
             sizes,
             flows: flags.flows,
             popularity: flags.popularity,
+            choice,
             host_use,
             core: flags.send.core,
             json: flags.send.json,

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use anyhow::{Result, anyhow};
-use wirecap::Access;
+use wirecap::HostView;
 use wirecap_replay::{Cut, Limits, Placement, Plan, Speed, Timing};
 use wirecap_sys::{netdev, xsk::BindChoice};
 
@@ -67,7 +67,7 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
 /// How packets get to the driver, and what was not tried for the host's sake.
 fn mode(flags: &ReplayFlags) -> Result<(BindChoice, Vec<String>)> {
     let host_use = match flags.send.tx_mode {
-        None => Access::chosen(&flags.interface)?.1,
+        None => HostView::read()?.choose(&flags.interface)?.against_zero_copy_sending(),
         Some(_) => None,
     };
     let mode = SendModeFlag::bind(flags.send.tx_mode, host_use.is_some());

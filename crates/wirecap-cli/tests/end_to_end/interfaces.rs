@@ -30,6 +30,7 @@ fn interfaces_are_listed_with_what_xdp_can_do_and_who_holds_it() {
     assert_eq!(r0["holders"], serde_json::json!([]));
     assert_eq!(r0["captured_over"], "packet");
     assert_eq!(r0["left_to_host"], "the host uses it (address 192.0.2.1/24)");
+    assert_eq!(r0["host_use"], serde_json::json!([{ "kind": "address", "address": "192.0.2.1/24" }]));
     assert_eq!(r0["no_hardware_timestamps"], "its driver stamps by software only");
     assert_eq!(r0["alternative_names"], serde_json::json!(["the-port-of-the-monitor"]));
 

@@ -13,6 +13,7 @@ mod filters_all;
 mod forward;
 mod frames;
 mod generate;
+mod host_use;
 mod interfaces;
 mod lab;
 mod limits;

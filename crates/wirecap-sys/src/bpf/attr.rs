@@ -19,7 +19,9 @@ pub(super) enum Command {
     ProgGetFdById = 13,
     MapGetFdById = 14,
     ObjGetInfoByFd = 15,
+    ProgQuery = 16,
     LinkCreate = 28,
+    LinkUpdate = 29,
     LinkGetFdById = 30,
     LinkGetNextId = 31,
     LinkDetach = 34,
@@ -128,6 +130,25 @@ part!(GetInfo, 16, info_len at 4, info at 8);
 
 #[repr(C, align(8))]
 #[derive(Default)]
+pub(super) struct ProgQuery {
+    pub target_ifindex: u32,
+    pub attach_type: u32,
+    pub query_flags: u32,
+    pub attach_flags: u32,
+    pub prog_ids: u64,
+    /// Room for ids, then how many there are.
+    pub count: u32,
+    pub pad: u32,
+    pub prog_attach_flags: u64,
+    pub link_ids: u64,
+    pub link_attach_flags: u64,
+    /// The kernel writes it, however short the part is that it was given.
+    pub revision: u64,
+}
+part!(ProgQuery, 64, prog_ids at 16, count at 24, revision at 56);
+
+#[repr(C, align(8))]
+#[derive(Default)]
 pub(super) struct LinkCreate {
     pub prog_fd: u32,
     pub target_ifindex: u32,
@@ -135,6 +156,16 @@ pub(super) struct LinkCreate {
     pub flags: u32,
 }
 part!(LinkCreate, 16, target_ifindex at 4, attach_type at 8, flags at 12);
+
+#[repr(C, align(8))]
+#[derive(Default)]
+pub(super) struct LinkUpdate {
+    pub link_fd: u32,
+    pub new_prog_fd: u32,
+    pub flags: u32,
+    pub old_prog_fd: u32,
+}
+part!(LinkUpdate, 16, new_prog_fd at 4, flags at 8);
 
 #[repr(C, align(8))]
 #[derive(Default)]

@@ -12,10 +12,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::attr::{Command, GetId, GetInfo, MapInfo, ProgInfo};
 use super::error::Error;
-use super::link::{LinkHolder, holders};
+use super::link::holders;
 use super::map::{Map, MapKind};
 use super::program::Program;
 use super::syscall::{address_mut, bpf, bpf_fd, text};
+use crate::process::Process;
 
 /// Most maps of a program that are looked at.
 const MAX_MAPS: usize = 64;
@@ -46,12 +47,12 @@ pub fn shared_map(prog_id: u32, name: &str) -> Result<Option<SharedMap>, Error> 
 }
 
 /// The processes that hold the program `prog_id`, as [`link_holders`](super::link_holders) does for links.
-pub fn program_holders(prog_id: u32) -> Vec<LinkHolder> {
+pub fn program_holders(prog_id: u32) -> Vec<Process> {
     holders_of_programs(&[prog_id]).remove(&prog_id).unwrap_or_default()
 }
 
 /// For each of these programs the processes that hold it, if there are any; at the price of one [`program_holders`].
-pub fn holders_of_programs(prog_ids: &[u32]) -> BTreeMap<u32, Vec<LinkHolder>> {
+pub fn holders_of_programs(prog_ids: &[u32]) -> BTreeMap<u32, Vec<Process>> {
     // A link's fdinfo has the number of its program as well.
     holders("prog_id:", prog_ids)
 }

@@ -90,7 +90,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The kernel's verifier did not take a program.
-    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words: {}", tail(.log))]
+    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words: {}", tail(.log, .cause))]
     Rejected {
         /// Name of the program.
         name: String,
@@ -184,10 +184,14 @@ fn exhausted(cause: &io::Error) -> &'static str {
     }
 }
 
-fn tail(log: &str) -> String {
+fn tail(log: &str, cause: &io::Error) -> String {
     let log = log.trim_end();
     if log.is_empty() {
-        return "(none: the call itself was refused, an option in it is not known to this kernel)".into();
+        return match cause.raw_os_error() {
+            Some(libc::ENOSPC) => "(none: the program makes more than the 1,024 tail calls it may)",
+            _ => "(none: the call itself was refused, an option in it is not known to this kernel)",
+        }
+        .into();
     }
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join(" | ")
@@ -218,8 +222,10 @@ mod tests {
     #[test]
     fn a_long_log_is_cut_to_its_end() {
         let log = (0..100).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n") + "\n";
-        let text = tail(&log);
+        let of = |errno| io::Error::from_raw_os_error(errno);
+        let text = tail(&log, &of(libc::EACCES));
         assert!(text.starts_with("line 92 | line 93 ") && text.ends_with("line 99"), "{text}");
-        assert!(tail("  \n").contains("refused"));
+        assert!(tail("  \n", &of(libc::EINVAL)).contains("refused"));
+        assert!(tail("", &of(libc::ENOSPC)).contains("1,024 tail calls"));
     }
 }

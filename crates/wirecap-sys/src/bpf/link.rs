@@ -6,11 +6,12 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo};
+use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo, LinkUpdate};
 use super::error::Error;
 use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
 use super::syscall::{address_mut, bpf, bpf_fd, interface_name};
+use crate::process::{self, Process};
 
 /// `BPF_LINK_TYPE_XDP`.
 const LINK_TYPE_XDP: u32 = 6;
@@ -60,12 +61,13 @@ impl Link {
     }
 
     /// The link by which a program is attached, whoever's: from now on the program stays attached as long as this value
-    /// lives, too. `None` if it has none (any more).
+    /// lives, too. One that was detached, and is still held, is as good as none. `None` if it has none (any more).
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
     pub fn of_program(prog_id: u32) -> Result<Option<Self>, Error> {
-        let Some(XdpLink { id, .. }) = links()?.into_iter().find(|link| link.prog_id == prog_id) else {
+        let is_of_program = |link: &XdpLink| link.prog_id == prog_id && link.ifindex != 0;
+        let Some(XdpLink { id, .. }) = links()?.into_iter().find(is_of_program) else {
             return Ok(None);
         };
         match open_by_id(id) {
@@ -110,6 +112,30 @@ impl Link {
         self.info().map(|info| Some(info.xdp_ifindex).filter(|&ifindex| ifindex != 0))
     }
 
+    /// The number of the program that this link keeps attached; `None` once it was detached or the interface is gone.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn attached_program(&self) -> Result<Option<u32>, Error> {
+        self.info().map(|info| Some(info.prog_id).filter(|_| info.xdp_ifindex != 0))
+    }
+
+    /// Has the link keep `program` attached instead of the one it has.
+    ///
+    /// # Errors
+    /// [`Error::Call`]: once it was detached there is no way back.
+    pub fn update(&self, program: &Program) -> Result<(), Error> {
+        let mut attr = LinkUpdate {
+            link_fd: self.fd.as_raw_fd() as u32,
+            new_prog_fd: program.as_fd().as_raw_fd() as u32,
+            ..LinkUpdate::default()
+        };
+        // SAFETY: there are no addresses in it.
+        unsafe { bpf(Command::LinkUpdate, &mut attr) }
+            .map(drop)
+            .map_err(|cause| Error::call("put another program into a BPF link", cause))
+    }
+
     /// Detaches now, also when other processes hold the same link, and says if that failed.
     ///
     /// # Errors
@@ -143,15 +169,6 @@ pub struct XdpLink {
     /// Index of its interface, in *that interface's* network namespace: equal numbers in two namespaces are two
     /// interfaces, and the kernel does not say which namespace it is. 0 if it was detached.
     pub ifindex: u32,
-}
-
-/// A process that has a file descriptor of a link or a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkHolder {
-    /// Its process id.
-    pub pid: u32,
-    /// Its name, from `/proc/PID/comm`; 15 bytes at most.
-    pub name: String,
 }
 
 /// All XDP links of the machine. Programs attached the old way, by netlink (`ip link set … xdp`), have none.
@@ -190,39 +207,25 @@ fn is_gone(cause: &io::Error) -> bool {
 ///
 /// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link has no
 /// holder.
-pub fn link_holders(link_id: u32) -> Vec<LinkHolder> {
+pub fn link_holders(link_id: u32) -> Vec<Process> {
     holders("link_id:", &[link_id]).remove(&link_id).unwrap_or_default()
 }
 
 /// For each of these numbers the processes with a file whose fdinfo has this `field` with it, if there are any.
-pub(super) fn holders(field: &str, numbers: &[u32]) -> BTreeMap<u32, Vec<LinkHolder>> {
-    let mut found: BTreeMap<u32, Vec<LinkHolder>> = BTreeMap::new();
-    if numbers.is_empty() {
-        return found;
-    }
-    let Ok(processes) = fs::read_dir("/proc") else { return found };
-    for pid in processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-        for number in held(pid, field, numbers) {
-            found.entry(number).or_default().push(LinkHolder { pid, name: comm(pid) });
-        }
-    }
-    found
+pub(super) fn holders(field: &str, numbers: &[u32]) -> BTreeMap<u32, Vec<Process>> {
+    process::holders(numbers, |pid| held(pid, field))
 }
 
-/// Which of these numbers a process holds.
-fn held(pid: u32, field: &str, numbers: &[u32]) -> BTreeSet<u32> {
+/// The numbers that the open files of a process have in this field.
+fn held(pid: u32, field: &str) -> BTreeSet<u32> {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return BTreeSet::new() };
     let infos = files.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
-    infos.filter_map(|info| value(&info, field)).filter(|number| numbers.contains(number)).collect()
+    infos.filter_map(|info| value(&info, field)).collect()
 }
 
 /// The number that a field of a file's fdinfo has (`link_id:\t7`).
 fn value(fdinfo: &str, field: &str) -> Option<u32> {
     fdinfo.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
-}
-
-fn comm(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
 /// Turns the kernel's refusal to attach into words.
@@ -266,10 +269,7 @@ fn holder(ifindex: u32) -> String {
         .filter(|link| link.ifindex == ifindex)
         .map(|link| {
             let program = Program::name_by_id(link.prog_id).unwrap_or_default();
-            let processes: Vec<String> = link_holders(link.id)
-                .iter()
-                .map(|held| format!("{} (pid {})", held.name, held.pid))
-                .collect();
+            let processes: Vec<String> = link_holders(link.id).iter().map(Process::to_string).collect();
             format!("program {program}, id {}, of {}", link.prog_id, or_nobody(&processes))
         })
         .collect();

@@ -33,6 +33,7 @@ mod attr;
 mod btf;
 mod by_id;
 mod error;
+mod ingress;
 mod insn;
 mod link;
 mod map;
@@ -55,8 +56,9 @@ pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
 pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
 pub use error::Error;
+pub use ingress::ingress_programs;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
-pub use link::{Link, LinkHolder, XdpLink, XdpMode, link_holders, links};
+pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
 pub use program::{LICENSE, Program, ProgramKind, ProgramSpec, TestRun};
 

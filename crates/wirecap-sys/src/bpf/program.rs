@@ -190,6 +190,23 @@ impl Program {
         prog_info(fd.as_fd()).map(|info| text(&info.name)).map_err(failed)
     }
 
+    /// Any program of this machine by its number, held by us, too. `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
+    pub fn by_id(id: u32) -> Result<Option<Self>, Error> {
+        let open = || {
+            let fd = Self::open_by_id(id)?;
+            let name = text(&prog_info(fd.as_fd())?.name);
+            io::Result::Ok(Self { fd, name })
+        };
+        match open() {
+            Ok(program) => Ok(Some(program)),
+            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(cause) => Err(Error::call(format!("open the BPF program with id {id}"), cause)),
+        }
+    }
+
     /// A descriptor of any program of this machine.
     pub(super) fn open_by_id(id: u32) -> io::Result<OwnedFd> {
         let mut attr = GetId { id, ..GetId::default() };

@@ -299,6 +299,11 @@ pub(super) fn open() -> Result<Conversation> {
     Conversation::open(NETLINK_ROUTE)
 }
 
+/// Opens a socket through which the kernel heeds what a dump is limited to, and refuses what it does not know.
+pub(super) fn open_strict() -> Result<Conversation> {
+    Conversation::open_strict(NETLINK_ROUTE)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;

@@ -6,7 +6,10 @@
 //!                    ├ xdp_features  genetlink    what XDP can do here
 //!                    └ numa          sysfs        memory node
 //!
-//!  uppers(ifindex)   rtnetlink     what the host has built on top of it
+//!  Surroundings      both, /proc   what the host has around interfaces: on top of them, listeners, PPPoE, multicast
+//!  find_route()      rtnetlink     routes over one interface
+//!  bridge_table()    rtnetlink     Ethernet addresses it takes beside its own
+//!  ingress_filters() rtnetlink     tc filters on what comes in
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
 //!  Promiscuous       PACKET        a mode that ends with the process
@@ -16,6 +19,7 @@
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  changes()         rtnetlink     down, up, removed: as it happens
+//!  Namespace         /proc         doing something later where a thread was before
 //!  LinkFault         rtnetlink     why nothing can be sent: down, no carrier, removed
 //! ```
 //!
@@ -23,40 +27,48 @@
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
 //! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
 
+mod bridge_table;
 mod bypass;
 mod changes;
 mod error;
 mod ethtool;
 mod fault;
+mod ingress;
 mod link;
 mod name;
+mod namespace;
 mod neighbours;
 mod netlink;
 mod numa;
 mod promiscuous;
 mod reader;
+mod routes;
 mod rss;
 mod stamping;
 mod statistics;
-mod uppers;
+mod surroundings;
 mod xdp_features;
 
 use std::fmt;
 use std::net::IpAddr;
 
+pub use bridge_table::bridge_table;
 pub use bypass::bypass_queueing;
 pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 use ethtool::Ethtool;
 pub use fault::LinkFault;
+pub use ingress::ingress_filters;
 use link::{Link, Selector};
+pub use namespace::Namespace;
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};
+pub use routes::{Route, find_route};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
-pub use uppers::{Upper, uppers};
+pub use surroundings::{PacketSocket, PppoeSession, Surroundings, Upper};
 pub use wirecap_headers::MacAddress;
 use xdp_features::NetdevFamily;
 pub use xdp_features::{RxMetadata, XdpFeatures};
@@ -185,11 +197,31 @@ pub fn interfaces() -> Result<Vec<Interface>> {
 /// [`Error::NoSuchInterface`] with the names that look like it; [`Error::NameTooLong`] and
 /// [`Error::NameInvalid`] for what cannot be a name; else as [`interfaces`].
 pub fn interface(name: &str) -> Result<Interface> {
+    interface_of(Selector::Name(name))
+}
+
+fn interface_of(selector: Selector<'_>) -> Result<Interface> {
     let mut rtnetlink = link::open()?;
-    let link = link::link(&mut rtnetlink, Selector::Name(name))?;
+    let link = link::link(&mut rtnetlink, selector)?;
     let addresses = link::addresses(&mut rtnetlink)?;
     let features = NetdevFamily::open()?.one(link.header.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
+}
+
+/// The XDP programs attached now to the interface with index `ifindex`, native first.
+///
+/// # Errors
+/// [`Error::NoSuchIndex`] once the interface is gone; else as [`interfaces`].
+pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
+    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
+}
+
+/// The interface with index `ifindex` of this network namespace, whatever it is called by now.
+///
+/// # Errors
+/// [`Error::NoSuchIndex`]; else as [`interfaces`].
+pub fn interface_with_index(ifindex: u32) -> Result<Interface> {
+    interface_of(Selector::Index(ifindex))
 }
 
 fn queues(link: &Link, ethtool: &Ethtool) -> Queues {

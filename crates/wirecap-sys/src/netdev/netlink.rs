@@ -104,6 +104,40 @@ impl Conversation {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_BYTES) })
     }
 
+    /// As [`Conversation::open`], and the kernel checks requests for dumps strictly: it gives what they ask for, and not all
+    /// there is (`NETLINK_GET_STRICT_CHK`, Linux 4.20).
+    pub fn open_strict(protocol: isize) -> Result<Self> {
+        let conversation = Self::open(protocol)?;
+        let strict = conversation.socket.set_netlink_get_strict_chk(true);
+        strict.map_err(|source| Error::system("asking for strict answers of the kernel", source))?;
+        Ok(conversation)
+    }
+
+    /// Asks for all objects of `request` until `wanted` takes one. Ends the conversation: what the kernel would say besides
+    /// is not read.
+    ///
+    /// # Errors
+    /// As [`Conversation::ask`], and what `wanted` says.
+    pub fn find<T>(
+        mut self,
+        action: &str,
+        request: &Message,
+        mut wanted: impl FnMut(&Message) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        for _ in 0..DUMP_ATTEMPTS {
+            self.send(Scope::All, request).map_err(|source| Error::system(action, source))?;
+            let mut found = None;
+            let whole = self.each(action, Scope::All, |reply| {
+                found = wanted(&reply)?;
+                Ok(found.is_none())
+            })?;
+            if whole || found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// Sends `request` and collects the answers. `action` says what for, in error messages.
     ///
     /// # Errors
@@ -138,9 +172,21 @@ impl Conversation {
         self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
     }
 
-    /// Receives until the answer is complete. False if it was a dump during which something changed, so that
-    /// objects may be missing or there twice.
     fn collect(&mut self, action: &str, scope: Scope, replies: &mut Vec<Message>) -> Result<bool> {
+        self.each(action, scope, |reply| {
+            replies.push(reply);
+            Ok(true)
+        })
+    }
+
+    /// Receives until the answer is complete, or `visit` says that it is enough. False if it was a dump during which
+    /// something changed, so that objects may be missing or there twice.
+    fn each(
+        &mut self,
+        action: &str,
+        scope: Scope,
+        mut visit: impl FnMut(Message) -> Result<bool>,
+    ) -> Result<bool> {
         let mut whole = true;
         loop {
             let datagram = receive(&self.socket, &mut self.buffer)
@@ -154,14 +200,11 @@ impl Conversation {
                 whole &= header.flags & NLM_F_DUMP_INTR == 0;
                 let refused = |errno: i32| Error::system(action, io::Error::from_raw_os_error(errno));
                 match payload {
-                    NetlinkPayload::InnerMessage(reply) => {
-                        replies.push(reply);
-                        // The flag NLM_F_MULTIPART would not do: the family "netdev" leaves it out of its
-                        // dumps.
-                        if scope == Scope::One {
-                            return Ok(whole);
-                        }
-                    }
+                    // The flag NLM_F_MULTIPART would not do: the family "netdev" leaves it out of its dumps.
+                    NetlinkPayload::InnerMessage(reply) => match visit(reply)? {
+                        true if scope != Scope::One => {}
+                        _ => return Ok(whole),
+                    },
                     NetlinkPayload::Done(done) if done.code < 0 => return Err(refused(-done.code)),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(refused(-error.raw_code()));

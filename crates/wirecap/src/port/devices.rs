@@ -1,11 +1,13 @@
 //! Receive queues as devices: `eth1@2` beside `eth1`.
 
+use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
-    bpf::{self, LinkHolder},
+    bpf,
     netdev::{self, HardwareType, Interface},
+    process::Process,
 };
 
-use super::{Access, QueueSet, device_name, preflight, shared};
+use super::{Access, QueueSet, device_name, host_use::LeftToHost, preflight, shared};
 use crate::Error;
 
 /// A receive queue of an interface, as something to capture from.
@@ -22,7 +24,8 @@ pub struct QueueDevice {
     pub pids: Vec<u32>,
 }
 
-/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them.
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from 1,024 on are left out,
+/// as they cannot be captured.
 ///
 /// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
 ///
@@ -45,16 +48,17 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
         let (taken, pids) = holders.of_queue(queue);
         QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
     };
-    Ok((0..interface.queues.current.max(1)).filter_map(|queue| queue.try_into().ok()).map(device).collect())
+    let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
+    Ok((0..queues).map(device).collect())
 }
 
 /// Who has the queues of an interface.
 enum Holders {
     Nobody,
     /// The program is for all queues.
-    Whole(Vec<LinkHolder>),
+    Whole(Vec<Process>),
     /// Each queue with its own.
-    Queues(Vec<(u32, Vec<LinkHolder>)>),
+    Queues(Vec<(u32, Vec<Process>)>),
     /// There is a program, and we may not know which.
     Unknown,
 }
@@ -73,7 +77,7 @@ impl Holders {
     }
 
     fn of_queue(&self, queue: u16) -> (Option<bool>, Vec<u32>) {
-        let pids = |holders: &[LinkHolder]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
+        let pids = |holders: &[Process]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
         match self {
             Holders::Nobody => (Some(false), Vec::new()),
             Holders::Whole(holders) => (Some(true), pids(holders)),
@@ -93,7 +97,7 @@ pub(super) fn check(
     interface: &Interface,
     wanted: &QueueSet,
     access: Access,
-    reason: Option<String>,
+    reason: Option<LeftToHost>,
 ) -> Result<(), Error> {
     let name = interface.name.clone();
     if reason.is_some() || access == Access::Packet {
@@ -101,8 +105,20 @@ pub(super) fn check(
     }
     preflight::check_kind(interface)?;
     let queues = interface.queues.current.max(1);
-    match wanted.iter().find(|&queue| u32::from(queue) >= queues) {
-        Some(queue) => Err(Error::NoSuchQueue { name, queue, queues }),
-        None => Ok(()),
+    if let Some(queue) = wanted.iter().find(|&queue| u32::from(queue) >= queues) {
+        return Err(Error::NoSuchQueue { name, queue, queues });
     }
+    match wanted.highest() {
+        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether all queues of an interface can be captured, by their number.
+pub(super) fn check_all(interface: &Interface) -> Result<(), Error> {
+    let (name, queues) = (interface.name.clone(), interface.queues.current);
+    if queues > u32::from(MAX_RINGS) {
+        return Err(Error::ManyQueues { name, queues, limit: MAX_RINGS });
+    }
+    Ok(())
 }

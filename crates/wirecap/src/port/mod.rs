@@ -26,6 +26,7 @@
 pub(crate) mod devices;
 pub mod fault;
 pub(crate) mod filter;
+pub(crate) mod host_use;
 mod intake;
 #[cfg(test)]
 mod lab;
@@ -51,12 +52,13 @@ pub(crate) mod xdp;
 use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf};
 
 use wirecap_core::Pool;
-use wirecap_sys::{clock::StampClock, netdev, xsk::Sender};
+use wirecap_sys::{clock::StampClock, xsk::Sender};
 
 pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
 pub use self::queue_set::{QueueSet, QueueSetError};
-use crate::Error;
 
+#[cfg(doc)]
+use self::host_use::HostUse;
 use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
@@ -249,32 +251,14 @@ impl ReceiveQueue for AnyQueue {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
     /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
-    /// of it, and where it is no Ethernet interface. Which it is, and why, is in the report.
+    /// of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it is, and why, is in
+    /// the report.
     #[default]
     Auto,
     /// AF_XDP in any case.
     Xdp,
     /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
     Packet,
-}
-
-impl Access {
-    /// What [`Access::Auto`] comes to on an interface, and why if it is left to the host.
-    ///
-    /// ```no_run
-    /// match wirecap::Access::chosen("eth1")? {
-    ///     (wirecap::Access::Packet, reason) => println!("beside the host, since {}", reason.unwrap_or_default()),
-    ///     _ => println!("over AF_XDP"),
-    /// }
-    /// # Ok::<(), wirecap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When there is no such interface, or the kernel cannot be asked.
-    pub fn chosen(name: &str) -> Result<(Access, Option<String>), Error> {
-        let reason = preflight::reason_for_passive(&netdev::interface(name)?)?;
-        Ok((if reason.is_some() { Access::Packet } else { Access::Xdp }, reason))
-    }
 }
 
 /// A port to open.

@@ -17,9 +17,10 @@ use super::{
     Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
     fault::{FaultQueue, Faults},
     filter::{Knows, PortFilter, Unmatched},
+    host_use::{HostUse, HostView, LeftToHost, Sight},
     link::Watched,
     null::{NullPort, NullQueue},
-    packet, preflight,
+    packet,
     replay::{self, Trace},
     rx_hash, stamp,
     xdp::{self, XdpOptions, XdpQueue},
@@ -49,6 +50,8 @@ pub(crate) struct Source {
     /// Trouble to inject, innermost first.
     faults: Vec<Faults>,
     filter: Option<PortFilter>,
+    /// How its interface is used by the host and by others.
+    host_use: Vec<HostUse>,
 }
 
 enum Kind {
@@ -57,7 +60,7 @@ enum Kind {
     /// Some of them, shared with others.
     Queues(Box<Interface>),
     /// With the reason, if it was not asked for.
-    Passive(Box<Interface>, Option<String>),
+    Passive(Box<Interface>, Option<LeftToHost>),
     /// Taken when the port is opened.
     Replay(Cell<Option<Box<Trace>>>),
     Null(NullPort),
@@ -83,17 +86,10 @@ impl Source {
             }
             PortSpec::Replay { path } => {
                 let kind = Kind::Replay(Cell::new(Some(Box::new(Trace::open(path)?))));
-                Ok(Self { name: spec.name(), kind, rings: vec![0], faults: Vec::new(), filter: None })
+                Ok(Self::new(spec.name(), kind, vec![0]))
             }
             PortSpec::Null(port) => {
-                let rings = (0..port.queues).collect();
-                Ok(Self {
-                    name: spec.name(),
-                    kind: Kind::Null(port.clone()),
-                    rings,
-                    faults: Vec::new(),
-                    filter: None,
-                })
+                Ok(Self::new(spec.name(), Kind::Null(port.clone()), (0..port.queues).collect()))
             }
             PortSpec::Fault { inner, faults } => {
                 let mut source = Self::resolve(inner, workers)?;
@@ -103,6 +99,10 @@ impl Source {
         }
     }
 
+    fn new(name: String, kind: Kind, rings: Vec<u16>) -> Self {
+        Self { name, kind, rings, faults: Vec::new(), filter: None, host_use: Vec::new() }
+    }
+
     fn interface(
         name: &str,
         access: Access,
@@ -110,15 +110,19 @@ impl Source {
         workers: Option<usize>,
     ) -> Result<Self, Error> {
         let interface = Box::new(netdev::interface(name)?);
-        let reason = match access {
-            Access::Auto => preflight::reason_for_passive(&interface)?,
-            Access::Xdp | Access::Packet => None,
+        let (reason, host_use) = match access {
+            Access::Auto => {
+                let choice = HostView::read()?.choose_for(&interface)?;
+                (choice.left_to_host, choice.uses)
+            }
+            Access::Xdp => (None, uses_of(&interface)),
+            Access::Packet => (None, Vec::new()),
         };
         if let Some(wanted) = wanted {
             devices::check(&interface, wanted, access, reason)?;
             let name = device_name(&interface.name, Some(wanted));
             let (kind, rings) = (Kind::Queues(interface), wanted.iter().collect());
-            return Ok(Self { name, kind, rings, faults: Vec::new(), filter: None });
+            return Ok(Self { host_use, ..Self::new(name, kind, rings) });
         }
         let (name, queues) = (interface.name.clone(), interface.queues.current.max(1) as usize);
         let (kind, rings) = if reason.is_some() || access == Access::Packet {
@@ -127,9 +131,10 @@ impl Source {
                 workers.unwrap_or(queues.min(thread::available_parallelism().map_or(1, usize::from))).max(1),
             )
         } else {
+            devices::check_all(&interface)?;
             (Kind::Xdp(interface), queues)
         };
-        Ok(Self { name, kind, rings: (0..rings as u16).collect(), faults: Vec::new(), filter: None })
+        Ok(Self { host_use, ..Self::new(name, kind, (0..rings as u16).collect()) })
     }
 
     /// From now on only packets that the filter wants are captured.
@@ -182,10 +187,10 @@ impl Source {
         matches!(self.kind, Kind::Passive(..))
     }
 
-    /// Why it is captured beside the host although nobody has asked for it, in words.
-    pub(crate) fn reason_for_passive(&self) -> Option<&str> {
+    /// Why it is captured beside the host although that was not asked for.
+    pub(crate) fn reason_for_passive(&self) -> Option<&LeftToHost> {
         match &self.kind {
-            Kind::Passive(_, reason) => reason.as_deref(),
+            Kind::Passive(_, reason) => reason.as_ref(),
             Kind::Xdp(_) | Kind::Queues(_) | Kind::Replay(_) | Kind::Null(_) => None,
         }
     }
@@ -271,9 +276,10 @@ impl Source {
                 let nic_id = others.len() as u16;
                 let (port, queues) =
                     packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
-                let mut open = OpenPort::passive(interface, port, reason.as_deref(), self.filter.as_ref());
+                let mut open = OpenPort::passive(interface, port, reason.as_ref(), self.filter.as_ref());
                 open.timestamp = Some(timestamp);
                 open.fallbacks.extend(fallback);
+                open.host_use = self.host_use.clone();
                 return Ok((open, queues.into_iter().map(|queue| self.with_faults(queue)).collect()));
             }
             Kind::Xdp(interface) | Kind::Queues(interface) => {
@@ -296,6 +302,10 @@ impl Source {
             }
         };
         port.fallbacks.extend(far);
+        port.host_use = self.host_use.clone();
+        if port.xdp().is_some() {
+            port.upkeep.watch_host(&self.host_use);
+        }
         let hash_at = port.xdp().and_then(|xdp| xdp.hash_at);
         let reader = |cells| match hash_at {
             _ if port.mode == QueueMode::Replay => Reader::Noted(cells),
@@ -315,6 +325,12 @@ impl Source {
             .fold(queue, |inner, &faults| AnyQueue::Fault(Box::new(FaultQueue::new(inner, faults, ring_id))));
         (queue, pool, reader)
     }
+}
+
+/// How an interface is used that is taken in any case.
+fn uses_of(interface: &Interface) -> Vec<HostUse> {
+    let uses = HostView::read().and_then(|host| host.uses(interface));
+    uses.unwrap_or_else(|error| vec![HostUse::Unknown { what: Sight::Addresses, reason: error.to_string() }])
 }
 
 /// The timestamps of a passive port, and what is to be said if others were asked for.

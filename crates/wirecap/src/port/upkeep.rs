@@ -1,11 +1,13 @@
 //! What a port has set where others can undo it, looked after while it is captured.
 //!
 //! ```text
-//!   about once a second:  entries of its queues in a shared table ── gone? ─► written again, and told
+//!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and told
+//!                         entries of its queues in a shared table ── gone? ─► written again, and told
 //!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
+//!   every five seconds:   who uses its interface ──────────────────── begun? ─► told
 //! ```
 //!
-//! Why an entry may go: see `shared.rs`; why RSS may: see `rss.rs`.
+//! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
 
 use std::{
     collections::BTreeSet,
@@ -15,8 +17,9 @@ use std::{
 
 use super::{
     QueueSet,
+    host_use::{HostUse, watch::HostWatch},
     rss::{Lapse, SymmetricRss},
-    shared::{Attachment, Mended},
+    shared::{Attachment, Lost, Mended},
     xdp::XdpPort,
 };
 use crate::{
@@ -31,6 +34,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     looked: Option<Instant>,
+    /// The last time that the program was not on the interface.
+    detached: Option<Lost>,
+    detached_told: bool,
+    /// Uses of its interface that begin while it is taken.
+    host: Option<HostWatch>,
+    begun: Vec<HostUse>,
+    /// So many of these were told.
+    begun_told: usize,
     /// Queues whose entries were gone at some time.
     lost: BTreeSet<u16>,
     /// Of these, those that [`look_after`] has not told of.
@@ -43,18 +54,49 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
+    /// Watches from now on who begins to use the interface beside those that are known.
+    pub(crate) fn watch_host(&mut self, known: &[HostUse]) {
+        self.host = Some(HostWatch::new(known));
+    }
+
+    /// The uses that have begun.
+    pub(crate) fn begun(&self) -> &[HostUse] {
+        &self.begun
+    }
+
     /// Looks, once in a period at most. After the end there is nothing to look at.
     pub(crate) fn look(&mut self, port: &mut XdpPort) {
         if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
             return;
         }
         self.looked = Some(Instant::now());
+        if let Some(lost) = port.look_at_attachment() {
+            self.note_detached(lost);
+        }
+        if let (Some(attachment), Some(host)) = (&port.link, self.host.as_mut().filter(|host| host.is_due()))
+        {
+            self.begun.extend(attachment.new_uses(host));
+        }
         if let Some(Attachment::Shared(membership)) = &port.link {
             self.note(membership.mend(port.program()));
         }
         if let Some(lapse) = port.rss.as_mut().and_then(SymmetricRss::look) {
             (self.lapse, self.lapse_told) = (Some(lapse), false);
         }
+    }
+
+    /// Looks for the last time, before the program is detached.
+    pub(crate) fn look_at_end(&mut self, attachment: &Attachment) {
+        if let Some(lost) = attachment.look_at_end() {
+            self.note_detached(lost);
+        }
+    }
+
+    fn note_detached(&mut self, lost: Lost) {
+        // What cannot be attached again is found missing each time, and told once.
+        let is_known = matches!((&self.detached, &lost), (Some(Lost::Still(_)), Lost::Still(_)));
+        self.detached_told &= is_known;
+        self.detached = Some(lost);
     }
 
     fn note(&mut self, Mended { missing, failure }: Mended) {
@@ -78,7 +120,19 @@ impl Upkeep {
             };
             PortEvent::Asymmetric { port: port.into(), failure }
         });
-        lost.into_iter().chain(asymmetric).collect()
+        let detached = self.detached.as_ref().filter(|_| !std::mem::replace(&mut self.detached_told, true));
+        let detached = detached.map(|lost| PortEvent::Detached {
+            port: port.into(),
+            failure: match lost {
+                Lost::Again => None,
+                Lost::Still(reason) => Some(reason.clone()),
+                Lost::AtEnd => Some("the capture has ended".into()),
+            },
+        });
+        let uses = self.begun[self.begun_told..].to_vec();
+        self.begun_told = self.begun.len();
+        let in_use = (!uses.is_empty()).then(|| PortEvent::InUse { port: port.into(), uses });
+        detached.into_iter().chain(lost).chain(asymmetric).chain(in_use).collect()
     }
 
     /// What was found so far, in words.
@@ -104,7 +158,17 @@ impl Upkeep {
                  connection may come in by different queues"
             ),
         });
-        lost.into_iter().chain(lapse).collect()
+        let detached = self.detached.as_ref().map(|lost| {
+            let until = match lost {
+                Lost::Again => "until it was attached again about a second later".into(),
+                Lost::Still(reason) => format!("since then, as it cannot be attached again: {reason}"),
+                Lost::AtEnd => "from then to the end".into(),
+            };
+            format!(
+                "{port}: the XDP program was taken off by force; packets went to the host, uncounted, {until}"
+            )
+        });
+        detached.into_iter().chain(lost).chain(lapse).collect()
     }
 }
 
@@ -144,6 +208,31 @@ mod tests {
         upkeep.note(Mended { missing: vec![3], failure: None });
         assert_eq!(upkeep.events("in0@0-3"), lost("1-3", &None));
         assert!(upkeep.warnings("in0@0-3")[0].contains("queues 1-3 went to the host, uncounted, until"));
+    }
+
+    #[test]
+    fn a_program_that_was_taken_off_is_told_each_time_and_what_stays_off_once() {
+        let mut upkeep = Upkeep::default();
+        let detached = |failure: Option<&str>| {
+            vec![PortEvent::Detached { port: "in0".into(), failure: failure.map(String::from) }]
+        };
+        assert_eq!(upkeep.warnings("in0"), [""; 0]);
+        for _ in 0..2 {
+            upkeep.note_detached(Lost::Again);
+            assert_eq!((upkeep.events("in0"), upkeep.events("in0")), (detached(None), vec![]));
+        }
+        upkeep.note_detached(Lost::Still("busy".into()));
+        assert_eq!(upkeep.events("in0"), detached(Some("busy")));
+        upkeep.note_detached(Lost::Still("still busy".into()));
+        assert_eq!(upkeep.events("in0"), []);
+        assert!(
+            upkeep.warnings("in0")[0].ends_with("since then, as it cannot be attached again: still busy")
+        );
+        upkeep.note_detached(Lost::Again);
+        assert_eq!(upkeep.events("in0"), detached(None));
+        assert!(upkeep.warnings("in0")[0].contains("uncounted, until it was attached again"));
+        upkeep.note_detached(Lost::AtEnd);
+        assert!(upkeep.warnings("in0")[0].ends_with("uncounted, from then to the end"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ use super::{
     filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
     rss::{Rss, SymmetricRss},
-    shared::Attachment,
+    shared::{Attachment, Lost},
     stamp::Stamping,
 };
 use crate::{
@@ -124,6 +124,11 @@ impl XdpPort {
 
     pub(crate) fn program(&self) -> &bpf::Program {
         &self.program.program
+    }
+
+    /// Looks whether the program is still on the interface, and puts it back. `None` if it was, or after the end.
+    pub(crate) fn look_at_attachment(&mut self) -> Option<Lost> {
+        self.link.as_mut()?.look(&self.program.program)
     }
 
     /// What happened on the receive queues that are not captured and had packets, by their numbers.

@@ -9,13 +9,14 @@
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
 //! | what is certain of packets to come | `horizon` |
+//! | programs that are taken off by force | `detached` |
 //! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
 //! | several ports, and what is left to the host | `several_ports`, `host` |
-//! | capture beside the host | `passive` |
+//! | capture beside the host; what counts as use by the host | `passive`, `host_use` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
-//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep` |
+//! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep`, `many_queues` |
 //! | times of packets | `timestamps` |
 //! | the NIC's hash of packets | `rx_hash` |
 //! | VLAN tags that the NIC takes off | `vlan_tags` |
@@ -26,6 +27,7 @@
 mod support;
 
 mod account;
+mod detached;
 mod fault_port;
 mod filters;
 mod filters_loops;
@@ -35,9 +37,11 @@ mod gauge;
 mod hold;
 mod horizon;
 mod host;
+mod host_use;
 mod killed;
 mod large_frames;
 mod link_faults;
+mod many_queues;
 mod offload;
 mod opening;
 mod overload;

@@ -188,7 +188,7 @@ fn loopback_and_tunnels_have_their_own_link_type() {
 
 /// Asserts that `in0` is captured beside the host for a reason with all of `words` in it.
 #[track_caller]
-fn left_to_the_host(wire: &Wire, words: &[&str]) {
+pub fn left_to_the_host(wire: &Wire, words: &[&str]) {
     let capture = wire.capture(Capture::builder().chunks_per_pool(4));
     let port = &capture.report().ports[0];
     assert_eq!(port.queues[0].mode, QueueMode::Packet, "{:?}", port.fallbacks);
@@ -199,7 +199,7 @@ fn left_to_the_host(wire: &Wire, words: &[&str]) {
 
 /// Asserts that this port is taken from the host.
 #[track_caller]
-fn taken(wire: &Wire, port: &str) {
+pub fn taken(wire: &Wire, port: &str) {
     let capture = wire.inside.enter(|| Capture::builder().chunks_per_pool(4).port(port).open()).unwrap();
     assert_ne!(capture.report().ports[0].queues[0].mode, QueueMode::Packet);
     assert!(wire.is_captured());

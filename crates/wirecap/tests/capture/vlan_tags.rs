@@ -222,7 +222,7 @@ fn packets_of_several_cells_have_their_tags() {
 fn generic_mode_and_single_queues_have_packets_as_they_come() {
     need_tags!("vlan_tags::generic_mode_and_single_queues_have_packets_as_they_come");
     let generic = of_all().modes(Modes::Generic);
-    for builder in [generic, small_pool().port("in0@0")] {
+    for builder in [generic, small_pool().port("xdp:in0@0")] {
         let mut beside = Beside::new("vlanbare", 1500);
         let Ran { sent, got, report, .. } = run(&mut beside, (builder, false), 200, &[60, 1_500]);
         same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");

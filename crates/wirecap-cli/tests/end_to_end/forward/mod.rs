@@ -9,7 +9,7 @@ mod faults;
 mod hosts;
 mod icmp;
 mod malformed;
-mod routes;
+pub mod routes;
 mod stuck;
 
 use std::{

@@ -11,6 +11,7 @@ use super::{
     super::{preflight, program::Share},
     dispatcher::{self, Dispatcher, Founder},
     holders,
+    reattach::Site,
 };
 use crate::Error;
 
@@ -129,13 +130,17 @@ impl Hook<'_> {
         mode: XdpMode,
         entries: impl IntoIterator<Item = &'a Entry>,
     ) -> Result<Attachment, bpf::Error> {
+        let site = Site::new(ifindex, mode);
         let dispatcher = match self {
-            Hook::Whole => return Link::attach_xdp(program, ifindex, mode).map(Attachment::Whole),
+            Hook::Whole => {
+                let link = Link::attach_xdp(program, ifindex, mode)?;
+                return Ok(Attachment::Whole { link, program_id: program.id()?, site });
+            }
             Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
             Hook::Member(dispatcher) => Arc::clone(dispatcher),
         };
         let entries = entries.into_iter().map(|entry| (entry.queue, entry.program_id)).collect();
-        Ok(Attachment::Shared(Membership { dispatcher, entries }))
+        Ok(Attachment::Shared(Membership { dispatcher, entries, site }))
     }
 }
 
@@ -175,7 +180,13 @@ impl Drop for Entry {
 #[derive(Debug)]
 pub(crate) enum Attachment {
     /// The program itself is attached: all queues.
-    Whole(Link),
+    Whole {
+        /// By this link.
+        link: Link,
+        /// Number of the program.
+        program_id: u32,
+        site: Site,
+    },
     /// It is run by a dispatcher, for some queues.
     Shared(Membership),
 }
@@ -187,7 +198,7 @@ impl Attachment {
     /// When the interface is gone.
     pub(crate) fn detach(self) -> Result<(), bpf::Error> {
         match self {
-            Attachment::Whole(link) => link.detach(),
+            Attachment::Whole { link, .. } => link.detach(),
             Attachment::Shared(membership) => {
                 membership.leave();
                 Ok(())
@@ -208,9 +219,10 @@ pub(crate) struct Mended {
 /// A port's part in a dispatcher, which is there as long as anybody has one.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    dispatcher: Arc<Dispatcher>,
+    pub(super) dispatcher: Arc<Dispatcher>,
     /// Entries of ours: (queue, number of the program).
-    entries: Vec<(u32, u32)>,
+    pub(super) entries: Vec<(u32, u32)>,
+    pub(super) site: Site,
 }
 
 impl Membership {

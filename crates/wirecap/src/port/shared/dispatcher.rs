@@ -2,6 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
+use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf::{
         self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
@@ -23,7 +24,10 @@ const DISPATCHER: &str = "wirecap_share";
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     // Closed before the table, see the rules above.
-    _link: Link,
+    pub(super) link: Link,
+    /// Kept to attach it again.
+    pub(super) program: Arc<Program>,
+    pub(super) program_id: u32,
     pub(crate) programs: Arc<Map>,
     /// How it is attached.
     pub(crate) mode: XdpMode,
@@ -58,7 +62,7 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
 }
 
 /// What came of joining.
-enum Joined {
+pub(super) enum Joined {
     Yes(Dispatcher),
     /// It went away meanwhile.
     Gone,
@@ -67,7 +71,8 @@ enum Joined {
 }
 
 impl Dispatcher {
-    fn join(attached: AttachedProgram, ifindex: u32) -> Result<Joined, bpf::Error> {
+    /// Joins the dispatcher that is attached, if it is one.
+    pub(super) fn join(attached: AttachedProgram, ifindex: u32) -> Result<Joined, bpf::Error> {
         let mode = match attached.mode {
             AttachedMode::Native => XdpMode::Native,
             AttachedMode::Generic => XdpMode::Generic,
@@ -77,14 +82,24 @@ impl Dispatcher {
             let gone = Program::name_by_id(attached.program_id).is_err();
             return Ok(if gone { Joined::Gone } else { Joined::Other });
         };
-        let Some(link) = Link::of_program(attached.program_id)? else { return Ok(Joined::Gone) };
+        let program_id = attached.program_id;
+        let Some(program) = Program::by_id(program_id)? else { return Ok(Joined::Gone) };
+        let Some(link) = Link::of_program(program_id)? else { return Ok(Joined::Gone) };
         let link = link.closed_before(&map)?;
         // The interface may be gone, or the link detached by force.
         if link.ifindex()? != Some(ifindex) {
             return Ok(Joined::Gone);
         }
         let frags = takes_frags(&map, max_entries - 1)?;
-        Ok(Joined::Yes(Self { _link: link, programs: Arc::new(map), mode, frags }))
+        let (program, programs) = (Arc::new(program), Arc::new(map));
+        Ok(Joined::Yes(Self { link, program, program_id, programs, mode, frags }))
+    }
+
+    /// The same, attached by another link.
+    pub(super) fn by(&self, link: Link) -> Result<Self, bpf::Error> {
+        let Self { program_id, mode, frags, .. } = *self;
+        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
+        Ok(Self { link: link.closed_before(&programs)?, program, program_id, programs, mode, frags })
     }
 }
 
@@ -120,14 +135,16 @@ fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) 
 /// A dispatcher that is not attached yet.
 #[derive(Debug)]
 pub(crate) struct Founder {
-    program: Program,
+    program: Arc<Program>,
     pub(crate) programs: Arc<Map>,
     pub(crate) frags: bool,
 }
 
 impl Founder {
-    /// Loads a dispatcher for an interface that can have `queues` receive queues.
+    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from [`MAX_RINGS`] on, which
+    /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
     pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
+        let queues = queues.min(MAX_RINGS.into());
         let programs = Map::create(&MapSpec {
             kind: MapKind::ProgArray,
             key_size: 4,
@@ -142,13 +159,15 @@ impl Founder {
         asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
         let insns = asm.finish()?;
         let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
-        Ok(Self { program: Program::load(&spec)?, programs: Arc::new(programs), frags })
+        Ok(Self { program: Arc::new(Program::load(&spec)?), programs: Arc::new(programs), frags })
     }
 
     /// Attaches it.
     pub(crate) fn attach(&self, ifindex: u32, mode: XdpMode) -> Result<Dispatcher, bpf::Error> {
         let link = Link::attach_xdp(&self.program, ifindex, mode)?.closed_before(&self.programs)?;
-        Ok(Dispatcher { _link: link, programs: Arc::clone(&self.programs), mode, frags: self.frags })
+        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
+        let program_id = program.id()?;
+        Ok(Dispatcher { link, program, program_id, programs, mode, frags: self.frags })
     }
 }
 

@@ -23,16 +23,20 @@
 //! - **An entry is looked after**, about once a second (`upkeep.rs`): others do hold the link alone for a moment, whoever
 //!   lists the links of the machine for instance. A newcomer that finds the dispatcher in that moment writes its entry
 //!   into a table that is still to be emptied. It writes it again then, and tells so.
+//! - **The dispatcher is looked after** as well (`reattach.rs`): one that was detached by force is attached again by the member
+//!   that sees it first, with its table; the others hold the new link then.
 //! - **An entry of a dead process does no harm**: its program finds no socket and leaves the packets to the host.
 
 mod attachment;
 mod dispatcher;
 mod holders;
+mod reattach;
 
 use std::{thread, time::Duration};
 
 pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
 pub(crate) use self::holders::{holders_of_queues, in_words, members};
+pub(crate) use self::reattach::Lost;
 
 /// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
 /// another name.

@@ -9,9 +9,8 @@
 //! Rule: what is taken from an interface is taken from everything on top of it, so an interface without an
 //! address of its own may still be the one the host is reached over.
 
-use super::InterfaceAddress;
-use super::error::Result;
-use super::link::{self, Link};
+use super::super::InterfaceAddress;
+use super::super::link::Link;
 
 /// An interface whose packets go through another one, directly or by way of a third.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,22 +25,24 @@ pub struct Upper {
     pub addresses: Vec<InterfaceAddress>,
 }
 
-/// Everything in this network namespace that is on top of the interface with index `ifindex`, the nearest
-/// first. Interfaces of other namespaces (a macvlan that was moved into a container) cannot be seen.
-///
-/// # Errors
-/// As [`interfaces`](super::interfaces).
-pub fn uppers(ifindex: u32) -> Result<Vec<Upper>> {
-    let mut rtnetlink = link::open()?;
-    let links = link::links(&mut rtnetlink)?;
-    let addresses = link::addresses(&mut rtnetlink)?;
+/// Everything on top of the interface with index `ifindex`, the nearest first.
+pub(super) fn of(ifindex: u32, links: &[Link], addresses: &[(u32, InterfaceAddress)]) -> Vec<Upper> {
     let upper = |(above, is_master): (&Link, bool)| Upper {
         name: above.name.clone(),
         up: above.header.up(),
         is_master,
-        addresses: InterfaceAddress::of(above.header.ifindex, &addresses),
+        addresses: InterfaceAddress::of(above.header.ifindex, addresses),
     };
-    Ok(on_top(ifindex, &links).into_iter().map(upper).collect())
+    on_top(ifindex, links).into_iter().map(upper).collect()
+}
+
+/// The links that are on top of `ifindex` with none in between.
+pub(super) fn directly_on_top(ifindex: u32, links: &[Link]) -> impl Iterator<Item = &Link> {
+    let master = links.iter().find(|link| link.header.ifindex == ifindex).and_then(|link| link.master);
+    links
+        .iter()
+        .filter(move |link| link.lower == Some(ifindex) || master == Some(link.header.ifindex))
+        .filter(move |link| link.header.ifindex != ifindex)
 }
 
 /// The links above `ifindex`, each once, the nearest first; with whether it is there as a master.
@@ -66,7 +67,7 @@ fn on_top(ifindex: u32, links: &[Link]) -> Vec<(&Link, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::tests::{LinkMessage, parsed};
+    use super::super::super::link::tests::{LinkMessage, parsed};
     use super::*;
 
     fn names(ifindex: u32, links: &[Link]) -> Vec<(&str, bool)> {

@@ -1,0 +1,80 @@
+//! Filters of traffic control on what comes in by an interface: `tc filter show dev NAME ingress`.
+//!
+//! ```text
+//!   RTM_GETTFILTER, parent ffff:fff2 ──► RTM_NEWTFILTER = tcmsg (20 bytes) + TCA_KIND, TCA_OPTIONS { TCA_BPF_NAME }
+//! ```
+//!
+//! The parent stands for both queueing disciplines that have such filters, `clsact` and `ingress`.
+
+use libc::{RTM_GETTFILTER, TCA_KIND, TCA_OPTIONS};
+use netlink_packet_core::{DecodeError, NlasIterator};
+
+use super::error::Result;
+use super::link::{self, text};
+use super::netlink::{Message, each_attribute, split_header};
+
+const ACTION: &str = "reading the tc filters of an interface";
+/// Bytes of `struct tcmsg` (linux/rtnetlink.h): family u8, padding, ifindex i32, handle u32, parent u32, info u32.
+const HEADER_BYTES: usize = 20;
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`.
+const INGRESS: u32 = 0xffff_fff2;
+/// Of the options of a filter of kind "bpf" (linux/pkt_cls.h).
+const TCA_BPF_NAME: u16 = 7;
+
+/// The filters on what comes in by the interface with index `ifindex`, each kind and name once: `u32`, `bpf mirror.o`.
+///
+/// # Errors
+/// As [`interfaces`](super::interfaces).
+pub fn ingress_filters(ifindex: u32) -> Result<Vec<String>> {
+    let mut header = [0; HEADER_BYTES];
+    header[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    header[12..16].copy_from_slice(&INGRESS.to_ne_bytes());
+    let mut filters = Vec::new();
+    link::open()?.find(ACTION, &Message::new(RTM_GETTFILTER, &header), |reply| {
+        filters.push(parse(&reply.payload)?);
+        Ok(None::<()>)
+    })?;
+    filters.sort();
+    filters.dedup();
+    // Each filter is told twice, the first time without its options.
+    let told_better = |name: &String| filters.iter().any(|other| other.starts_with(&format!("{name} ")));
+    Ok(filters.iter().filter(|name| !told_better(name)).cloned().collect())
+}
+
+fn parse(payload: &[u8]) -> Result<String> {
+    let (_, attributes) = split_header::<HEADER_BYTES>(ACTION, payload)?;
+    let (mut kind_of, mut name) = (String::new(), None);
+    each_attribute(ACTION, attributes, |kind, value| {
+        match kind {
+            TCA_KIND => kind_of = text(value),
+            TCA_OPTIONS if kind_of == "bpf" => name = program_name(value)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(name.map_or_else(|| kind_of.clone(), |name| format!("{kind_of} {name}")))
+}
+
+fn program_name(options: &[u8]) -> std::result::Result<Option<String>, DecodeError> {
+    for option in NlasIterator::new(options) {
+        let option = option?;
+        if option.kind() == TCA_BPF_NAME {
+            return Ok(Some(text(option.value())));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_called_by_its_kind_and_its_program() {
+        let filter = |kind: &[u8]| Message::new(0, &[0; HEADER_BYTES]).with(TCA_KIND, kind);
+        assert_eq!(parse(&filter(b"u32\0").payload).unwrap(), "u32");
+        let options = Message::new(0, &[]).with(TCA_BPF_NAME, b"mirror.o\0").payload;
+        assert_eq!(parse(&filter(b"bpf\0").with(TCA_OPTIONS, &options).payload).unwrap(), "bpf mirror.o");
+        assert_eq!(parse(&filter(b"bpf\0").payload).unwrap(), "bpf");
+    }
+}

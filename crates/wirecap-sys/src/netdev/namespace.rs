@@ -1,0 +1,74 @@
+//! The network namespace of a thread, to do something in it later, whichever thread does it.
+//!
+//! ```text
+//!   Namespace::current() ── opens /proc/thread-self/ns/net
+//!   enter(work) ──┬─ the calling thread is in it ──► work, right here
+//!                 └─ it is in another one ─────────► work, by a thread of its own that moves there: setns(2)
+//! ```
+//!
+//! Rule: indexes and names of interfaces mean something in one namespace only. Links by BPF are made where the calling thread is.
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    thread,
+};
+
+/// Where the kernel shows the namespace of the calling thread.
+const PATH: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace, which stays there as long as this value does.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// When `/proc` is not there, or the process may not have one more open file.
+    pub fn current() -> io::Result<Self> {
+        File::open(PATH).map(Self)
+    }
+
+    /// Does `work` in it. Needs CAP_SYS_ADMIN unless the calling thread is in it.
+    ///
+    /// # Errors
+    /// When there is no way into it.
+    ///
+    /// # Panics
+    /// When `work` does.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        if self.is_current()? {
+            return Ok(work());
+        }
+        let inside = || {
+            // SAFETY: setns(2) takes no pointers. It moves this thread alone, which ends with this closure.
+            match unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) } {
+                0 => Ok(work()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("wirecap-netns".into()).spawn_scoped(scope, inside)?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn is_current(&self) -> io::Result<bool> {
+        let (ours, here) = (self.0.metadata()?, std::fs::metadata(PATH)?);
+        Ok((ours.dev(), ours.ino()) == (here.dev(), here.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_one_is_already_the_work_is_done_right_there() {
+        let namespace = Namespace::current().unwrap();
+        let here = thread::current().id();
+        assert_eq!(namespace.enter(|| thread::current().id()).unwrap(), here);
+    }
+}

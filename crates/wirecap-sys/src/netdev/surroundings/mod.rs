@@ -1,0 +1,150 @@
+//! What the host has around the interfaces of a network namespace: each table is read once, for all of them.
+//!
+//! ```text
+//!   Surroundings::read() ── rtnetlink ─── links, addresses          uppers(ifindex)
+//!                        ├─ /proc ─────── packet                    listeners(ifindex)
+//!                        ├─ /proc ─────── igmp, dev_mcast           groups(ifindex), hidden_uppers(…)
+//!                        └─ /proc ─────── pppoe                     pppoe_sessions(name)
+//! ```
+//!
+//! Rule: nothing is decided here. What one interface alone is asked about is elsewhere: [`find_route`](super::find_route),
+//! [`bridge_table`](super::bridge_table), [`ingress_filters`](super::ingress_filters).
+
+mod groups;
+mod listeners;
+mod pppoe;
+mod uppers;
+
+use std::{cell::OnceCell, collections::BTreeMap, fs, io, net::Ipv4Addr, path::Path};
+
+use self::groups::Groups;
+pub use self::{listeners::PacketSocket, pppoe::PppoeSession, uppers::Upper};
+use super::error::Result;
+use super::link::{self, Link};
+use super::{InterfaceAddress, MacAddress};
+use crate::process::{self, Process};
+
+/// Where the kernel shows the calling thread's network namespace; `/proc/net` is that of the process's first thread.
+const PROC_NET: &str = "/proc/thread-self/net";
+
+/// The surroundings of all interfaces of a namespace, as they were when they were read.
+#[derive(Debug)]
+pub struct Surroundings {
+    links: Vec<Link>,
+    addresses: Vec<(u32, InterfaceAddress)>,
+    packet_sockets: io::Result<Vec<PacketSocket>>,
+    groups: io::Result<Groups>,
+    pppoe_sessions: io::Result<Vec<PppoeSession>>,
+    /// Of all packet sockets, once it was asked for.
+    holders: OnceCell<BTreeMap<u64, Vec<Process>>>,
+}
+
+impl Surroundings {
+    /// Reads those of the calling thread's network namespace. Needs no privilege.
+    ///
+    /// # Errors
+    /// As [`interfaces`](super::interfaces). What is in `/proc` and cannot be read is told by whom it concerns.
+    pub fn read() -> Result<Self> {
+        let mut rtnetlink = link::open()?;
+        let table = |name: &str| read_table(Path::new(PROC_NET), name);
+        let groups = || Ok(Groups::parse(&table("igmp")?, &table("dev_mcast")?));
+        Ok(Self {
+            links: link::links(&mut rtnetlink)?,
+            addresses: link::addresses(&mut rtnetlink)?,
+            packet_sockets: table("packet").map(|text| listeners::parse(&text)),
+            groups: groups(),
+            pppoe_sessions: table("pppoe").map(|text| pppoe::parse(&text)),
+            holders: OnceCell::new(),
+        })
+    }
+
+    /// Everything in this network namespace that is on top of the interface with index `ifindex`, the nearest first.
+    pub fn uppers(&self, ifindex: u32) -> Vec<Upper> {
+        uppers::of(ifindex, &self.links, &self.addresses)
+    }
+
+    /// Whether an interface that is up is on top of the one with index `ifindex`, and cannot be seen: it is in another
+    /// network namespace, as a container's macvlan is.
+    ///
+    /// # Errors
+    /// Why it cannot be known.
+    pub fn has_hidden_upper(&self, ifindex: u32) -> std::result::Result<bool, &io::Error> {
+        let seen = uppers::directly_on_top(ifindex, &self.links).filter(|link| link.header.up()).count();
+        self.groups.as_ref().map(|groups| groups.asked_from_above(ifindex) > seen as u32)
+    }
+
+    /// Whether an interface of this network namespace has this Ethernet address.
+    pub fn has_interface_with(&self, address: MacAddress) -> bool {
+        self.links.iter().any(|link| link.mac == Some(address))
+    }
+
+    /// The groups of IPv4 that the host has joined on the interface with index `ifindex`, but that of all hosts.
+    ///
+    /// # Errors
+    /// Why it cannot be known.
+    pub fn groups(&self, ifindex: u32) -> std::result::Result<Vec<Ipv4Addr>, &io::Error> {
+        self.groups.as_ref().map(|groups| groups.joined(ifindex).collect())
+    }
+
+    /// The AF_PACKET sockets that hear what comes in by the interface with index `ifindex`.
+    ///
+    /// # Errors
+    /// Why it cannot be known.
+    pub fn listeners(&self, ifindex: u32) -> std::result::Result<Vec<PacketSocket>, &io::Error> {
+        let hears = |socket: &&PacketSocket| [0, ifindex].contains(&socket.ifindex);
+        self.packet_sockets.as_ref().map(|sockets| sockets.iter().filter(hears).copied().collect())
+    }
+
+    /// The processes that have a socket of [`Surroundings::listeners`]; none if they cannot be seen. The first call looks at
+    /// every open file of the machine.
+    pub fn holders(&self, socket: &PacketSocket) -> Vec<Process> {
+        let all = || self.packet_sockets.iter().flatten().map(|socket| socket.inode).collect::<Vec<_>>();
+        let holders = self.holders.get_or_init(|| process::holders_of_sockets(&all()));
+        holders.get(&socket.inode).cloned().unwrap_or_default()
+    }
+
+    /// The PPPoE sessions over the interface called `name`.
+    ///
+    /// # Errors
+    /// Why it cannot be known.
+    pub fn pppoe_sessions(&self, name: &str) -> std::result::Result<Vec<PppoeSession>, &io::Error> {
+        let of = |sessions: &Vec<PppoeSession>| {
+            sessions.iter().filter(|session| session.interface == name).cloned().collect()
+        };
+        self.pppoe_sessions.as_ref().map(of)
+    }
+}
+
+/// A table of the kernel's. One that a kernel does not have, as without the module, is empty.
+fn read_table(directory: &Path, name: &str) -> io::Result<String> {
+    let path = directory.join(name);
+    match fs::read_to_string(&path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && directory.exists() => Ok(String::new()),
+        Err(cause) => Err(io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))),
+        read => read,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_not_there_is_empty_and_one_that_cannot_be_read_is_told() {
+        let directory = std::env::temp_dir();
+        assert_eq!(read_table(&directory, "wirecap-no-such-table").unwrap(), "");
+        let nowhere = directory.join("wirecap-no-such-directory");
+        let told = read_table(&nowhere, "packet").unwrap_err().to_string();
+        assert!(told.contains("wirecap-no-such-directory/packet"), "{told}");
+        assert!(read_table(Path::new(PROC_NET), "dev").unwrap().contains("lo:"));
+    }
+
+    #[test]
+    fn loopback_has_nothing_on_top() {
+        let surroundings = Surroundings::read().unwrap();
+        let loopback = super::super::interface("lo").unwrap().ifindex;
+        assert_eq!(surroundings.uppers(loopback), []);
+        assert!(!surroundings.has_hidden_upper(loopback).unwrap());
+        assert_eq!(surroundings.pppoe_sessions("lo").unwrap(), []);
+    }
+}

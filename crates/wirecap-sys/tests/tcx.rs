@@ -1,0 +1,94 @@
+//! TCX programs that others have attached. Needs root, and Linux 6.6: before that there are none.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use wirecap_lab::{Namespace, VethOptions, VethPair};
+use wirecap_sys::bpf::{Assembler, Insn, Program, Reg, ingress_programs};
+
+const PROG_LOAD: libc::c_long = 5;
+const LINK_CREATE: libc::c_long = 28;
+const TYPE_SCHED_CLS: u32 = 3;
+const TCX_INGRESS: u32 = 46;
+/// `TCX_NEXT`: on to the next program, and then to the host.
+const NEXT: i32 = -1;
+
+/// The part of `union bpf_attr` that loads a program, from linux/bpf.h.
+#[repr(C, align(8))]
+struct ProgLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log: [u32; 4],
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; 16],
+}
+
+/// The part that attaches one.
+#[repr(C, align(8))]
+struct LinkCreate {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` is a part of bpf_attr for `command`, whose addresses are live; both commands return a new descriptor.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just made for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn load() -> OwnedFd {
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, NEXT).exit();
+    let insns: Vec<Insn> = asm.finish().unwrap();
+    let mut prog_name = [0; 16];
+    prog_name[..6].copy_from_slice(b"mirror");
+    let attr = ProgLoad {
+        prog_type: TYPE_SCHED_CLS,
+        insn_cnt: insns.len() as u32,
+        insns: insns.as_ptr().expose_provenance() as u64,
+        license: c"GPL".as_ptr().expose_provenance() as u64,
+        log: [0; 4],
+        kern_version: 0,
+        prog_flags: 0,
+        prog_name,
+    };
+    bpf(PROG_LOAD, &attr).unwrap()
+}
+
+#[test]
+fn tcx_programs_on_the_way_in_are_found() {
+    if !wirecap_lab::require_root("tcx_programs_on_the_way_in_are_found") {
+        return;
+    }
+    let namespace = Namespace::new("tcx").unwrap();
+    let pair = VethPair::new(&namespace, "wc0", &namespace, "wc1", VethOptions::default()).unwrap();
+    let (of, other) = (pair.a().ifindex().unwrap(), pair.b().ifindex().unwrap());
+    let found = |ifindex| namespace.enter(|| ingress_programs(ifindex)).unwrap();
+    assert_eq!(found(of), [0; 0]);
+    let program = load();
+    let attr = LinkCreate {
+        prog_fd: program.as_raw_fd() as u32,
+        target_ifindex: of,
+        attach_type: TCX_INGRESS,
+        flags: 0,
+    };
+    let link = match namespace.enter(|| bpf(LINK_CREATE, &attr)) {
+        // Before Linux 6.6 nobody can have one.
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => return,
+        link => link.unwrap(),
+    };
+    let ids = found(of);
+    assert_eq!((ids.len(), found(other)), (1, vec![]));
+    assert_eq!(Program::name_by_id(ids[0]).unwrap(), "mirror");
+    drop(link);
+    assert_eq!(found(of), [0; 0]);
+}

@@ -1,0 +1,206 @@
+//! A program that was taken off its interface by force (`bpftool link detach`), or replaced: seen, and attached again.
+//!
+//! ```text
+//!   look, about once a second
+//!     whole:  our link ── has our program ─► nothing to do
+//!                      ├─ has another ─────► ours is put back into it
+//!                      └─ has none ────────► attached by a new link; where another program was faster, that is told
+//!     shared: the dispatcher's link, in the same way, but what is on the interface by now may be
+//!                      ├─ our dispatcher, attached again by another member ─► its link is held
+//!                      └─ a dispatcher of a newcomer ──────────────────────► entered into its table
+//! ```
+//!
+//! Rule: until it is attached again packets go to the host, uncounted. So this is always told, also at the end.
+
+use std::sync::Arc;
+
+use wirecap_sys::{
+    bpf::{self, Link, Program, XdpMode},
+    netdev::{self, Namespace},
+};
+
+use super::{
+    super::host_use::{HostUse, watch::HostWatch},
+    attachment::{Attachment, Membership},
+    dispatcher::{Dispatcher, Joined},
+};
+
+/// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
+const ATTEMPTS: u32 = 5;
+
+/// What became of a program that was not on its interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It is there again.
+    Again,
+    /// It is not, for this reason, and it will be tried again.
+    Still(String),
+    /// It was not there when the capture ended.
+    AtEnd,
+}
+
+/// Where a program is attached.
+#[derive(Debug)]
+pub(crate) struct Site {
+    ifindex: u32,
+    mode: XdpMode,
+    /// `None` if it cannot be known.
+    namespace: Option<Namespace>,
+}
+
+impl Site {
+    /// On an interface of the calling thread's network namespace.
+    pub(super) fn new(ifindex: u32, mode: XdpMode) -> Self {
+        Self { ifindex, mode, namespace: Namespace::current().ok() }
+    }
+
+    /// Does `work` in the namespace of the interface, if the interface is still there.
+    fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T, String> + Send) -> Result<Option<T>, String> {
+        let namespace =
+            self.namespace.as_ref().ok_or("its network namespace is not known: /proc is missing")?;
+        let ifindex = self.ifindex;
+        let inside = move || match netdev::xdp_programs(ifindex) {
+            Err(netdev::Error::NoSuchIndex { .. }) => Ok(None),
+            _ => work().map(Some),
+        };
+        namespace
+            .enter(inside)
+            .map_err(|cause| format!("its network namespace cannot be entered: {cause}"))?
+    }
+
+    /// Uses that have begun of the interface, which is taken.
+    fn new_uses(&self, watch: &mut HostWatch) -> Vec<HostUse> {
+        self.enter(|| Ok(watch.look(self.ifindex))).ok().flatten().unwrap_or_default()
+    }
+
+    fn attach(&self, program: &Program) -> Result<Link, bpf::Error> {
+        Link::attach_xdp(program, self.ifindex, self.mode)
+    }
+}
+
+/// What a link has.
+enum Found {
+    Ours,
+    Another,
+    Nothing,
+}
+
+fn found(link: &Link, program_id: u32) -> Found {
+    match link.attached_program() {
+        Ok(None) => Found::Nothing,
+        Ok(Some(id)) if id != program_id => Found::Another,
+        // What cannot be asked may be as it was.
+        Ok(Some(_)) | Err(_) => Found::Ours,
+    }
+}
+
+impl Attachment {
+    /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does. `None` if it did, or the
+    /// interface is gone.
+    pub(crate) fn look(&mut self, program: &Program) -> Option<Lost> {
+        let attached = match self {
+            Attachment::Whole { link, program_id, site } => match found(link, *program_id) {
+                Found::Ours => return None,
+                Found::Another => link.update(program).map(Some).map_err(in_words),
+                Found::Nothing => {
+                    let again = site.enter(|| site.attach(program).map_err(in_words));
+                    again.map(|again| again.map(|again| *link = again))
+                }
+            },
+            Attachment::Shared(membership) => membership.look_at_dispatcher(program)?,
+        };
+        match attached {
+            Ok(Some(())) => Some(Lost::Again),
+            Ok(None) => None,
+            Err(reason) => Some(Lost::Still(reason)),
+        }
+    }
+
+    /// Uses of the interface by others that have begun since `watch` has last looked.
+    pub(crate) fn new_uses(&self, watch: &mut HostWatch) -> Vec<HostUse> {
+        match self {
+            Attachment::Whole { site, .. } | Attachment::Shared(Membership { site, .. }) => {
+                site.new_uses(watch)
+            }
+        }
+    }
+
+    /// Looks for the last time.
+    pub(crate) fn look_at_end(&self) -> Option<Lost> {
+        let (found, site) = match self {
+            Attachment::Whole { link, program_id, site } => (found(link, *program_id), site),
+            Attachment::Shared(Membership { dispatcher, site, .. }) => {
+                (found(&dispatcher.link, dispatcher.program_id), site)
+            }
+        };
+        let is_lost = match found {
+            Found::Ours => false,
+            Found::Another => true,
+            // Not if the interface is gone.
+            Found::Nothing => matches!(site.enter(|| Ok(())), Ok(Some(())) | Err(_)),
+        };
+        is_lost.then_some(Lost::AtEnd)
+    }
+}
+
+impl Membership {
+    /// `None` if the dispatcher is where it should be.
+    fn look_at_dispatcher(&mut self, program: &Program) -> Option<Result<Option<()>, String>> {
+        let Dispatcher { link, program_id, program: dispatcher, .. } = &*self.dispatcher;
+        match found(link, *program_id) {
+            Found::Ours => None,
+            Found::Another => Some(link.update(dispatcher).map(Some).map_err(in_words)),
+            Found::Nothing => {
+                let again = self.site.enter(|| self.attach_again(program));
+                Some(again.map(|again| again.map(|again| self.dispatcher = Arc::new(again))))
+            }
+        }
+    }
+
+    /// The dispatcher that is on the interface from now on, with the entries of `program` in its table.
+    fn attach_again(&self, program: &Program) -> Result<Dispatcher, String> {
+        let (ours, site) = (&*self.dispatcher, &self.site);
+        for _ in 0..ATTEMPTS {
+            let attached = netdev::xdp_programs(site.ifindex).map_err(|error| error.to_string())?;
+            let Some(&attached) = attached.first() else {
+                match site.attach(&ours.program) {
+                    Err(bpf::Error::Busy { .. }) => continue,
+                    link => return link.and_then(|link| ours.by(link)).map_err(in_words),
+                }
+            };
+            if attached.program_id == ours.program_id {
+                match Link::of_program(ours.program_id).map_err(in_words)? {
+                    None => continue,
+                    Some(link) => return ours.by(link).map_err(in_words),
+                }
+            }
+            match Dispatcher::join(attached, site.ifindex).map_err(in_words)? {
+                Joined::Gone => continue,
+                Joined::Yes(other) => return self.enter_into(other, program),
+                // Its name is in the refusal.
+                Joined::Other => {
+                    return site.attach(&ours.program).and_then(|link| ours.by(link)).map_err(in_words);
+                }
+            }
+        }
+        Err("others attach and detach programs at the same time".into())
+    }
+
+    /// Our entries into the table of another dispatcher: the queues' sockets are ours.
+    fn enter_into(&self, other: Dispatcher, program: &Program) -> Result<Dispatcher, String> {
+        if other.mode != self.site.mode {
+            let (ours, theirs) = (self.site.mode, other.mode);
+            return Err(format!(
+                "others share the interface in {theirs} mode by now, and this capture has it in {ours} mode"
+            ));
+        }
+        for &(queue, _) in &self.entries {
+            other.programs.set_program(queue, program).map_err(in_words)?;
+        }
+        Ok(other)
+    }
+}
+
+fn in_words(error: bpf::Error) -> String {
+    error.to_string()
+}

@@ -1,0 +1,188 @@
+//! A program that was taken off its interface by force is attached again, and that is told.
+
+use wirecap::{Builder, Capture, Modes, PortEvent};
+use wirecap_sys::{
+    bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode},
+    netdev,
+};
+use wirecap_traffic::FrameSpec;
+
+use crate::support::{
+    check,
+    crew::Crew,
+    need_root, wait_until,
+    wire::{QueueSender, Wire},
+};
+
+fn small() -> Builder {
+    Capture::builder().chunks_per_pool(8)
+}
+
+/// The number of the program that is on the interface.
+fn attached(wire: &Wire) -> u32 {
+    wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_programs[0].program_id
+}
+
+/// Detaches whatever is attached, as `bpftool link detach` does.
+fn detach(wire: &Wire) {
+    Link::of_program(attached(wire)).unwrap().unwrap().detach().unwrap();
+}
+
+fn foreign() -> Program {
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, XDP_PASS).exit();
+    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &asm.finish().unwrap())).unwrap()
+}
+
+/// Waits until it is told that the program was off; why it still is, if so.
+#[track_caller]
+fn told(capture: &mut Capture) -> Option<String> {
+    let mut found = None;
+    wait_until("it is told", || {
+        found = capture.events().into_iter().find_map(|event| match event {
+            PortEvent::Detached { failure, .. } => Some(failure),
+            _ => None,
+        });
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// Sends frames, and waits until there are `all`.
+#[track_caller]
+fn send(sender: &mut QueueSender, crew: &Crew, all: u64) {
+    sender.send(100);
+    crew.wait_for(all);
+}
+
+#[test]
+fn a_program_that_is_detached_by_force_is_attached_again() {
+    need_root!("detached::a_program_that_is_detached_by_force_is_attached_again");
+    for modes in [Modes::Copy, Modes::Generic] {
+        let wire = Wire::with_queues("forced", 1);
+        let mut capture = wire.capture(small().modes(modes));
+        let crew = Crew::eager(capture.take_workers());
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        send(&mut sender, &crew, 100);
+        for round in 2..4 {
+            detach(&wire);
+            assert!(!wire.is_captured());
+            assert_eq!(told(&mut capture), None);
+            send(&mut sender, &crew, 100 * round);
+        }
+        capture.stopper().stop();
+        assert_eq!(crew.join().len(), 300);
+        let report = capture.finish();
+        assert_eq!(check::account_closed(&report).seen, 300);
+        let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
+        assert!(warning.contains("uncounted, until it was attached again"), "{warning}");
+        assert!(!wire.is_captured(), "it was given back");
+    }
+}
+
+#[test]
+fn where_another_program_was_faster_it_is_named_and_the_interface_taken_when_that_is_gone() {
+    need_root!(
+        "detached::where_another_program_was_faster_it_is_named_and_the_interface_taken_when_that_is_gone"
+    );
+    let wire = Wire::with_queues("faster", 1);
+    let mut capture = wire.capture(small());
+    let crew = Crew::eager(capture.take_workers());
+    let (program, ifindex) = (foreign(), wire.veth.b().ifindex().unwrap());
+    detach(&wire);
+    let other = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
+    let reason = told(&mut capture).expect("there is no room for two");
+    assert!(reason.contains("somebody"), "{reason}");
+    let warning = &capture.report().ports[0].warnings[0];
+    assert!(warning.contains("since then, as it cannot be attached again"), "{warning}");
+    drop(other);
+    assert_eq!(told(&mut capture), None);
+    send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
+    capture.stopper().stop();
+    crew.join();
+    check::account_closed(&capture.finish());
+}
+
+#[test]
+fn a_program_that_replaces_ours_is_replaced() {
+    need_root!("detached::a_program_that_replaces_ours_is_replaced");
+    for port in ["in0", "in0@0"] {
+        let wire = Wire::with_queues("replaced", 1);
+        let mut capture = wire.capture_of(port, small());
+        let crew = Crew::eager(capture.take_workers());
+        Link::of_program(attached(&wire)).unwrap().unwrap().update(&foreign()).unwrap();
+        assert_eq!(told(&mut capture), None);
+        send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
+        capture.stopper().stop();
+        crew.join();
+        check::account_closed(&capture.finish());
+    }
+}
+
+#[test]
+fn a_program_that_is_missing_at_the_end_is_told() {
+    need_root!("detached::a_program_that_is_missing_at_the_end_is_told");
+    let wire = Wire::with_queues("late", 2);
+    let captures = [wire.capture_of("in0@0", small()), wire.capture_of("in0@1", small())];
+    detach(&wire);
+    for capture in captures {
+        let report = capture.finish();
+        let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
+        assert!(warning.contains("went to the host, uncounted, from then to the end"), "{warning}");
+    }
+    // An interface that is gone has its own words.
+    let capture = wire.capture(small());
+    drop(wire.veth);
+    assert_eq!(capture.finish().ports[0].warnings, [""; 0]);
+}
+
+#[test]
+fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
+    need_root!("detached::a_dispatcher_that_is_detached_by_force_is_attached_again_for_all");
+    let wire = Wire::with_queues("dispatch", 3);
+    let mut first = wire.capture_of("in0@0", small());
+    let mut second = wire.capture_of("in0@1", small());
+    let crews = [Crew::eager(first.take_workers()), Crew::eager(second.take_workers())];
+    let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
+    let dispatcher = attached(&wire);
+    detach(&wire);
+    assert_eq!((told(&mut first), told(&mut second)), (None, None));
+    assert_eq!(attached(&wire), dispatcher, "with the table that all have");
+    for (sender, crew) in senders.iter_mut().zip(&crews) {
+        send(sender, crew, 100);
+    }
+    // The one that has not attached it holds it as well.
+    drop(first);
+    let mut third = wire.capture_of("in0@2", small());
+    let crew = Crew::eager(third.take_workers());
+    send(&mut wire.queue_sender(2, FrameSpec::default()), &crew, 100);
+    send(&mut senders[1], &crews[1], 200);
+    for capture in [second, third] {
+        capture.stopper().stop();
+        check::account_closed(&capture.finish());
+    }
+    crews.into_iter().chain([crew]).for_each(|crew| drop(crew.join()));
+    wait_until("the last has given it back", || !wire.is_captured());
+}
+
+#[test]
+fn where_a_newcomer_has_founded_another_dispatcher_that_one_is_joined() {
+    need_root!("detached::where_a_newcomer_has_founded_another_dispatcher_that_one_is_joined");
+    let wire = Wire::with_queues("newcomer", 2);
+    let mut old = wire.capture_of("in0@0", small());
+    let dispatcher = attached(&wire);
+    detach(&wire);
+    let mut new = wire.capture_of("in0@1", small());
+    assert_ne!(attached(&wire), dispatcher);
+    assert_eq!(told(&mut old), None);
+    let crews = [Crew::eager(old.take_workers()), Crew::eager(new.take_workers())];
+    for (queue, crew) in crews.iter().enumerate() {
+        send(&mut wire.queue_sender(queue as u16, FrameSpec::default()), crew, 100);
+    }
+    for capture in [new, old] {
+        capture.stopper().stop();
+        check::account_closed(&capture.finish());
+    }
+    crews.into_iter().for_each(|crew| drop(crew.join()));
+    assert!(!wire.is_captured());
+}

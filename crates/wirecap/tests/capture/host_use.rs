@@ -1,0 +1,250 @@
+//! What counts as use of an interface by the host, beside an address and what can be seen on top of it: such an interface
+//! is captured beside the host. Everything else is taken.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
+
+use wirecap::{Builder, Capture, HostUse, PortEvent};
+use wirecap_lab::{Namespace, VethOptions};
+
+use crate::{
+    passive::{left_to_the_host, taken},
+    support::{need_root, wait_until, wire::Wire},
+};
+
+/// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all interfaces.
+const LISTEN: &str = r#"
+import socket, sys
+listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(int(sys.argv[1], 16)))
+if len(sys.argv) > 2:
+    listener.bind((sys.argv[2], 0))
+print(flush=True)
+sys.stdin.read()
+"#;
+
+/// Is a member of a multicast group until its standard input is closed.
+const JOIN: &str = r#"
+import socket, struct, sys
+member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+interface = struct.pack("4s4si", socket.inet_aton(sys.argv[1]), b"", socket.if_nametoindex(sys.argv[2]))
+member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, interface)
+print(flush=True)
+sys.stdin.read()
+"#;
+
+/// A program inside that is ready, until this is dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(wire: &Wire, program: &str, arguments: &[&str]) -> Self {
+        let mut command = wire.inside.command("python3");
+        command.args(["-c", program]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "\n", "it has begun");
+        Self(child)
+    }
+
+    /// How messages name its process.
+    fn pid(&self) -> String {
+        format!("(pid {})", self.0.id())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+fn small() -> Builder {
+    Capture::builder().chunks_per_pool(4)
+}
+
+/// Runs ip(8) inside.
+fn ip(wire: &Wire, line: &str) {
+    wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
+}
+
+#[test]
+fn a_route_over_an_interface_without_an_address_is_use_of_it() {
+    need_root!("host_use::a_route_over_an_interface_without_an_address_is_use_of_it");
+    let wire = Wire::with_queues("unnumbered", 1);
+    ip(&wire, "address add 192.0.2.1/32 dev lo");
+    taken(&wire, "in0");
+    ip(&wire, "route add 198.51.100.0/24 dev in0 src 192.0.2.1");
+    left_to_the_host(&wire, &["the host uses it", "route 198.51.100.0/24"]);
+    taken(&wire, "xdp:in0");
+    ip(&wire, "route del 198.51.100.0/24 dev in0");
+    taken(&wire, "in0");
+    ip(&wire, "route add default dev in0 table 77");
+    left_to_the_host(&wire, &["the default route"]);
+    ip(&wire, "route flush table 77");
+    // One of several hops, and a hop that has a name of its own.
+    wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
+    ip(&wire, "route add 203.0.113.0/24 nexthop dev lo nexthop dev in0");
+    left_to_the_host(&wire, &["route 203.0.113.0/24"]);
+    ip(&wire, "route del 203.0.113.0/24");
+    ip(&wire, "nexthop add id 5 dev in0");
+    taken(&wire, "in0");
+    ip(&wire, "route add 203.0.113.0/24 nhid 5");
+    left_to_the_host(&wire, &["route 203.0.113.0/24"]);
+}
+
+#[test]
+fn routes_of_ipv6_are_use_but_those_that_come_by_themselves() {
+    need_root!("host_use::routes_of_ipv6_are_use_but_those_that_come_by_themselves");
+    let wire = Wire::new("routes6", VethOptions { ipv6: true, ..VethOptions::default() });
+    let has_link_local =
+        || wire.inside.ip(&["-6", "route", "show", "dev", "in0"]).unwrap().contains("fe80::");
+    wait_until("the link-local address is there", has_link_local);
+    taken(&wire, "in0");
+    // BGP unnumbered: the next hop of IPv4 has a link-local address.
+    ip(&wire, "address add 192.0.2.1/32 dev lo");
+    ip(&wire, "route add 198.51.100.0/24 via inet6 fe80::1 dev in0 src 192.0.2.1");
+    left_to_the_host(&wire, &["route 198.51.100.0/24"]);
+    ip(&wire, "route del 198.51.100.0/24");
+    ip(&wire, "-6 route add 2001:db8:1::/48 via fe80::1 dev in0");
+    left_to_the_host(&wire, &["route 2001:db8:1::/48"]);
+    ip(&wire, "-6 route del 2001:db8:1::/48");
+    taken(&wire, "in0");
+}
+
+#[test]
+fn an_upper_device_in_another_namespace_is_use() {
+    need_root!("host_use::an_upper_device_in_another_namespace_is_use");
+    let wire = Wire::with_queues("moved", 1);
+    let container = Namespace::new("moved_container").unwrap();
+    for mode in ["bridge", "passthru"] {
+        ip(&wire, &format!("link add link in0 name mac0 type macvlan mode {mode}"));
+        wire.inside.ip(&["link", "set", "dev", "mac0", "netns", container.name()]).unwrap();
+        taken(&wire, "in0");
+        container.ip(&["link", "set", "dev", "mac0", "up"]).unwrap();
+        left_to_the_host(&wire, &["an interface of another network namespace on top of it"]);
+        taken(&wire, "xdp:in0");
+        container.ip(&["link", "del", "dev", "mac0"]).unwrap();
+        taken(&wire, "in0");
+    }
+}
+
+#[test]
+fn foreign_entries_of_the_bridge_table_are_use() {
+    need_root!("host_use::foreign_entries_of_the_bridge_table_are_use");
+    let wire = Wire::with_queues("fdb", 1);
+    let fdb = |action: &str| {
+        let mut command = wire.inside.command("bridge");
+        let arguments = ["fdb", action, "02:00:00:00:00:99", "dev", "in0", "self", "permanent"];
+        assert!(command.args(arguments).status().unwrap().success());
+    };
+    fdb("add");
+    left_to_the_host(&wire, &["02:00:00:00:00:99 in its bridge table"]);
+    fdb("del");
+    taken(&wire, "in0");
+}
+
+#[test]
+fn a_multicast_group_that_the_host_has_joined_is_use() {
+    need_root!("host_use::a_multicast_group_that_the_host_has_joined_is_use");
+    let wire = Wire::with_queues("groups", 1);
+    // As routers that speak OSPF do.
+    let member = Running::start(&wire, JOIN, &["224.0.0.5", "in0"]);
+    left_to_the_host(&wire, &["multicast group 224.0.0.5"]);
+    drop(member);
+    taken(&wire, "in0");
+}
+
+#[test]
+fn who_listens_is_use() {
+    need_root!("host_use::who_listens_is_use");
+    let wire = Wire::with_queues("listeners", 1);
+    taken(&wire, "in0");
+    let ids = Running::start(&wire, LISTEN, &["0003", "in0"]);
+    left_to_the_host(&wire, &["listener python3", &ids.pid()]);
+    taken(&wire, "xdp:in0");
+    drop(ids);
+    taken(&wire, "in0");
+
+    let all = Running::start(&wire, LISTEN, &["0003"]);
+    left_to_the_host(&wire, &["listener python3", &all.pid(), "on all interfaces"]);
+    drop(all);
+    // As a DHCP client does that waits for an answer.
+    let dhcp = Running::start(&wire, LISTEN, &["0800", "in0"]);
+    left_to_the_host(&wire, &["listener python3", &dhcp.pid()]);
+    drop(dhcp);
+    // What has no EtherType only sends; what is on another interface hears nothing of this one.
+    let sender = Running::start(&wire, LISTEN, &["0000", "in0"]);
+    let other = Running::start(&wire, LISTEN, &["0003", "lo"]);
+    taken(&wire, "in0");
+    drop((sender, other));
+}
+
+#[test]
+fn who_listens_for_lldp_alone_is_told_and_does_not_keep_the_interface() {
+    need_root!("host_use::who_listens_for_lldp_alone_is_told_and_does_not_keep_the_interface");
+    let wire = Wire::with_queues("lldp", 1);
+    let _agent = Running::start(&wire, LISTEN, &["88cc", "in0"]);
+    taken(&wire, "in0");
+}
+
+#[test]
+fn a_filter_of_traffic_control_on_the_way_in_is_use() {
+    need_root!("host_use::a_filter_of_traffic_control_on_the_way_in_is_use");
+    let wire = Wire::with_queues("tc", 1);
+    let tc = |line: &str| {
+        let status = wire.inside.command("tc").args(line.split(' ')).status().unwrap();
+        assert!(status.success(), "tc {line}");
+    };
+    tc("qdisc add dev in0 clsact");
+    taken(&wire, "in0");
+    tc("filter add dev in0 egress protocol ip prio 1 u32 match u32 0 0 action mirred egress redirect dev lo");
+    taken(&wire, "in0");
+    tc(
+        "filter add dev in0 ingress protocol ip prio 1 u32 match u32 0 0 action mirred egress redirect dev lo",
+    );
+    left_to_the_host(&wire, &["tc filter u32"]);
+    taken(&wire, "xdp:in0");
+}
+
+#[test]
+fn what_begins_while_an_interface_is_taken_is_told_once() {
+    need_root!("host_use::what_begins_while_an_interface_is_taken_is_told_once");
+    let wire = Wire::with_queues("begins", 2);
+    let known = Running::start(&wire, LISTEN, &["0003", "in0"]);
+    let mut captures = ["xdp:in0@0", "xdp:in0@1"].map(|port| wire.capture_of(port, small()));
+    let new = Running::start(&wire, LISTEN, &["0003", "in0"]);
+    for capture in &mut captures {
+        let mut begun = Vec::new();
+        wait_until("it is told", || {
+            begun.extend(
+                capture.events().into_iter().filter(|event| matches!(event, PortEvent::InUse { .. })),
+            );
+            !begun.is_empty()
+        });
+        let [PortEvent::InUse { uses, .. }] = &begun[..] else { panic!("{begun:?}") };
+        let [HostUse::Listener { processes, .. }] = &uses[..] else { panic!("{uses:?}") };
+        assert_eq!(processes[0].pid, new.0.id());
+        let told = &capture.report().ports[0].host_use;
+        let of = |running: &Running| {
+            let pid = running.0.id();
+            told.iter()
+                .any(|one| matches!(one, HostUse::Listener { processes, .. } if processes[0].pid == pid))
+        };
+        assert!(of(&known) && of(&new), "{told:?}");
+    }
+}
+
+#[test]
+fn another_interface_in_use_does_not_matter() {
+    need_root!("host_use::another_interface_in_use_does_not_matter");
+    let wire = Wire::with_queues("others", 1);
+    let options = VethOptions { addresses_b: vec!["192.0.2.2/24".into()], ..VethOptions::default() };
+    let _second = wirecap_lab::VethPair::new(&wire.outside, "out1", &wire.inside, "in1", options).unwrap();
+    ip(&wire, "route add 198.51.100.0/24 dev in1");
+    ip(&wire, "link add link in1 name mac1 type macvlan");
+    ip(&wire, "link set dev mac1 up");
+    taken(&wire, "in0");
+}
