@@ -15,13 +15,15 @@
 //!  longest_frame()   -             what the kernel lets out
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
+//!  NeighbourChanges  rtnetlink     found, stale, failed, removed: as it happens
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //!  LinkFault         rtnetlink     why nothing can be sent: down, no carrier, removed
 //! ```
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`] and
+//! [`RssReader::set`].
 
 mod bypass;
 mod changes;
@@ -30,6 +32,8 @@ mod ethtool;
 mod fault;
 mod link;
 mod name;
+mod neighbour;
+mod neighbour_changes;
 mod neighbours;
 mod netlink;
 mod numa;
@@ -38,6 +42,7 @@ mod reader;
 mod rss;
 mod stamping;
 mod statistics;
+mod subscription;
 mod uppers;
 mod xdp_features;
 
@@ -50,6 +55,8 @@ pub use error::{Error, Result};
 use ethtool::Ethtool;
 pub use fault::LinkFault;
 use link::{Link, Selector};
+pub use neighbour::{Neighbour, NeighbourState};
+pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};
