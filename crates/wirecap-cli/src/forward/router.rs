@@ -19,7 +19,7 @@ use wirecap_sys::netdev::Interface;
 use super::{
     addresses::{Addresses, is_link_local},
     icmp::Mtus,
-    neighbours::{Hop, Hops},
+    neighbours::{Found, Hop, Hops, Source},
     way::Cause,
 };
 use crate::exit::Usage;
@@ -29,8 +29,8 @@ use crate::exit::Usage;
 pub(super) enum Next {
     /// Out of this port; its headers are as they have to be.
     Out(usize),
-    /// The next hop's Ethernet address is not known yet.
-    Wait(Hop),
+    /// The next hop's Ethernet address is not known yet; the packet is of this source.
+    Wait(Hop, Source),
 }
 
 /// Routes, and what they need. The same for all workers.
@@ -119,7 +119,7 @@ impl Router {
         if packet.len() - layout.network() > mtus.of(port) {
             return Err(Cause::TooLong);
         }
-        let on_link = |address: Option<IpAddr>| address.map(|address| (port, address));
+        let on_link = |address: Option<IpAddr>| address.map(|address| Hop { port, address });
         let hop = match next_hop {
             NextHop::Mac(mac) => Ok(mac),
             NextHop::Address(address) => Err(on_link(Some(address))),
@@ -129,9 +129,12 @@ impl Router {
             Ok(mac) => mac,
             Err(hop) => {
                 let hop = hop.ok_or(Cause::NoRoute)?;
-                match hops.look_up(hop) {
-                    Some(mac) => mac,
-                    None => return Ok(Next::Wait(hop)),
+                let address = layout.ip().and_then(|ip| ip.source(data));
+                let source = Source::new(from, address.unwrap_or(hop.address));
+                match hops.look_up(hop, source) {
+                    Found::Mac(mac) => mac,
+                    Found::NotYet => return Ok(Next::Wait(hop, source)),
+                    Found::Silent => return Err(Cause::NoNeighbour),
                 }
             }
         };

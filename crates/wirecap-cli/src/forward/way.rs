@@ -38,10 +38,12 @@ pub(super) enum Cause {
     NoRoute,
     /// Its next hop does not tell its Ethernet address.
     NoNeighbour,
+    /// There was no room to wait for the Ethernet address of its next hop.
+    WaitingFull,
 }
 
 /// How many causes there are.
-const CAUSES: usize = 11;
+const CAUSES: usize = 12;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
@@ -56,6 +58,7 @@ impl Cause {
         (Self::Unwanted, "unwanted"),
         (Self::NoRoute, "no_route"),
         (Self::NoNeighbour, "no_neighbour"),
+        (Self::WaitingFull, "waiting_full"),
     ];
 }
 

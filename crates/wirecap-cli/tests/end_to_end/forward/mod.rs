@@ -9,6 +9,7 @@ mod faults;
 mod hosts;
 mod icmp;
 mod malformed;
+mod neighbours;
 mod routes;
 
 use std::{
