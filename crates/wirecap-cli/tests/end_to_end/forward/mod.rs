@@ -5,6 +5,7 @@
 //! ```
 
 mod changes;
+mod discarded;
 mod faults;
 mod hosts;
 mod icmp;
