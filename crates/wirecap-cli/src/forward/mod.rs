@@ -52,7 +52,7 @@ use self::{
     way::{Way, WayReport},
 };
 use crate::{
-    capture::{self, job::Job, watch::End},
+    capture::{self, backlog::Backlog, job::Job, watch::End},
     exit::{Exit, tell},
     table::Table,
 };
@@ -88,6 +88,8 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
         lost: Told::default(),
         unsent: Told::default(),
         refused_hops: Told::default(),
+        backlog: Arc::default(),
+        not_taken: Told::default(),
         last: None,
         batch_times: true,
     };
@@ -123,6 +125,10 @@ struct Forward {
     unsent: Told,
     /// Next hops that the kernel had no room for.
     refused_hops: Told,
+    /// Packets that wait for the output, if there is one.
+    backlog: Arc<Backlog>,
+    /// Those that it did not take in time.
+    not_taken: Told,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
@@ -164,6 +170,14 @@ impl Forward {
                     "wirecap: {name} did not send {since} that it was given; so far: {by_whom}"
                 ));
             }
+        }
+        let not_taken = self.backlog.not_taken();
+        if let Some(since) = self.not_taken.since(0, not_taken) {
+            lines.push(format!(
+                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
+                 on all the same",
+                counted(since, "packet")
+            ));
         }
         let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
         if let Some(since) = self.refused_hops.since(0, refused) {
@@ -262,7 +276,12 @@ impl Job for Forward {
         (self.complaints(capture), end)
     }
 
-    /// A full disk is no reason to cut the wire.
+    /// A reader that stalls is no reason to cut the wire.
+    fn backlog(&self) -> Option<&Arc<Backlog>> {
+        Some(&self.backlog)
+    }
+
+    /// Nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
         Some("packets are sent on all the same, and not written any more")
     }

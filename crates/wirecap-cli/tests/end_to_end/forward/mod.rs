@@ -12,6 +12,7 @@ mod icmp;
 mod malformed;
 mod neighbours;
 mod routes;
+mod stalled;
 
 use std::{
     path::PathBuf,
