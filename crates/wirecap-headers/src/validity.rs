@@ -5,7 +5,7 @@
 //!                                └─ BadHeader                          └─ BadChecksum  └─ BadLength └─ StrictSourceRoute
 //! ```
 //!
-//! Rule: what fails is discarded, without a word to its sender but for a strict source route, since whatever is damaged may have any
+//! Rule: a packet that fails is discarded. Only one with a strict source route is worth an ICMP error: a damaged one may have any
 //! sender (RFC 1812, section 5.2.2; RFC 8200, sections 3 and 4.5, for lengths of IPv6, which has no checksum).
 
 use crate::{IpLayout, IpVersion, Layout, checksum};

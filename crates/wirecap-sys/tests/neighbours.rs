@@ -1,4 +1,4 @@
-//! The kernel's neighbours: asked for, heard of, and left as they are where they are somebody else's.
+//! The kernel's neighbours: asked for, announced, and left as they are where others keep them.
 
 use std::{
     net::IpAddr,

@@ -1,8 +1,8 @@
-//! What waits for the output of a job that does not: its packets go on, and the copy of them loses what the output does not take.
+//! What waits for the output of a job that does not wait for it: its packets go on, and the file loses what the output does not take.
 //!
 //! ```text
 //!   worker ── block ──► waits, 64 MiB at most ──► writer thread ──► output
-//!      └── no room: not encoded, counted                 └── what it has written, for who cannot wait for it
+//!      └── no room: not encoded, counted                 └── how much it has written, readable at any time
 //! ```
 //!
 //! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of more use than one with
@@ -23,7 +23,7 @@ pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Shared by workers, the writer, and who tells of it. No figure guards other memory, so that all are relaxed.
+/// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// Memory of all blocks on their way. Grows by workers, shrinks by the writer.
@@ -63,7 +63,7 @@ impl Backlog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The writer has it, or nobody will.
+    /// The writer has received the block, or no writer will.
     pub(crate) fn remove(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Backlog {
         self.not_taken.load(Ordering::Relaxed)
     }
 
-    /// So much is written by now.
+    /// Publishes what the writer has written.
     pub(crate) fn note(&self, volume: Volume) {
         self.packets.store(volume.packets, Ordering::Relaxed);
         self.written_bytes.store(volume.bytes, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Backlog {
         true
     }
 
-    /// What is written by now.
+    /// What the writer has written.
     pub(crate) fn written(&self) -> Volume {
         Volume {
             packets: self.packets.load(Ordering::Relaxed),

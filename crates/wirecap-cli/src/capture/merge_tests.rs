@@ -366,7 +366,7 @@ fn what_is_skipped_is_not_waited_for() {
     let numbers = |bed: &Bed| read(format, &bed.out).iter().map(|packet| packet.number).collect::<Vec<_>>();
     bed.merger.accept(block(format, 1, 0, &[100]));
     bed.merger.accept(block(format, 0, 0, &[10, 11]));
-    // Behind a gap: 2 to 6 of queue 0 will never come, which is told late.
+    // Behind a gap: 2 to 6 of queue 0 will never come, and the message that says so is late.
     bed.merger.accept(block(format, 0, 7, &[20, 21]));
     bed.merge();
     assert_eq!(numbers(&bed), [0, 1]);

@@ -40,7 +40,7 @@ pub(crate) struct Encode {
     given_back: Receiver<Vec<u8>>,
     /// Of a job that does not wait for the output.
     backlog: Option<Arc<Backlog>>,
-    /// What the writer was not told yet that it will not get, by queue: consecutive numbers.
+    /// By queue, consecutive numbers of packets that will not come, and that the writer still waits for.
     skipped: Vec<(usize, Range<u64>)>,
 }
 
@@ -66,7 +66,7 @@ impl Encode {
         let (bytes, queue) = (block.records.bytes.capacity(), block.queue);
         let numbers = block.first_number..block.first_number + block.records.packets;
         backlog.add(bytes);
-        self.tell_skipped();
+        self.announce_skipped();
         let refused = self.blocks.try_send(ToWriter::Block(block)).err();
         if refused.is_some() {
             backlog.remove(bytes);
@@ -84,8 +84,8 @@ impl Encode {
         }
     }
 
-    /// Tells the writer what it will not get, as far as there is room.
-    fn tell_skipped(&mut self) {
+    /// Sends the writer the numbers that it will not get, as far as there is room.
+    fn announce_skipped(&mut self) {
         let blocks = &self.blocks;
         self.skipped.retain(|(queue, numbers)| {
             blocks.try_send(ToWriter::Skipped { queue: *queue, numbers: numbers.clone() }).is_err()
@@ -101,7 +101,7 @@ impl<O: Onward> Take<O> for Encode {
             let numbers = first..first + batch.len() as u64;
             onward.batch(batch);
             self.skip(backlog, queue, numbers);
-            self.tell_skipped();
+            self.announce_skipped();
             return true;
         }
         // At the start, and while the writer holds blocks back, none has come back.
@@ -118,7 +118,7 @@ impl<O: Onward> Take<O> for Encode {
     }
 
     fn idle(&mut self) {
-        self.tell_skipped();
+        self.announce_skipped();
     }
 }
 

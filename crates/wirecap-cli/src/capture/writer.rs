@@ -71,7 +71,7 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
     /// Packets in it that stand behind a later one.
     pub(crate) out_of_order: u64,
-    /// Packets that are not in it since it did not take them in time, of a job that does not wait for it.
+    /// Packets that are not in it since it did not take them in time; only of a job that does not wait for it.
     pub(crate) not_taken: u64,
     /// Its name in messages.
     #[serde(skip)]
@@ -296,7 +296,7 @@ impl Writer {
         }
     }
 
-    /// Notes what is written, for who cannot wait until this thread is there to say it.
+    /// Publishes what is written: the command may end without this thread.
     fn note(&self) {
         if let Some(backlog) = &self.backlog {
             let (packets, bytes, out_of_order) = (self.packets, self.output.len(), self.order.late());

@@ -1,4 +1,4 @@
-//! The router's own addresses: which of them speaks to a sender, and what nobody else may send from.
+//! The router's own addresses: which of them speaks to a sender, and which no other host may send from.
 
 use std::net::{IpAddr, Ipv4Addr};
 

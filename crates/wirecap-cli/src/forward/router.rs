@@ -193,7 +193,7 @@ impl Router {
         self.routes.to(to).is_none().then_some(IcmpProblem::NoRoute)
     }
 
-    /// Of packets from addresses that no router forwards from, those of a link of IPv6 have a sender that can be told.
+    /// Of packets from addresses that no router forwards from, those from a link-local address of IPv6 have a sender that an error reaches.
     fn beyond_scope(&self, data: &[u8]) -> Option<IcmpProblem> {
         let layout = Layout::of(data)?;
         let ip = layout.ip()?;

@@ -32,7 +32,7 @@ pub enum IcmpProblem {
     BeyondScope,
     /// Its next hop does not answer.
     HostUnreachable,
-    /// It has a strict source route, and the router that tells is not on it. Of IPv4 alone.
+    /// It has a strict source route that does not name the router. IPv4 only.
     StrictSourceRoute,
     /// It is longer than the next link takes. Of IPv4 an error only if it may not be fragmented.
     TooLong {

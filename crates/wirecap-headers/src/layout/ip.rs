@@ -196,7 +196,7 @@ impl IpLayout {
     /// The same, also if `data` is the first part of it only.
     pub(crate) fn told_end(&self, data: &[u8]) -> Option<usize> {
         let end = self.claimed_end(data).filter(|&end| end >= self.start + self.header_len);
-        // A length of 0 in IPv6 may be that of a packet that no header can tell of.
+        // In IPv6, length 0 may stand for a packet of more than 64 KiB.
         end.filter(|&end| self.version == IpVersion::V4 || end > self.start + V6_HEADER_LEN)
     }
 

@@ -18,8 +18,8 @@ pub(super) const NEVER: [IpNet; 10] = [
     v6(0xff00 << 112, 8),
 ];
 
-/// Reserved for another use that never came (RFC 1112, section 4). Forwarded between addresses that a line of the table is for;
-/// that of a default route is none.
+/// Reserved for a use that never came (RFC 1112, section 4). Has a route only where a line of the table lies within it; a default
+/// route does not count.
 pub(super) const RESERVED: IpNet = v4([240, 0, 0, 0], 4);
 
 const fn v4([a, b, c, d]: [u8; 4], len: u8) -> IpNet {

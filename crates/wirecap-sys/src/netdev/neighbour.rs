@@ -31,7 +31,7 @@ const NUD_FAILED: u16 = 0x20;
 const NUD_NOARP: u16 = 0x40;
 const NUD_PERMANENT: u16 = 0x80;
 
-/// Flags: the entry is that of a routing daemon, or kept by a switch, or not to be moved.
+/// Flags of entries that a routing daemon or a switch has learned, or that are not to be moved.
 const NTF_EXT_LEARNED: u8 = 0x10;
 const NTF_STICKY: u8 = 0x40;
 
@@ -62,7 +62,7 @@ pub enum NeighbourState {
     Valid,
     /// It was right, and is to be asked about before long: when it is used.
     Stale,
-    /// Nobody answered.
+    /// No answer came.
     Failed,
 }
 
@@ -167,7 +167,7 @@ mod tests {
             (NUD_PERMANENT, 0, 0, false),
             (NUD_NOARP, 0, 0, false),
             (NUD_STALE, NTF_EXT_LEARNED, 0, false),
-            // Managed by the kernel on somebody's behalf.
+            // Managed: the kernel keeps it valid without being asked.
             (NUD_REACHABLE, 0, 1, false),
         ] {
             let neighbour = read(state, flags, extended, MAC);

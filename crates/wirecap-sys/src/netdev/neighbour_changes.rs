@@ -27,7 +27,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub enum NeighbourEvent {
     /// The entry is new, or something about it changed: this is its state at that moment.
     State(Neighbour),
-    /// The entry was removed: by somebody, because its link lost its carrier, or because the table was full.
+    /// The entry was removed: by a user, because its link lost its carrier, or because the table was full.
     Removed {
         /// Index of the interface.
         ifindex: u32,
@@ -55,7 +55,7 @@ impl NeighbourChanges {
         Ok(Self(subscription))
     }
 
-    /// The next event, or `None` if there is none at the moment. Never blocks.
+    /// The next event; `None` while no event waits. Never blocks.
     ///
     /// # Errors
     /// [`Error::System`](super::Error::System) if the socket fails, [`Error::Malformed`](super::Error::Malformed) for a message

@@ -6,7 +6,7 @@
 //!                                                    └─ all others stay as they are
 //! ```
 //!
-//! Who forwards packets past the kernel's own routing has its neighbours kept by the kernel all the same (rtnetlink(7)).
+//! So a program that forwards packets past the kernel's routing still has the kernel keep its neighbours (rtnetlink(7)).
 //!
 //! Rule: an entry is looked at before the kernel is asked to use it. Since Linux 5.16, NTF_USE without a state makes an ordinary
 //! entry of a permanent one, and takes off the mark of one that a routing daemon has set; ARP then may have it fail, for the

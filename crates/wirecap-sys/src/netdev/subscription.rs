@@ -50,13 +50,13 @@ impl<E> Subscription<E> {
         Ok(Self { action, socket, buffer: Vec::new(), pending, overrun: false, event_of_overrun })
     }
 
-    /// Makes room for so many bytes of messages that were not read yet, as far as the kernel allows.
+    /// Asks the kernel to keep up to `bytes` of unread messages.
     pub fn enlarge(&mut self, bytes: usize) {
         // With less room, more is looked at again: nothing is lost.
         let _ = self.socket.set_rx_buf_sz(bytes as u32);
     }
 
-    /// The next event, or `None` if there is none at the moment. Never blocks. `decode` gives `None` for a message that is no event.
+    /// The next event; `None` while no event waits. Never blocks. `decode` gives `None` for a message that is no event.
     ///
     /// Once its buffer overflowed, the kernel throws everything away, without saying so again, until the socket has been
     /// read empty. So the event of an overrun comes after that: the state that the reader then finds is newer than all that was lost.

@@ -1,4 +1,4 @@
-//! Next hops that the kernel is asking for, shared among the sources of the packets that want them.
+//! Next hops that the kernel is asking for: a limited number, shared among the sources of the packets that want them.
 //!
 //! ```text
 //!   oldest ─► hop of a scanner │ hop of a scanner │ hop of a client │ hop of a scanner ◄─ newest
@@ -120,7 +120,7 @@ mod tests {
             assert!(asked.remove(replaced));
             asked.insert(hop(1_000 + number), source(9), now);
         }
-        // Now it has as much as the others: to take more, somebody's chance has to be over.
+        // Now it has as much as the others: to get more, it has to wait until the oldest has had its chance.
         let young = full(3).0;
         let begun = young.hops[0].since;
         assert_eq!(young.room(source(1), begun + CHANCE / 2), Room::None);

@@ -10,7 +10,7 @@
 //!
 //! Rules: the kernel's events say what was found and what failed, nothing is asked twice. A next hop that does not answer is left
 //! alone for a pause, which doubles each time, unless it is heard of: then it is known at once. All tables have a bound, and what is
-//! full gives up the oldest, or what nobody uses.
+//! full gives up the oldest entry, or an unused one.
 
 use std::{
     collections::HashMap,
@@ -37,7 +37,7 @@ const MAX_KNOWN: usize = 4096;
 const MAX_SILENT: usize = 4096;
 /// How often it is looked which of those that are known are used.
 pub(super) const REFRESH: Duration = Duration::from_secs(5);
-/// Refreshes after which one that nobody uses is forgotten.
+/// Refreshes after which an unused one is forgotten.
 const REFRESHES_UNUSED: u32 = 12;
 /// How long one that did not answer is left alone, the first time and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ pub(super) struct NextHopCounts {
     table_full: AtomicU64,
 }
 
-/// The same, to be told.
+/// The counts at one moment, as they are reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct NextHopReport {
     pub(crate) asked: u64,
@@ -136,7 +136,7 @@ struct Known {
     reached: Arc<Reached>,
     /// It has to be asked about anew when it is used.
     is_stale: bool,
-    /// For how many refreshes nobody has used it.
+    /// For how many refreshes it was not used.
     unused: u32,
 }
 
@@ -244,7 +244,7 @@ impl NextHops {
             known.unused < REFRESHES_UNUSED
         });
         self.has_changed |= self.known.len() != before;
-        // What is stale is probed; if it does not answer, that is told as an event.
+        // The kernel probes a stale one, and announces a failure as an event.
         for hop in stale {
             let _ = kernel.ask(hop);
         }
@@ -278,7 +278,7 @@ impl NextHops {
     fn look_at(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
         match neighbour.usable_mac() {
             Some(mac) => self.found(hop, mac, &neighbour),
-            // Set by somebody, and of no use: that of a group, for instance. No answer will change it.
+            // Not the kernel's to change, and of no use: the address of a group, for instance. No answer will change it.
             None if !neighbour.is_kernels_own || neighbour.state == NeighbourState::Valid => {
                 if self.forget(hop) {
                     self.silence(hop, now);
@@ -296,7 +296,7 @@ impl NextHops {
         self.asked.remove(hop) || was_known
     }
 
-    /// It has this Ethernet address, if anybody wants to know.
+    /// A next hop has this Ethernet address. Those that were not wanted are ignored.
     fn found(&mut self, hop: Hop, mac: MacAddress, neighbour: &Neighbour) {
         let is_stale = neighbour.is_kernels_own && neighbour.state == NeighbourState::Stale;
         if let Some(known) = self.known.get_mut(&hop).filter(|known| known.reached.mac == mac) {

@@ -114,7 +114,7 @@ fn one_that_answers_is_known_and_is_asked_for_once() {
     assert_eq!(world.found(hop(1)), Some(other));
     world.next_hops.removed(hop(1));
     assert_eq!(world.found(hop(1)), None);
-    // Of one that nobody wants, nothing is kept.
+    // Of an unwanted one, nothing is kept.
     world.change(hop(2), NeighbourState::Valid, Some(MAC));
     assert_eq!(world.found(hop(2)), None);
     let report = world.next_hops.counts.report();
@@ -150,7 +150,7 @@ fn what_is_stale_is_asked_about_when_it_is_used_and_nothing_else_is() {
 }
 
 #[test]
-fn one_that_nobody_uses_is_forgotten() {
+fn an_unused_one_is_forgotten() {
     let mut world = World::new();
     for number in 1..=2 {
         world.want(hop(number));
@@ -274,7 +274,7 @@ fn what_is_kept_has_a_bound() {
         world.change(hop(number), NeighbourState::Valid, Some(MAC));
         let _ = world.found(hop(0));
         if number == 50 {
-            // Whoever is used from now on stays.
+            // Those that are used from now on stay.
             world.pass(REFRESH);
         }
     }

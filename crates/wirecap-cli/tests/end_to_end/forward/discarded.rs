@@ -1,4 +1,4 @@
-//! What a router discards before it routes anything: damaged headers, addresses that are nobody's, what went to all hosts.
+//! What a router discards before it routes anything: damaged headers, addresses that no router forwards from or to, packets to all hosts.
 //!
 //! ```text
 //!   left 192.0.2.1, fd00:1::1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1, fd00:2::1
@@ -108,8 +108,8 @@ fn packets() -> Vec<(&'static str, Vec<u8>)> {
     for source in ["fd00:1::fe", "fd00:2::fe"] {
         packets.push(("own_source", v6_between(source, "fd00:2::1")));
     }
-    let nobodys = [[0, 1, 2, 3], [127, 0, 0, 1], [169, 254, 1, 1], [224, 0, 0, 1], [240, 1, 2, 3], [255; 4]];
-    for address in nobodys {
+    let martians = [[0, 1, 2, 3], [127, 0, 0, 1], [169, 254, 1, 1], [224, 0, 0, 1], [240, 1, 2, 3], [255; 4]];
+    for address in martians {
         packets.push(("martian_source", v4_between(address, right)));
         packets.push(("martian_destination", v4_between(left, address)));
     }
@@ -138,7 +138,7 @@ fn what_no_router_forwards_is_discarded_each_for_its_cause() {
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["udp dst port 9000"]);
     let mut sender = cable.sender();
     let mut send = |to: [u8; 6], packet: &[u8]| sender.send(&[&to[..], &left, packet].concat()).unwrap();
-    // To all hosts of the link, or to a group: never forwarded, whoever the packet itself is for.
+    // To all hosts of the link, or to a group: never forwarded, although the packet in the frame goes to one host.
     for to in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
         send(to, &v4(&[], |_| {}));
         send(to, &v6(|_| {}));

@@ -91,7 +91,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Sends packets to addresses that no host has, until told to stop. Returns how many.
+/// Sends packets to addresses that no host has, until `stop` is set. Returns how many.
 fn scan(cable: &Cable, source: impl Fn(u32) -> [u8; 4], per_second: u32, stop: &AtomicBool) -> u32 {
     let [router, left] = [mac(&cable.middle, "m0"), mac(&cable.left, "l0")];
     let [router, left] = [router, left].map(|mac| mac.parse::<MacAddress>().unwrap().0);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   left:l0 ══ m0 ─ wirecap forward -w - ─ m1 ══ r0:right
-//!                          └── standard output ──► nobody reads it, and nobody closes it
+//!                          └── standard output ──► open, and not read
 //! ```
 
 use std::{
