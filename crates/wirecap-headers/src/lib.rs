@@ -6,6 +6,7 @@
 //!      ▲         ▲                 TTL ▲     ▲ addresses             ▲
 //!   MacAddress  VlanMap            Ttl ┘     └ Routes::look_up       └ checksum    what changes or reads them
 //!      └─────────┴──── Rewrite ────────┘                                        Offender::answer: ICMP errors about it
+//!                                        Layout::valid_ip: whether a router may look at it at all
 //! ```
 //!
 //! **The rules that hold here.** Packets are hostile: they end anywhere, and their lengths lie. No function panics, whatever
@@ -43,6 +44,7 @@ mod mac;
 mod rewrite;
 mod routes;
 mod ttl;
+mod validity;
 mod vlan;
 
 pub use error::Error;
@@ -53,4 +55,5 @@ pub use mac::{MacAddress, SourceMac};
 pub use rewrite::{Refused, Rewrite};
 pub use routes::{NextHop, Route, RouteProblem, Routes};
 pub use ttl::Ttl;
+pub use validity::Invalid;
 pub use vlan::{Toward, VlanMap};

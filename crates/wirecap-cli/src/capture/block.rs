@@ -105,6 +105,11 @@ impl Records {
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
 impl Encoding {
+    /// The queue that a batch is of.
+    pub(crate) fn queue_of(&self, batch: &Batch) -> usize {
+        self.queues.of(batch.port(), batch.queue())
+    }
+
     /// Encodes a batch into `buffer`, whose old contents go. Allocates only to let the buffer grow to
     /// the size of the largest batch, if it was not trimmed.
     pub(crate) fn encode(&self, batch: &Batch, mut buffer: Vec<u8>, worker: usize) -> Block {
@@ -133,7 +138,7 @@ impl Encoding {
             }
         }
         Block {
-            queue: self.queues.of(batch.port(), batch.queue()),
+            queue: self.queue_of(batch),
             first_number: batch.first_number(),
             records: Records { bytes: buffer, packets: batch.len() as u64, span, owner: Some(worker) },
         }

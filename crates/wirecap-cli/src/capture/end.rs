@@ -1,6 +1,9 @@
 //! The end of a capture: all is written, the account is closed, and what went wrong is said.
 
-use std::time::SystemTime;
+use std::{
+    io::{self, ErrorKind},
+    time::SystemTime,
+};
 
 use wirecap::{Capture, Report};
 use wirecap_core::words::{counted, is, was};
@@ -28,6 +31,11 @@ pub(super) fn close(
     let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
     let report = capture.finish();
     let written = writer.map(|writer| {
+        if let (Some(backlog), Some(destination)) = (job.backlog(), &plan.destination) {
+            if !backlog.wait_for_end(|| writer.is_finished()) {
+                return Written::of_stalled(destination, backlog);
+            }
+        }
         let writer = writer.join().expect("the writer does not panic");
         let unwritten = report.total().delivered.saturating_sub(writer.packets());
         let trailer = describe::trailer(&report, writer.format(), started, unwritten);
@@ -72,14 +80,14 @@ fn tell_unread(report: &Report) -> bool {
 /// Says what happened to the file, and whether everything is in it and can be found.
 fn tell_file(written: &Written, report: &Report) -> bool {
     if let Some(failure) = &written.failure {
-        let unwritten = report.total().delivered.saturating_sub(written.packets);
-        tell(format_args!("wirecap: cannot write {}: {}", written.in_words, open::in_words(failure)));
+        tell_failure(written, failure, report.total().delivered.saturating_sub(written.packets));
+    }
+    if written.not_taken > 0 {
         tell(format_args!(
-            "wirecap: kept {} ({}, whole to the last of them); {} {} captured but not written",
-            counted(written.packets, "packet"),
-            counted(written.bytes, "byte"),
-            counted(unwritten, "packet"),
-            was(unwritten),
+            "wirecap: {} {} sent on and not written, since {} did not take them in time",
+            counted(written.not_taken, "packet"),
+            was(written.not_taken),
+            written.in_words,
         ));
     }
     match &written.whereabouts {
@@ -101,5 +109,22 @@ fn tell_file(written: &Written, report: &Report) -> bool {
         )),
     }
     let found = !matches!(written.whereabouts, Whereabouts::Deleted | Whereabouts::Cut);
-    written.failure.is_none() && found
+    written.failure.is_none() && written.not_taken == 0 && found
+}
+
+/// Says why not everything was written, and what was.
+fn tell_failure(written: &Written, failure: &io::Error, unwritten: u64) {
+    let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+    let kept = if failure.kind() == ErrorKind::TimedOut {
+        format!("at least {packets} ({bytes}) are in it, and it may end within one")
+    } else {
+        format!("kept {packets} ({bytes}, whole to the last of them)")
+    };
+    tell(format_args!(
+        "wirecap: cannot write {}: {}\nwirecap: {kept}; {} {} captured but not written",
+        written.in_words,
+        open::in_words(failure),
+        counted(unwritten, "packet"),
+        was(unwritten),
+    ));
 }

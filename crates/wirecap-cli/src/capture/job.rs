@@ -7,12 +7,12 @@
 //!
 //! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 
-use super::watch::End;
+use super::{backlog::Backlog, watch::End};
 
 /// How long a worker may wait for packets when nothing else is to be done.
 const LONG: Duration = Duration::from_secs(1);
@@ -55,6 +55,12 @@ pub(crate) trait Job {
 
     /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends.
     fn without_output(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What waits for the output, if the job does not: packets that the output does not take in time are counted there, and not
+    /// written.
+    fn backlog(&self) -> Option<&Arc<Backlog>> {
         None
     }
 

@@ -15,6 +15,7 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
+    ops::Range,
 };
 
 use wirecap::Horizon;
@@ -62,6 +63,15 @@ struct Queue {
     horizon: Option<Horizon>,
     /// It is not waited for in the next merge; then it is asked again.
     has_paused: bool,
+}
+
+/// Takes the records whose turn it is, without those that stand for packets that were skipped.
+struct InTurn<'q>(&'q mut VecDeque<Records>);
+
+impl Extend<Records> for InTurn<'_> {
+    fn extend<I: IntoIterator<Item = Records>>(&mut self, records: I) {
+        self.0.extend(records.into_iter().filter(|records| records.packets > 0));
+    }
 }
 
 impl Queue {
@@ -121,10 +131,16 @@ impl Merger {
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
     }
 
-    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut VecDeque<Records>)) {
+    /// Packets with these numbers will not come: those behind them do not wait for them.
+    pub(crate) fn skip(&mut self, queue: usize, numbers: Range<u64>) {
+        let none = Records { bytes: Vec::new(), packets: 0, span: Span::EMPTY, owner: None };
+        self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, none, waiting));
+    }
+
+    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut InTurn<'_>)) {
         let to = &mut self.queues[queue];
         let before = to.waiting.len();
-        add(&mut self.sequencer, &mut to.waiting);
+        add(&mut self.sequencer, &mut InTurn(&mut to.waiting));
         for records in to.waiting.range(before..) {
             to.certain_ns = to.certain_ns.max(records.span.newest_ns);
         }

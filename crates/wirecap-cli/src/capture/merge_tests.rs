@@ -358,3 +358,24 @@ fn what_came_from_a_queue_is_a_promise_of_it() {
     let queues: Vec<_> = read(format, &bed.out).iter().map(|packet| packet.queue).collect();
     assert_eq!(queues, [0, 1]);
 }
+
+#[test]
+fn what_is_skipped_is_not_waited_for() {
+    let format = Format::Pcapng;
+    let mut bed = Bed::new(format, 2);
+    let numbers = |bed: &Bed| read(format, &bed.out).iter().map(|packet| packet.number).collect::<Vec<_>>();
+    bed.merger.accept(block(format, 1, 0, &[100]));
+    bed.merger.accept(block(format, 0, 0, &[10, 11]));
+    // Behind a gap: 2 to 6 of queue 0 will never come, and the message that says so is late.
+    bed.merger.accept(block(format, 0, 7, &[20, 21]));
+    bed.merge();
+    assert_eq!(numbers(&bed), [0, 1]);
+    bed.merger.skip(0, 2..7);
+    bed.merge();
+    assert_eq!(numbers(&bed), [0, 1, 7, 8]);
+    // At the end of what has come, it makes a promise come true.
+    bed.merger.skip(0, 9..12);
+    bed.merger.ask(|queue| (queue == 0).then_some(Horizon { number: 12, time_ns: 200 }));
+    bed.merge();
+    assert_eq!((numbers(&bed), bed.merger.held_bytes()), (vec![0, 1, 7, 8, 0], 0));
+}

@@ -19,6 +19,7 @@
 //! | merging queues by time | [`merge`], [`order`] |
 //! | queues in which nothing comes | [`lookout`], [`pace`] |
 //! | buffers that are used again | [`buffers`] |
+//! | jobs that do not wait for the output | [`backlog`] |
 //! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
@@ -29,6 +30,7 @@
 //! | what the user is told | [`announce`], [`progress`], [`summary`] |
 
 mod announce;
+pub(crate) mod backlog;
 mod block;
 mod buffers;
 mod describe;
@@ -69,6 +71,7 @@ use wirecap::{
 };
 
 use self::{
+    backlog::Backlog,
     block::{Encoding, Queues},
     buffers::Buffers,
     job::{Job, Onward},
@@ -84,6 +87,8 @@ use crate::{cores::check_cores, exit::Exit, plan::Plan, signals::Signals};
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
 const WAITING_BLOCKS: usize = 64;
+/// The same, of a job that does not wait for the output: what bounds them is their memory, see [`backlog`].
+const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 
 /// Captures as planned, to the end, and does its job with the packets.
 ///
@@ -112,7 +117,8 @@ pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     let workers = capture.take_workers();
     let onward = job.begin(&mut capture, workers.len())?;
     let work = workers.into_iter().zip(onward).collect();
-    let threads = Threads::start(&plan, &capture, work, output, notices)?;
+    let backlog = job.backlog().map(Arc::clone);
+    let threads = Threads::start(&plan, &capture, work, output.map(|output| (output, backlog)), notices)?;
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers, &mut job);
     Ok(end::close(&plan, capture, threads, end, started, &job))
 }
@@ -129,11 +135,11 @@ impl Threads {
         plan: &Plan,
         capture: &Capture,
         work: Vec<(Worker, O)>,
-        output: Option<Output>,
+        output: Option<(Output, Option<Arc<Backlog>>)>,
         notices: Sender<Notice>,
     ) -> Result<Self> {
         match output {
-            Some(output) => Self::to_file(plan, capture, work, output, notices),
+            Some((output, backlog)) => Self::to_file(plan, capture, work, output, backlog, notices),
             None => Self::count_only(plan, work, &notices),
         }
     }
@@ -152,6 +158,7 @@ impl Threads {
         capture: &Capture,
         work: Vec<(Worker, O)>,
         output: Output,
+        backlog: Option<Arc<Backlog>>,
         notices: Sender<Notice>,
     ) -> Result<Self> {
         let ports = capture.report().ports;
@@ -163,15 +170,17 @@ impl Threads {
         let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, queues, passive };
         let encoding = Arc::new(encoding);
         let lookout = Lookout::new(capture.horizons(), &encoding);
-        let (sender, blocks) = sync_channel(WAITING_BLOCKS);
+        let waiting = if backlog.is_some() { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
+        let (sender, blocks) = sync_channel(waiting);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
         for (worker, onward) in work {
             let (give_back, given_back) = sync_channel(WAITING_BLOCKS);
             returns.push(give_back);
-            let encode = Encode::new(&encoding, &sender, given_back);
+            let encode = Encode::new(&encoding, &sender, given_back, worker.index(), backlog.clone());
             workers.push(spawn(worker, move |worker| encode.run(worker, onward))?);
         }
         let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
+        let writer = writer.with_backlog(backlog);
         let writer = thread::Builder::new()
             .name("wirecap-writer".into())
             .spawn(move || writer.run(&blocks))

@@ -11,9 +11,11 @@ use std::{
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Result;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use wirecap_file::Format;
 
 use super::open::{self, Opened};
@@ -21,6 +23,24 @@ use crate::{plan::Destination, signals::Signals};
 
 /// What standard output is called in messages.
 const STDOUT: &str = "standard output";
+/// What a pipe takes whole or not at all (pipe(7)); one that is ready to be written to has room for it.
+const PIPE_BUF: usize = 4096;
+
+/// What a destination is called: as the user said it, `-` for standard output.
+pub(crate) fn name_of(destination: &Destination) -> String {
+    match destination {
+        Destination::Stdout => "-".into(),
+        Destination::File(path, _) => path.display().to_string(),
+    }
+}
+
+/// The same for messages.
+pub(crate) fn in_words(destination: &Destination) -> String {
+    match destination {
+        Destination::Stdout => STDOUT.into(),
+        Destination::File(..) => name_of(destination),
+    }
+}
 
 /// Where encoded packets end up.
 #[derive(Debug)]
@@ -156,6 +176,27 @@ impl Output {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) => return Err(AppendError { written, cause }),
             }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes`, if the output takes some of them in such a time, again and again. Only for what is short: as little at
+    /// once as a pipe that has room at all takes.
+    ///
+    /// # Errors
+    /// As [`Output::append`]; [`ErrorKind::TimedOut`].
+    pub(crate) fn append_within(&mut self, bytes: &[u8], patience: Duration) -> Result<(), AppendError> {
+        let mut written = 0;
+        for part in bytes.chunks(PIPE_BUF) {
+            let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+            let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+            if poll(&mut fds, timeout) == Ok(0) {
+                return Err(AppendError { written, cause: ErrorKind::TimedOut.into() });
+            }
+            self.append(&mut [IoSlice::new(part)]).map_err(|AppendError { written: of_part, cause }| {
+                AppendError { written: written + of_part, cause }
+            })?;
+            written += part.len();
         }
         Ok(())
     }

@@ -6,8 +6,11 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, IoSlice},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    io::{self, ErrorKind, IoSlice},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
     time::Instant,
 };
 
@@ -15,17 +18,20 @@ use serde::Serialize;
 use wirecap_file::Format;
 
 use super::{
-    block::{Block, Records},
+    backlog::{Backlog, LAST_PATIENCE, Volume},
+    block::Records,
     buffers::Buffers,
     lookout::Lookout,
     merge::Merger,
     open,
     order::Order,
-    output::{AppendError, Output, Whereabouts},
+    output::{self, AppendError, Output, Whereabouts},
     pace::{ASK_PERIOD, Pace},
     records,
     watch::Notice,
+    worker::ToWriter,
 };
+use crate::plan::Destination;
 
 /// Most bytes and blocks that are collected for one write.
 const GROUP_BYTES: usize = 1 << 20;
@@ -46,6 +52,8 @@ pub(crate) struct Writer {
     pending: VecDeque<Records>,
     buffers: Buffers,
     notices: Sender<Notice>,
+    /// Of a job that does not wait for the output.
+    backlog: Option<Arc<Backlog>>,
     packets: u64,
     order: Order,
     forced: Forced,
@@ -74,6 +82,8 @@ pub(crate) struct Written {
     /// Packets in it that stand behind a later one.
     pub(crate) out_of_order: u64,
     pub(crate) forced: Forced,
+    /// Packets that are not in it since it did not take them in time; only of a job that does not wait for it.
+    pub(crate) not_taken: u64,
     /// Its name in messages.
     #[serde(skip)]
     pub(crate) in_words: String,
@@ -83,6 +93,27 @@ pub(crate) struct Written {
     /// Where it was when it was finished.
     #[serde(skip)]
     pub(crate) whereabouts: Whereabouts,
+}
+
+impl Written {
+    /// That of a writer that could not be waited for, as its output takes nothing.
+    pub(crate) fn of_stalled(destination: &Destination, backlog: &Backlog) -> Self {
+        let Volume { packets, bytes, out_of_order } = backlog.written();
+        let failure = io::Error::new(
+            ErrorKind::TimedOut,
+            format!("it took nothing for {} s at the end", LAST_PATIENCE.as_secs()),
+        );
+        Self {
+            file: output::name_of(destination),
+            packets,
+            bytes,
+            out_of_order,
+            not_taken: backlog.not_taken(),
+            in_words: output::in_words(destination),
+            failure: Some(failure),
+            whereabouts: Whereabouts::InPlace,
+        }
+    }
 }
 
 impl Writer {
@@ -102,12 +133,18 @@ impl Writer {
             pending: VecDeque::new(),
             buffers,
             notices,
+            backlog: None,
             packets: 0,
             order: Order::default(),
             forced: Forced::default(),
             failure: None,
             output,
         }
+    }
+
+    /// For a job that does not wait for the output: what is taken of its backlog, and what is written.
+    pub(crate) fn with_backlog(self, backlog: Option<Arc<Backlog>>) -> Self {
+        Self { backlog, ..self }
     }
 
     /// Packets written so far.
@@ -120,7 +157,7 @@ impl Writer {
     }
 
     /// Writes until the last worker is gone.
-    pub(crate) fn run(mut self, blocks: &Receiver<Block>) -> Self {
+    pub(crate) fn run(mut self, blocks: &Receiver<ToWriter>) -> Self {
         while self.collect(blocks) {
             self.merge(Instant::now());
             self.write_pending();
@@ -133,7 +170,11 @@ impl Writer {
     /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
     /// where the last record was cut off.
     pub(crate) fn close(mut self, trailer: &[u8]) -> Written {
-        match self.output.append(&mut [IoSlice::new(trailer)]) {
+        let appended = match &self.backlog {
+            Some(_) => self.output.append_within(trailer, LAST_PATIENCE),
+            None => self.output.append(&mut [IoSlice::new(trailer)]),
+        };
+        match appended {
             Ok(()) => self.output.keep(trailer.len()),
             Err(AppendError { cause, .. }) => {
                 let cut = self.output.cut().err();
@@ -146,6 +187,7 @@ impl Writer {
             bytes: self.output.len(),
             out_of_order: self.order.late(),
             forced: self.forced,
+            not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
             in_words: self.output.in_words(),
             failure: self.failure,
             whereabouts: self.output.whereabouts(),
@@ -154,25 +196,42 @@ impl Writer {
 
     /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
     /// be looked after. Returns whether there is still a worker.
-    fn collect(&mut self, blocks: &Receiver<Block>) -> bool {
+    fn collect(&mut self, blocks: &Receiver<ToWriter>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => blocks.recv().map_err(RecvTimeoutError::from),
             _ => blocks.recv_timeout(ASK_PERIOD),
         };
         let mut next = match first {
-            Ok(block) => Some(block),
+            Ok(next) => Some(next),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return false,
         };
         let (mut taken, mut bytes) = (0, 0);
-        while let Some(block) = next {
+        while let Some(message) = next {
             taken += 1;
-            bytes += block.records.bytes.len();
-            self.merger.accept(block);
+            bytes += self.take(message);
             let more = taken < GROUP_BLOCKS && bytes < GROUP_BYTES;
             next = if more { blocks.try_recv().ok() } else { None };
         }
         true
+    }
+
+    /// Takes a message of a worker's. Returns how many bytes of packets it had.
+    fn take(&mut self, message: ToWriter) -> usize {
+        match message {
+            ToWriter::Block(block) => {
+                let bytes = block.records.bytes.len();
+                if let Some(backlog) = &self.backlog {
+                    backlog.remove(block.records.bytes.capacity());
+                }
+                self.merger.accept(block);
+                bytes
+            }
+            ToWriter::Skipped { queue, numbers } => {
+                self.merger.skip(queue, numbers);
+                0
+            }
+        }
     }
 
     /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not, unless what
@@ -241,6 +300,7 @@ impl Writer {
         self.output.keep(bytes);
         self.packets += packets;
         self.left -= packets;
+        self.note();
         if let Err(AppendError { cause, .. }) = appended {
             // The kernel's first word is what helps the user, not that cutting failed as well.
             let _ = self.output.cut();
@@ -249,6 +309,14 @@ impl Writer {
             self.notify(Notice::WriteFailed(why));
         } else if self.left == 0 {
             self.notify(Notice::CountReached);
+        }
+    }
+
+    /// Publishes what is written: the command may end without this thread.
+    fn note(&self) {
+        if let Some(backlog) = &self.backlog {
+            let (packets, bytes, out_of_order) = (self.packets, self.output.len(), self.order.late());
+            backlog.note(Volume { packets, bytes, out_of_order });
         }
     }
 

@@ -56,15 +56,15 @@ fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
     let running = thread::spawn(move || writer.run(&blocks));
 
     let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
-    sender.send(early).unwrap();
-    sender.send(late).unwrap();
+    sender.send(ToWriter::Block(early)).unwrap();
+    sender.send(ToWriter::Block(late)).unwrap();
     // Queue 1 has packets, so it promises nothing; and its first are with a worker that does not get to them.
     thread::sleep(Duration::from_millis(300));
     assert_eq!(fs::metadata(&path).unwrap().len(), 0, "something earlier may come");
     while fs::metadata(&path).unwrap().len() < both {
         thread::sleep(Duration::from_millis(10));
     }
-    sender.send(kept).unwrap();
+    sender.send(ToWriter::Block(kept)).unwrap();
     drop(sender);
     let written = running.join().unwrap().close(&[]);
     assert_eq!((written.packets, written.out_of_order), (3 * PACKETS_PER_BATCH, PACKETS_PER_BATCH));

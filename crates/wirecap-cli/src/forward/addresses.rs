@@ -1,6 +1,6 @@
-//! The router's own addresses: which of them speaks to a sender.
+//! The router's own addresses: which of them speaks to a sender, and which no other host may send from.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use wirecap_sys::netdev::{Interface, InterfaceAddress};
 
@@ -11,11 +11,29 @@ const BROADCAST_PREFIX_MAX: u8 = 30;
 #[derive(Debug)]
 pub(super) struct Addresses {
     by_port: Vec<Vec<InterfaceAddress>>,
+    /// All of them, sorted, since each packet's source is looked for.
+    own: Vec<IpAddr>,
+    /// Those of all hosts of their networks, sorted as well.
+    broadcast: Vec<IpAddr>,
 }
 
 impl Addresses {
     pub(super) fn of(interfaces: &[Interface]) -> Self {
-        Self { by_port: interfaces.iter().map(|interface| interface.addresses.clone()).collect() }
+        Self::by_port(interfaces.iter().map(|interface| interface.addresses.clone()).collect())
+    }
+
+    fn by_port(by_port: Vec<Vec<InterfaceAddress>>) -> Self {
+        let all = by_port.iter().flatten();
+        let mut own: Vec<_> = all.clone().map(|own| own.address).collect();
+        let mut broadcast: Vec<_> = all.filter_map(broadcast_of).collect();
+        own.sort_unstable();
+        broadcast.sort_unstable();
+        Self { by_port, own, broadcast }
+    }
+
+    /// Whether it is an address of the router.
+    pub(super) fn is_own(&self, address: IpAddr) -> bool {
+        self.own.binary_search(&address).is_ok()
     }
 
     /// The one that speaks to a sender whose packets come in by this port: of the same version and, if there is one, of the same
@@ -40,15 +58,15 @@ impl Addresses {
 
     /// Whether it is the address of all hosts of a network that one of the ports is in.
     pub(super) fn is_broadcast(&self, address: IpAddr) -> bool {
-        let IpAddr::V4(v4) = address else { return false };
-        self.by_port.iter().flatten().any(|own| {
-            let hosts = u32::MAX.checked_shr(own.prefix_length.into()).unwrap_or(0);
-            own.prefix_length <= BROADCAST_PREFIX_MAX
-                && own.address.is_ipv4()
-                && holds(own, address)
-                && v4.to_bits() & hosts == hosts
-        })
+        self.broadcast.binary_search(&address).is_ok()
     }
+}
+
+/// The address of all hosts of the network that an address is in, if it has one.
+fn broadcast_of(own: &InterfaceAddress) -> Option<IpAddr> {
+    let IpAddr::V4(address) = own.address else { return None };
+    let hosts = u32::MAX.checked_shr(own.prefix_length.into()).unwrap_or(0);
+    (own.prefix_length <= BROADCAST_PREFIX_MAX).then(|| Ipv4Addr::from_bits(address.to_bits() | hosts).into())
 }
 
 /// Whether an address is in the network of one of the router's.
@@ -78,7 +96,7 @@ mod tests {
             let (address, length) = text.split_once('/').unwrap();
             InterfaceAddress { address: address.parse().unwrap(), prefix_length: length.parse().unwrap() }
         };
-        Addresses { by_port: by_port.iter().map(|port| port.iter().map(read).collect()).collect() }
+        Addresses::by_port(by_port.iter().map(|port| port.iter().map(read).collect()).collect())
     }
 
     #[test]
@@ -133,5 +151,8 @@ mod tests {
         ] {
             assert_eq!(router.is_broadcast(address.parse().unwrap()), expected, "{address}");
         }
+        let is_own = |address: &str| router.is_own(address.parse().unwrap());
+        assert!(is_own("192.0.2.254") && is_own("10.1.0.1") && is_own("fd00::1"));
+        assert!(!is_own("192.0.2.253") && !is_own("192.0.2.255") && !is_own("fd00::2"));
     }
 }

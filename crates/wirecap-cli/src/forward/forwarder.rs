@@ -10,9 +10,8 @@
 //! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in order.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use wirecap::{Batch, Drain, OwnedPacket, Transmitter};
@@ -20,8 +19,9 @@ use wirecap_headers::{Rewrite, Toward, checksum::Pending};
 
 use super::{
     icmp::IcmpErrors,
-    neighbours::Hops,
+    neighbours::{Hop, Hops, Source},
     router::{Next, SharedRouter},
+    waiting::{Admission, Outcome, Waiting, WaitingRoom},
     way::{Cause, Way},
 };
 use crate::capture::job::Onward;
@@ -34,9 +34,6 @@ const MAX_TICK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
 /// How long packets that were taken have to leave at the end.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
-/// Packets of a worker that may wait for next hops, and how long: the kernel asks three times, a second apart.
-const MOST_WAITING: usize = 256;
-const HOP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where packets go.
 #[derive(Debug)]
@@ -59,14 +56,6 @@ pub(super) struct Rules {
     pub(super) batch_times: bool,
 }
 
-/// A packet whose next hop is not known yet.
-struct Waiting {
-    packet: OwnedPacket<'static>,
-    from: usize,
-    lane: u16,
-    since: Instant,
-}
-
 /// Forwards what one worker is given.
 pub(super) struct Forwarder {
     rules: Arc<Rules>,
@@ -80,7 +69,7 @@ pub(super) struct Forwarder {
     /// Of a router.
     hops: Option<Hops>,
     icmp: Option<IcmpErrors>,
-    waiting: VecDeque<Waiting>,
+    waiting: WaitingRoom<OwnedPacket<'static>>,
     /// Empty between batches.
     tally: Tally,
 }
@@ -150,7 +139,7 @@ impl Forwarder {
         // A router may send a packet back out of the port that it came in by.
         let outputs = if matches!(rules.paths, Paths::Cable(_)) { 1 } else { transmitters.len() };
         transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
-        let (rules, waiting) = (Arc::clone(rules), VecDeque::new());
+        let (rules, waiting) = (Arc::clone(rules), WaitingRoom::new());
         let tally = Tally::default();
         Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, icmp, waiting, tally }
     }
@@ -199,13 +188,7 @@ impl Forwarder {
         };
         match decided {
             Ok(Next::Out(to)) => self.send(packet, from, to, queue, tally),
-            Ok(Next::Wait(_)) => match self.keep(packet) {
-                Some(packet) => {
-                    let since = Instant::now();
-                    self.waiting.push_back(Waiting { packet, from, lane: queue, since });
-                }
-                None => self.ways[from].count_dropped(Cause::NoNeighbour),
-            },
+            Ok(Next::Wait(hop, source)) => self.wait(packet, (from, queue), (hop, source)),
             Err(cause) => {
                 way.count_dropped(cause);
                 self.tell(&packet, from, queue, cause);
@@ -213,11 +196,22 @@ impl Forwarder {
         }
     }
 
-    /// Keeps a packet that has to wait for its next hop, if there is room for one more.
+    /// Has a packet wait for its next hop, if there is room for one more.
     #[cold]
-    fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
-        let has_room = self.waiting.len() < MOST_WAITING;
-        self.icmp.as_mut().filter(|_| has_room)?.keep(packet)
+    fn wait(&mut self, packet: OwnedPacket<'_>, (from, queue): (usize, u16), whither: (Hop, Source)) {
+        let (Some(hops), Some(icmp)) = (&self.hops, &mut self.icmp) else { return };
+        let admission = self.waiting.admit(whither.1, hops.now());
+        if let Admission::InsteadOf(Waiting { from, .. }) = &admission {
+            self.ways[*from].count_dropped(Cause::WaitingFull);
+        }
+        let kept = match admission {
+            Admission::No => None,
+            Admission::Yes | Admission::InsteadOf(_) => icmp.keep(packet),
+        };
+        match kept {
+            Some(packet) => self.waiting.put(packet, (from, queue), whither, hops.now()),
+            None => self.ways[from].count_dropped(Cause::WaitingFull),
+        }
     }
 
     /// Tells the sender of a packet, which is as it came, why it goes no further, if a router has to.
@@ -292,23 +286,20 @@ impl Forwarder {
         let (Some(hops), Some(icmp)) = (&mut self.hops, &mut self.icmp) else { return };
         icmp.begin(&self.transmitters);
         let has_news = hops.refresh();
-        let is_late = |waiting: &Waiting| waiting.since.elapsed() >= HOP_PATIENCE;
-        if !has_news && !self.waiting.front().is_some_and(is_late) {
+        let now = hops.now();
+        if !has_news && !self.waiting.is_overdue(now) {
             return;
         }
+        let settled = self.waiting.settle(now, |hop, source| hops.look_up(hop, source));
         let mut taken = Vec::new();
-        for waiting in std::mem::take(&mut self.waiting) {
-            let Waiting { packet, from, lane, since } = waiting;
-            if since.elapsed() >= HOP_PATIENCE {
+        for (Waiting { packet, from, queue, .. }, outcome) in settled {
+            if outcome == Outcome::Lost {
                 self.ways[from].count_dropped(Cause::NoNeighbour);
-                self.tell(&packet, from, lane, Cause::NoNeighbour);
+                self.tell(&packet, from, queue, Cause::NoNeighbour);
                 continue;
             }
             let mut tally = Tally::default();
-            self.forward(packet, from, lane, &mut tally);
-            if let Some(again) = self.waiting.back_mut().filter(|_| tally.packets == 0) {
-                again.since = again.since.min(since);
-            }
+            self.forward(packet, from, queue, &mut tally);
             // Each with its own time: they may have waited for seconds.
             taken.push((from, tally));
         }
@@ -350,7 +341,7 @@ impl Onward for Forwarder {
     }
 
     fn end(&mut self) {
-        for waiting in std::mem::take(&mut self.waiting) {
+        for waiting in self.waiting.take_all() {
             self.ways[waiting.from].count_dropped(Cause::NoNeighbour);
         }
         for transmitter in self.transmitters.iter_mut().flatten() {

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | the flags, and what they may be | [`flags`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
-//! | a small router, and its next hops | [`router`], [`neighbours`] |
+//! | a small router, its next hops, packets that wait for them | [`router`], [`neighbours`], [`waiting`] |
 //! | whom a router tells that it could not send on | [`icmp`], [`addresses`], [`limit`] |
 //! | what is counted, and how long packets take | [`way`], [`latency`] |
 
@@ -25,6 +25,7 @@ mod limit;
 mod neighbours;
 mod plan;
 mod router;
+mod waiting;
 mod way;
 
 use std::{
@@ -46,12 +47,12 @@ use self::{
     forwarder::{Forwarder, Paths, Rules},
     icmp::IcmpErrors,
     limit::Limit,
-    neighbours::Hops,
+    neighbours::{Hops, NextHopCountsReader},
     plan::ForwardPlan,
     way::{Way, WayReport},
 };
 use crate::{
-    capture::{self, job::Job, watch::End},
+    capture::{self, backlog::Backlog, job::Job, watch::End},
     exit::{Exit, tell},
     table::Table,
 };
@@ -80,11 +81,15 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
     let job = Forward {
         names,
         routed,
+        next_hops: hops.as_ref().map(Hops::counts),
         start: Some((rules, hops)),
         ways: Vec::new(),
         dropped: Told::default(),
         lost: Told::default(),
         unsent: Told::default(),
+        refused_hops: Told::default(),
+        backlog: Arc::default(),
+        not_taken: Told::default(),
         last: None,
         batch_times: true,
     };
@@ -106,6 +111,8 @@ struct Forward {
     names: Vec<String>,
     /// Packets go where routes say, not from each of two ports to the other.
     routed: bool,
+    /// Of a router: what became of the next hops that it wanted.
+    next_hops: Option<NextHopCountsReader>,
     /// Until it begins: the rules, and what a router has to know of next hops.
     start: Option<(Rules, Option<Hops>)>,
     /// By port that packets come in by, of each worker.
@@ -116,6 +123,12 @@ struct Forward {
     lost: Told,
     /// Packets that a port was given and did not send.
     unsent: Told,
+    /// Next hops that the kernel had no room for.
+    refused_hops: Told,
+    /// Packets that wait for the output, if there is one.
+    backlog: Arc<Backlog>,
+    /// Those that it did not take in time.
+    not_taken: Told,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
@@ -157,6 +170,22 @@ impl Forward {
                     "wirecap: {name} did not send {since} that it was given; so far: {by_whom}"
                 ));
             }
+        }
+        let not_taken = self.backlog.not_taken();
+        if let Some(since) = self.not_taken.since(0, not_taken) {
+            lines.push(format!(
+                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
+                 on all the same",
+                counted(since, "packet")
+            ));
+        }
+        let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
+        if let Some(since) = self.refused_hops.since(0, refused) {
+            lines.push(format!(
+                "wirecap: WARNING: the kernel's table of neighbours is full, so {} could not be asked for; raise \
+                 net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
+                counted(since, "next hop")
+            ));
         }
         lines
     }
@@ -257,6 +286,12 @@ impl Job for Forward {
     }
 
     /// A full disk is no reason to cut the wire.
+    /// A reader that stalls is no reason to cut the wire.
+    fn backlog(&self) -> Option<&Arc<Backlog>> {
+        Some(&self.backlog)
+    }
+
+    /// Nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
         Some("packets are sent on all the same, and not written any more")
     }
@@ -314,12 +349,20 @@ impl Job for Forward {
                 report.from, report.icmp_errors_sent, report.icmp_errors_suppressed
             );
         }
+        if let Some(hops) = self.next_hops.as_ref().map(NextHopCountsReader::report) {
+            text += &format!(
+                "next hops: asked for {}, found {}, silent {}, crowded out {}, refused by the kernel {}\n",
+                hops.asked, hops.found, hops.silent, hops.crowded_out, hops.table_full
+            );
+        }
         text
     }
 
     fn json(&self, _: &Report) -> Map<String, Value> {
         let ways = serde_json::to_value(self.reports()).expect("figures and names");
-        Map::from_iter([("forwarded".to_owned(), ways)])
+        let next_hops = self.next_hops.as_ref().map(NextHopCountsReader::report);
+        let next_hops = serde_json::to_value(next_hops).expect("figures");
+        Map::from_iter([("forwarded".to_owned(), ways), ("next_hops".to_owned(), next_hops)])
     }
 }
 

@@ -1,12 +1,15 @@
 //! A small router: which port a packet goes out of, and to whom.
 //!
 //! ```text
-//!   for this router's Ethernet address? ─► filter ─► longest prefix ─► TTL ─► MTU ─► next hop's Ethernet address ─► out of its port
-//!                                                        └───────────┴──────┴──────────┴─► or the sender is told: icmp.rs
+//!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► MTU ─► next hop ─► out of its port
+//!                                             └─ discarded                     └───────────┴──────┴────────┴─► or the sender is told: icmp.rs
 //! ```
 //!
 //! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the router's own addresses
 //! is left to the host by the filter in front ([`filter`]), which answers, and keeps the neighbours.
+//!
+//! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be forwarded from and to
+//! (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -19,7 +22,7 @@ use wirecap_sys::netdev::Interface;
 use super::{
     addresses::{Addresses, is_link_local},
     icmp::Mtus,
-    neighbours::{Hop, Hops},
+    neighbours::{Found, Hop, Hops, Source},
     way::Cause,
 };
 use crate::exit::Usage;
@@ -29,8 +32,8 @@ use crate::exit::Usage;
 pub(super) enum Next {
     /// Out of this port; its headers are as they have to be.
     Out(usize),
-    /// The next hop's Ethernet address is not known yet.
-    Wait(Hop),
+    /// The next hop's Ethernet address is not known yet; the packet is of this source.
+    Wait(Hop, Source),
 }
 
 /// Routes, and what they need. The same for all workers.
@@ -105,11 +108,12 @@ impl Router {
         if MacAddress::destination_of(data) != Some(self.ports[from].address()) {
             return Err(Cause::NotForUs);
         }
+        let layout = Layout::of(data).ok_or(Cause::BadHeader)?;
+        let (source, destination) = self.check(&layout, data, packet.len())?;
         if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, packet.len())) {
             return Err(Cause::Unwanted);
         }
-        let layout = Layout::of(data).ok_or(Cause::NoRoute)?;
-        let Some(Route::Via { device, next_hop }) = self.routes.look_up(&layout, data).copied() else {
+        let Some(Route::Via { device, next_hop }) = self.routes.to(destination).copied() else {
             return Err(Cause::NoRoute);
         };
         if self.ttl.expires(&layout, data) {
@@ -119,27 +123,49 @@ impl Router {
         if packet.len() - layout.network() > mtus.of(port) {
             return Err(Cause::TooLong);
         }
-        let on_link = |address: Option<IpAddr>| address.map(|address| (port, address));
-        let hop = match next_hop {
-            NextHop::Mac(mac) => Ok(mac),
-            NextHop::Address(address) => Err(on_link(Some(address))),
-            NextHop::Direct => Err(on_link(layout.ip().and_then(|ip| ip.destination(data)))),
+        let address = match next_hop {
+            NextHop::Mac(mac) => return Ok(self.address(packet, &layout, port, mac)),
+            NextHop::Address(address) => address,
+            NextHop::Direct => destination,
         };
-        let mac = match hop {
-            Ok(mac) => mac,
-            Err(hop) => {
-                let hop = hop.ok_or(Cause::NoRoute)?;
-                match hops.look_up(hop) {
-                    Some(mac) => mac,
-                    None => return Ok(Next::Wait(hop)),
-                }
-            }
-        };
+        let (hop, source) = (Hop { port, address }, Source::new(from, source));
+        match hops.look_up(hop, source) {
+            Found::Mac(mac) => Ok(self.address(packet, &layout, port, mac)),
+            Found::NotYet => Ok(Next::Wait(hop, source)),
+            Found::Silent => Err(Cause::NoNeighbour),
+        }
+    }
+
+    /// Changes the headers of a packet for the next hop with this Ethernet address.
+    fn address(
+        &self,
+        packet: &mut OwnedPacket<'_>,
+        layout: &Layout,
+        port: usize,
+        next_hop: MacAddress,
+    ) -> Next {
         let data = packet.data_mut();
-        self.ttl.apply(&layout, data);
+        self.ttl.apply(layout, data);
         self.ports[port].set_source(data);
-        mac.set_destination(data);
-        Ok(Next::Out(port))
+        next_hop.set_destination(data);
+        Next::Out(port)
+    }
+
+    /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from and to.
+    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<(IpAddr, IpAddr), Cause> {
+        let ip = layout.valid_ip(data, len)?;
+        let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(Cause::BadHeader)?;
+        if self.addresses.is_own(source) {
+            Err(Cause::OwnSource)
+        } else if self.routes.is_martian(source) || self.addresses.is_broadcast(source) {
+            Err(Cause::MartianSource)
+        } else if self.routes.is_martian(destination) {
+            Err(Cause::MartianDestination)
+        } else if self.addresses.is_broadcast(destination) {
+            Err(Cause::DirectedBroadcast)
+        } else {
+            Ok((source, destination))
+        }
     }
 
     /// What the sender of a packet is to be told that went no further for this cause; `data` as it came. `None` if that is
@@ -148,7 +174,9 @@ impl Router {
         match cause {
             Cause::TtlExpired => Some(IcmpProblem::Expired),
             Cause::NoNeighbour => Some(IcmpProblem::HostUnreachable),
+            Cause::StrictSourceRoute => Some(IcmpProblem::StrictSourceRoute),
             Cause::NoRoute => self.no_route(data),
+            Cause::MartianSource => self.beyond_scope(data),
             Cause::TooLong => match self.routes.look_up(&Layout::of(data)?, data)? {
                 Route::Via { device, .. } => {
                     Some(IcmpProblem::TooLong { mtu: mtus.of(self.port_of[*device]) as u32 })
@@ -160,18 +188,18 @@ impl Router {
     }
 
     fn no_route(&self, data: &[u8]) -> Option<IcmpProblem> {
+        let to = Layout::of(data)?.ip()?.destination(data)?;
+        // What a route says to drop is dropped without a word.
+        self.routes.to(to).is_none().then_some(IcmpProblem::NoRoute)
+    }
+
+    /// Of packets from addresses that no router forwards from, those from a link-local address of IPv6 have a sender that an error reaches.
+    fn beyond_scope(&self, data: &[u8]) -> Option<IcmpProblem> {
         let layout = Layout::of(data)?;
         let ip = layout.ip()?;
         let (from, to) = (ip.source(data)?, ip.destination(data)?);
-        match self.routes.to(to) {
-            // Without a word, as it says.
-            Some(Route::Drop) => None,
-            _ if is_link_local(to) => None,
-            _ if from.is_ipv6() && is_link_local(from) => Some(IcmpProblem::BeyondScope),
-            None => Some(IcmpProblem::NoRoute),
-            // From an address that no router forwards from.
-            Some(Route::Via { .. }) => None,
-        }
+        let is_beyond = from.is_ipv6() && is_link_local(from) && !is_link_local(to);
+        (is_beyond && self.routes.to(to) != Some(&Route::Drop)).then_some(IcmpProblem::BeyondScope)
     }
 
     /// Whose addresses the sender of a packet that came in by a port is told from. `None` if there is no address that

@@ -9,7 +9,7 @@ use std::sync::{
 
 use serde::Serialize;
 use wirecap::Refusal;
-use wirecap_headers::Refused;
+use wirecap_headers::{Invalid, Refused};
 
 use super::latency::{Latency, Percentiles};
 
@@ -40,10 +40,28 @@ pub(super) enum Cause {
     NoRoute,
     /// Its next hop does not tell its Ethernet address.
     NoNeighbour,
+    /// There was no room to wait for the Ethernet address of its next hop.
+    WaitingFull,
+    /// It has no IP header that makes sense.
+    BadHeader,
+    /// The checksum of its IPv4 header is wrong.
+    BadChecksum,
+    /// By its own account it ends within its header, or beyond the frame.
+    BadLength,
+    /// It has a strict source route that the router is not on.
+    StrictSourceRoute,
+    /// It comes from an address of the router itself.
+    OwnSource,
+    /// It comes from an address that no router forwards from.
+    MartianSource,
+    /// It goes to an address that no router forwards to.
+    MartianDestination,
+    /// It goes to all hosts of a network of the router.
+    DirectedBroadcast,
 }
 
 /// How many causes there are.
-const CAUSES: usize = 12;
+const CAUSES: usize = 21;
 
 impl Cause {
     const ALL: [(Self, &'static str); CAUSES] = [
@@ -59,6 +77,15 @@ impl Cause {
         (Self::Unwanted, "unwanted"),
         (Self::NoRoute, "no_route"),
         (Self::NoNeighbour, "no_neighbour"),
+        (Self::WaitingFull, "waiting_full"),
+        (Self::BadHeader, "bad_header"),
+        (Self::BadChecksum, "bad_checksum"),
+        (Self::BadLength, "bad_length"),
+        (Self::StrictSourceRoute, "strict_source_route"),
+        (Self::OwnSource, "own_source"),
+        (Self::MartianSource, "martian_source"),
+        (Self::MartianDestination, "martian_destination"),
+        (Self::DirectedBroadcast, "directed_broadcast"),
     ];
 }
 
@@ -80,6 +107,17 @@ impl From<Refused> for Cause {
         match refused {
             Refused::Expired => Self::TtlExpired,
             Refused::NoRoom => Self::NoHeadRoom,
+        }
+    }
+}
+
+impl From<Invalid> for Cause {
+    fn from(invalid: Invalid) -> Self {
+        match invalid {
+            Invalid::Header => Self::BadHeader,
+            Invalid::Checksum => Self::BadChecksum,
+            Invalid::Length => Self::BadLength,
+            Invalid::StrictSourceRoute => Self::StrictSourceRoute,
         }
     }
 }

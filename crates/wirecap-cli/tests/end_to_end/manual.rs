@@ -66,6 +66,10 @@ fn every_field_and_every_column_is_in_the_manual() {
     };
     fields(&forward(&["--json"]).account().0, &mut names);
     assert!(names.contains("forwarded") && names.contains("p999_ns") && names.contains("not_sendable"));
+    let routes = cable.path("table.txt");
+    std::fs::write(&routes, "192.0.2.0/24 dev m0\n").unwrap();
+    fields(&forward(&["--json", "--route", routes.to_str().unwrap()]).account().0, &mut names);
+    assert!(names.contains("crowded_out"));
     let table = String::from_utf8(forward(&[]).stdout).unwrap();
     // Some of these heads are two words.
     let heads = table.lines().find(|line| line.starts_with("from ")).unwrap();

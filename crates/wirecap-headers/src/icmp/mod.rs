@@ -32,6 +32,8 @@ pub enum IcmpProblem {
     BeyondScope,
     /// Its next hop does not answer.
     HostUnreachable,
+    /// It has a strict source route that does not name the router. IPv4 only.
+    StrictSourceRoute,
     /// It is longer than the next link takes. Of IPv4 an error only if it may not be fragmented.
     TooLong {
         /// Longest packet that the next link takes, in bytes from the IP header on.
@@ -47,6 +49,8 @@ const V4_MAX: usize = 576;
 const V6_MAX: usize = 1280;
 const V4_HEADER_LEN: usize = 20;
 const V6_HEADER_LEN: usize = 40;
+/// Offset of the destination address.
+const V4_DESTINATION: u32 = 16;
 const ICMP_HEADER_LEN: usize = 8;
 /// What every link of IPv6 takes (RFC 8200, section 5): no sender goes below it, so none is told less.
 const V6_LEAST_MTU: u32 = 1280;
@@ -60,7 +64,7 @@ const TTL: u8 = 64;
 struct Said {
     kind: u8,
     code: u8,
-    /// The second word of the header: the MTU, or nothing.
+    /// The second word of the header: the MTU, a pointer into the packet in its first byte, or nothing.
     mtu: u32,
 }
 
@@ -78,6 +82,8 @@ impl Said {
             IcmpProblem::Expired => (11, 0, 0),
             IcmpProblem::NoRoute => (3, 0, 0),
             IcmpProblem::HostUnreachable => (3, 1, 0),
+            // At the destination address (RFC 1812, section 5.2.2).
+            IcmpProblem::StrictSourceRoute => (12, 0, V4_DESTINATION << 24),
             IcmpProblem::TooLong { mtu } if offender.is_longer_than(mtu) && !offender.may_be_fragmented() => {
                 (3, 4, mtu)
             }
@@ -93,6 +99,7 @@ impl Said {
             IcmpProblem::NoRoute => (1, 0, 0),
             IcmpProblem::BeyondScope => (1, 2, 0),
             IcmpProblem::HostUnreachable => (1, 3, 0),
+            IcmpProblem::StrictSourceRoute => return None,
             IcmpProblem::TooLong { mtu } => (2, 0, mtu.max(V6_LEAST_MTU)),
         };
         (mtu == 0 || offender.is_longer_than(mtu)).then_some(Self { kind, code, mtu })

@@ -96,6 +96,7 @@ fn each_problem_has_its_type_and_code() {
         (IcmpProblem::NoRoute, Some((3, 0, 0)), Some((1, 0, 0))),
         (IcmpProblem::BeyondScope, None, Some((1, 2, 0))),
         (IcmpProblem::HostUnreachable, Some((3, 1, 0)), Some((1, 3, 0))),
+        (IcmpProblem::StrictSourceRoute, Some((12, 0, 0x1000_0000)), None),
         // Not longer than that.
         (IcmpProblem::TooLong { mtu: 1280 }, None, None),
     ] {
@@ -255,6 +256,7 @@ fn any_problem() -> impl Strategy<Value = IcmpProblem> {
         Just(IcmpProblem::NoRoute),
         Just(IcmpProblem::BeyondScope),
         Just(IcmpProblem::HostUnreachable),
+        Just(IcmpProblem::StrictSourceRoute),
         any::<u32>().prop_map(|mtu| IcmpProblem::TooLong { mtu }),
         (0u32..2000).prop_map(|mtu| IcmpProblem::TooLong { mtu }),
     ]

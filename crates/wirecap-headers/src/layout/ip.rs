@@ -180,6 +180,13 @@ impl IpLayout {
         }
     }
 
+    /// Whether it is of IPv4 and names each router on its way.
+    pub(crate) fn is_strictly_source_routed(&self, data: &[u8]) -> bool {
+        let of_packet = data.get(self.start + V4_HEADER_LEN..self.start + self.header_len);
+        self.version == IpVersion::V4
+            && of_packet.is_some_and(|bytes| options(bytes).any(|(kind, _)| kind == STRICT_SOURCE_ROUTE))
+    }
+
     /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before its header, as
     /// packets over 64 KiB that the kernel makes do (length 0).
     pub(crate) fn end(&self, data: &[u8]) -> Option<usize> {
@@ -188,14 +195,18 @@ impl IpLayout {
 
     /// The same, also if `data` is the first part of it only.
     pub(crate) fn told_end(&self, data: &[u8]) -> Option<usize> {
+        let end = self.claimed_end(data).filter(|&end| end >= self.start + self.header_len);
+        // In IPv6, length 0 may stand for a packet of more than 64 KiB.
+        end.filter(|&end| self.version == IpVersion::V4 || end > self.start + V6_HEADER_LEN)
+    }
+
+    /// Where the header says that the packet ends, be it before its own end. `None` only in data that is not that of this layout.
+    pub(crate) fn claimed_end(&self, data: &[u8]) -> Option<usize> {
         let len = match self.version {
             IpVersion::V4 => usize::from(word(data, self.start + 2)?),
-            IpVersion::V6 => match word(data, self.start + 4)? {
-                0 => return None,
-                len => V6_HEADER_LEN + usize::from(len),
-            },
+            IpVersion::V6 => V6_HEADER_LEN + usize::from(word(data, self.start + 4)?),
         };
-        (len >= self.header_len).then_some(self.start + len)
+        Some(self.start + len)
     }
 }
 
@@ -268,21 +279,35 @@ impl Walked {
     }
 }
 
-/// Whether there is a loose or strict source route among options of IPv4 (RFC 791, section 3.1) that is not used up: it
-/// points into itself.
-fn has_source_route(mut options: &[u8]) -> bool {
-    while let [kind, rest @ ..] = options {
-        options = match kind {
-            0 => return false,
-            1 => rest,
-            131 | 137 => return matches!(rest, [len, pointer, ..] if pointer <= len),
-            _ => match rest.first() {
-                Some(&len) if len >= 2 => options.get(usize::from(len)..).unwrap_or(&[]),
-                _ => return false,
-            },
-        };
-    }
-    false
+/// Kinds of options of IPv4: loose and strict source route (RFC 791, section 3.1).
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
+
+/// Options of IPv4: the kind of each, and what stands behind that. What is cut short, or has an impossible length, ends them.
+fn options(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        loop {
+            let (&kind, behind) = rest.split_first()?;
+            rest = match (kind, behind.first()) {
+                (0, _) => return None,
+                (1, _) => {
+                    rest = behind;
+                    continue;
+                }
+                (_, Some(&len)) if len >= 2 => rest.get(usize::from(len)..).unwrap_or(&[]),
+                // The last one that can be looked at.
+                _ => &[],
+            };
+            return Some((kind, behind));
+        }
+    })
+}
+
+/// Whether there is a loose or strict source route among options of IPv4 that is not used up: it points into itself.
+fn has_source_route(of_packet: &[u8]) -> bool {
+    let route =
+        options(of_packet).find(|(kind, _)| matches!(*kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));
+    route.is_some_and(|(_, behind)| matches!(behind, [len, pointer, ..] if pointer <= len))
 }
 
 /// Those with a next header and a length. Encrypted ones (ESP) have none, and are what is carried.

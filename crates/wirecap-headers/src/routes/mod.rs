@@ -34,9 +34,10 @@ use table::{Entry, Table};
 ///
 /// What stands behind `#` is not read. A prefix has no bits set behind its length, and stands on one line.
 ///
-/// What no router forwards (RFC 1812, sections 4.2.3.1, 5.3.7; RFC 3927, section 2.6.2; RFC 4291, section 2.5) has no route, not even
-/// by a default route: the addresses of this network (0.0.0.0/8, ::), loopback (127.0.0.0/8, ::1), link-local (169.254.0.0/16,
-/// fe80::/10), multicast (224.0.0.0/4, ff00::/8) and 255.255.255.255.
+/// What no router forwards (RFC 1812, sections 4.2.3.1, 5.3.7; RFC 3927, section 2.6.2; RFC 4291, section 2.5; RFC 6890) has no
+/// route, not even by a default route: the addresses of this network (0.0.0.0/8, ::), loopback (127.0.0.0/8, ::1), link-local
+/// (169.254.0.0/16, fe80::/10), multicast (224.0.0.0/4, ff00::/8), IPv4 as IPv6 (::ffff:0.0.0.0/96) and 255.255.255.255. Reserved
+/// addresses (240.0.0.0/4) have those routes that lines for them or parts of them say.
 ///
 /// # Example
 ///
@@ -109,8 +110,15 @@ impl Routes {
         self.routes.get(index? as usize)
     }
 
-    /// The route of a frame of this layout. `None` if it is not IP, comes from an address that may not be forwarded (unspecified,
-    /// loopback, link-local, multicast), or there is no route to its destination.
+    /// Whether packets from or to an address are not forwarded, whatever else the routes say (RFC 1812, section 5.3.7): those that
+    /// no router forwards, and reserved ones that no line is for.
+    pub fn is_martian(&self, address: IpAddr) -> bool {
+        let is_reserved = || never::RESERVED.contains(&address) && self.to(address).is_none();
+        never::is_never_forwarded(address) || is_reserved()
+    }
+
+    /// The route of a frame of this layout. `None` if it is not IP, comes from an address that may not be forwarded
+    /// ([`Routes::is_martian`]), or there is no route to its destination.
     ///
     /// # Example
     ///
@@ -125,7 +133,7 @@ impl Routes {
     /// ```
     pub fn look_up(&self, layout: &Layout, data: &[u8]) -> Option<&Route> {
         let ip = layout.ip()?;
-        if never::is_never_forwarded_from(ip.source(data)?) {
+        if self.is_martian(ip.source(data)?) {
             return None;
         }
         self.to(ip.destination(data)?)
@@ -148,9 +156,9 @@ impl FromStr for Routes {
             prefixes.push((prefix, Some(names.route(target))));
         }
         // A line for exactly one of these says drop, and stays.
-        prefixes.extend(
-            never::NEVER.iter().filter(|never| !lines.contains_key(*never)).map(|never| (*never, None)),
-        );
+        let without =
+            never::NEVER.iter().chain([&never::RESERVED]).filter(|never| !lines.contains_key(*never));
+        prefixes.extend(without.map(|never| (*never, None)));
         let (v4, v6) = tables(&prefixes);
         Ok(Self { devices: names.devices, routes: names.routes, v4, v6 })
     }

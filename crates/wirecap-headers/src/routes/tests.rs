@@ -5,14 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::{collection::vec, prelude::*};
 
-use super::{never::NEVER, *};
+use super::{
+    never::{NEVER, RESERVED},
+    *,
+};
 
 /// The most specific of the prefixes that an address is in, and what is not forwarded is in no prefix but its own.
 fn scan(prefixes: &[IpNet], address: IpAddr) -> Option<IpNet> {
     let around = |nets: &[IpNet]| -> Option<IpNet> {
         nets.iter().copied().filter(|net| net.contains(&address)).max_by_key(IpNet::prefix_len)
     };
-    let never = around(&NEVER);
+    let never = around(&[&NEVER[..], &[RESERVED]].concat());
     around(prefixes).filter(|found| never.is_none_or(|never| never.prefix_len() <= found.prefix_len()))
 }
 
@@ -123,21 +126,57 @@ fn no_line_is_no_route() {
 #[test]
 fn what_no_router_forwards_has_no_route_but_drop() {
     let routes: Routes = "default dev e0\n::/0 dev e0\n224.0.0.0/4 drop\nff02::/16 drop".parse().unwrap();
-    for address in
-        ["0.1.2.3", "127.0.0.1", "169.254.9.9", "255.255.255.255", "::", "::1", "fe80::1", "ff0e::1"]
-    {
+    for address in [
+        "0.1.2.3",
+        "127.0.0.1",
+        "169.254.9.9",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::ffff:192.0.2.1",
+        "fe80::1",
+        "ff0e::1",
+    ] {
         assert_eq!(routes.to(address.parse().unwrap()), None, "{address}");
+        assert!(routes.is_martian(address.parse().unwrap()), "{address}");
     }
     for address in ["224.0.0.5", "239.255.255.250", "ff02::1"] {
         assert_eq!(routes.to(address.parse().unwrap()), Some(&Route::Drop), "{address}");
     }
-    for address in ["1.0.0.0", "128.0.0.0", "169.255.0.0", "223.255.255.255", "240.0.0.0", "255.255.255.254"]
-    {
+    for address in ["1.0.0.0", "128.0.0.0", "169.255.0.0", "223.255.255.255"] {
         assert!(routes.to(address.parse().unwrap()).is_some(), "{address}");
     }
     for address in ["::2", "fe7f::", "fec0::", "feff::1"] {
         assert!(routes.to(address.parse().unwrap()).is_some(), "{address}");
     }
+}
+
+#[test]
+fn reserved_addresses_have_the_routes_that_are_said() {
+    let parse = |text: &str| -> Routes { text.parse().unwrap() };
+    let (unsaid, said) =
+        (parse("default dev e0"), parse("default dev e0\n240.0.0.0/8 dev e1\n241.0.0.1 drop"));
+    for (address, device, is_martian) in [
+        ("240.0.0.0", Some(1), false),
+        ("240.255.255.255", Some(1), false),
+        ("241.0.0.1", None, false),
+        ("241.0.0.2", None, true),
+        ("255.255.255.254", None, true),
+        ("255.255.255.255", None, true),
+    ] {
+        let address = address.parse().unwrap();
+        assert!(unsaid.to(address).is_none() && unsaid.is_martian(address), "{address}");
+        let route = said.to(address).filter(|route| **route != Route::Drop);
+        assert_eq!(
+            route,
+            device.map(|device| Route::Via { device, next_hop: NextHop::Direct }).as_ref(),
+            "{address}"
+        );
+        assert_eq!(said.is_martian(address), is_martian, "{address}");
+    }
+    let all = parse("240.0.0.0/4 dev e0");
+    assert!(all.to([250, 0, 0, 1].into()).is_some() && !all.is_martian([250, 0, 0, 1].into()));
+    assert!(all.to([255; 4].into()).is_none() && all.is_martian([255; 4].into()));
 }
 
 #[test]
@@ -161,7 +200,7 @@ fn packets_from_addresses_of_a_link_are_not_routed() {
     for source in ["192.0.2.1", "10.0.0.1", "2001:db8::1", "fd00::1"] {
         assert!(route(source), "{source}");
     }
-    for source in ["0.0.0.0", "127.0.0.1", "169.254.0.1", "224.0.0.1", "255.255.255.255"] {
+    for source in ["0.0.0.0", "127.0.0.1", "169.254.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"] {
         assert!(!route(source), "{source}");
     }
     for source in ["::", "::1", "fe80::1", "ff02::1"] {

@@ -1,25 +1,18 @@
 //! News of links: a port went down, came back, was deleted.
 //!
 //! ```text
-//!  kernel ── RTM_NEWLINK, RTM_DELLINK (group RTNLGRP_LINK) ──► socket buffer ──► next_event()
-//!                                            full: ENOBUFS ──► LinkEvent::Overrun, look again
+//!  kernel ── RTM_NEWLINK, RTM_DELLINK (group RTNLGRP_LINK) ──► subscription.rs ──► next_event()
 //! ```
-//!
-//! Rule: subscribe first, then read the state, then follow the events. The other way round, a change between
-//! the two would never be seen.
 
-use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use libc::{IFLA_IFNAME, IFLA_MTU, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
-use netlink_packet_core::{NetlinkPayload, parse_u32};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+use netlink_packet_core::parse_u32;
 
-use super::error::{Error, Result};
+use super::error::Result;
 use super::link::{LinkHeader, text};
-use super::netlink::{Message, each_attribute, messages, receive, split_header};
+use super::netlink::{Message, each_attribute, split_header};
+use super::subscription::Subscription;
 
 const ACTION: &str = "watching the interfaces for changes";
 
@@ -68,28 +61,14 @@ impl LinkEvent {
 /// Its file descriptor becomes readable when there are events; read until [`next_event`](Self::next_event)
 /// gives `None`.
 #[derive(Debug)]
-pub struct LinkChanges {
-    socket: Socket,
-    buffer: Vec<u8>,
-    /// Decoded and not yet given out: a datagram may hold several messages.
-    pending: VecDeque<LinkEvent>,
-    /// Events were lost, and the socket has not been read empty since.
-    overrun: bool,
-}
+pub struct LinkChanges(Subscription<LinkEvent>);
 
 /// Subscribes to the changes of links in the network namespace of the calling thread. Needs no privilege.
 ///
 /// # Errors
 /// [`Error::System`] if the kernel refuses the socket.
 pub fn changes() -> Result<LinkChanges> {
-    let open = || -> io::Result<Socket> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.set_non_blocking(true)?;
-        socket.bind(&SocketAddr::new(0, RTMGRP_LINK as u32))?;
-        Ok(socket)
-    };
-    let socket = open().map_err(|source| Error::system(ACTION, source))?;
-    Ok(LinkChanges { socket, buffer: Vec::new(), pending: VecDeque::new(), overrun: false })
+    Ok(LinkChanges(Subscription::open(ACTION, RTMGRP_LINK, || LinkEvent::Overrun)?))
 }
 
 impl LinkChanges {
@@ -99,53 +78,20 @@ impl LinkChanges {
     /// [`Error::System`] if the socket fails, [`Error::Malformed`] for a message that makes no sense; reading
     /// may go on after either.
     pub fn next_event(&mut self) -> Result<Option<LinkEvent>> {
-        if self.pending.is_empty() {
-            self.receive_into_pending()?;
-        }
-        Ok(self.pending.pop_front())
-    }
-
-    /// Receives until there is something to give out, or nothing more to receive.
-    ///
-    /// Once its buffer overflowed, the kernel throws everything away, without saying so again, until the
-    /// socket has been read empty. So the overrun is told after that: what the reader then finds in
-    /// `interface()` is newer than all that was lost.
-    fn receive_into_pending(&mut self) -> Result<()> {
-        while self.pending.is_empty() || self.overrun {
-            match receive(&self.socket, &mut self.buffer) {
-                Ok(Some(datagram)) => decode(datagram, &mut self.pending)?,
-                Ok(None) => {
-                    let overrun = std::mem::take(&mut self.overrun);
-                    self.pending.extend(overrun.then_some(LinkEvent::Overrun));
-                    break;
-                }
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.overrun = true,
-                Err(error) => return Err(Error::system(ACTION, error)),
-            }
-        }
-        Ok(())
+        self.0.next(event)
     }
 }
 
 impl AsFd for LinkChanges {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.0.as_fd()
     }
 }
 
 impl AsRawFd for LinkChanges {
     fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.0.as_raw_fd()
     }
-}
-
-fn decode(datagram: &[u8], events: &mut VecDeque<LinkEvent>) -> Result<()> {
-    for message in messages(ACTION, datagram) {
-        if let NetlinkPayload::InnerMessage(message) = message?.payload {
-            events.extend(event(&message)?);
-        }
-    }
-    Ok(())
 }
 
 /// `None` for a message that is not about a link as such.

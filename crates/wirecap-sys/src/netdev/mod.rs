@@ -18,6 +18,7 @@
 //!  longest_frame()   -             what the kernel lets out
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
+//!  NeighbourChanges  rtnetlink     found, stale, failed, removed: as it happens
 //!  changes()         rtnetlink     down, up, removed: as it happens
 //!  Namespace         /proc         doing something later where a thread was before
 //!  LinkFault         rtnetlink     why nothing can be sent: down, no carrier, removed
@@ -25,7 +26,8 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`] and
+//! [`RssReader::set`].
 
 mod bridge_table;
 mod bypass;
@@ -37,6 +39,8 @@ mod ingress;
 mod link;
 mod name;
 mod namespace;
+mod neighbour;
+mod neighbour_changes;
 mod neighbours;
 mod netlink;
 mod numa;
@@ -46,6 +50,7 @@ mod routes;
 mod rss;
 mod stamping;
 mod statistics;
+mod subscription;
 mod surroundings;
 mod xdp_features;
 
@@ -61,6 +66,8 @@ pub use fault::LinkFault;
 pub use ingress::ingress_filters;
 use link::{Link, Selector};
 pub use namespace::Namespace;
+pub use neighbour::{Neighbour, NeighbourState};
+pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
 pub use neighbours::Neighbours;
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};

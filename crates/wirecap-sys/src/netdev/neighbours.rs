@@ -1,29 +1,29 @@
 //! Ethernet addresses of neighbours, as the kernel's ARP and neighbour discovery find them out.
 //!
 //! ```text
-//!   ask(interface, 192.0.2.1) ──► RTM_NEWNEIGH, NTF_USE ──► the kernel sends ARP requests, and tries anew what is stale
-//!   address(…)                ──► RTM_GETNEIGH           ──► its Ethernet address, once there is one
+//!   ask(interface, 192.0.2.1) ─┬─ no entry: RTM_NEWNEIGH, NTF_USE, NLM_F_EXCL ──► the kernel sends ARP requests
+//!                              └─ one: RTM_GETNEIGH ─┬─ the kernel's own, and stale, failed or idle: NTF_USE asks anew
+//!                                                    └─ all others stay as they are
 //! ```
 //!
-//! Whoever forwards packets past the kernel's own routing has its neighbours kept by the kernel all the same (rtnetlink(7)).
+//! So a program that forwards packets past the kernel's routing still has the kernel keep its neighbours (rtnetlink(7)).
+//!
+//! Rule: an entry is looked at before the kernel is asked to use it. Since Linux 5.16, NTF_USE without a state makes an ordinary
+//! entry of a permanent one, and takes off the mark of one that a routing daemon has set; ARP then may have it fail, for the
+//! host as well. What remains is an entry that is made permanent between the look and the request, some microseconds, while it is stale
+//! or failed.
 
 use std::net::IpAddr;
 
-use libc::{AF_INET, AF_INET6, ENOENT, NDA_DST, NDA_LLADDR, RTM_GETNEIGH, RTM_NEWNEIGH};
+use libc::{EEXIST, ENOENT, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::{
-    MacAddress,
     error::{Error, Result},
-    mac_address,
-    netlink::{Conversation, Message, Scope, each_attribute, split_header},
+    neighbour::{Neighbour, NeighbourState},
+    netlink::{Conversation, Message, Scope},
 };
 
-/// Length of `struct ndmsg`.
-const HEADER_BYTES: usize = 12;
-/// States with an Ethernet address that may be used: reachable, stale, delay, probe, no ARP, permanent
-/// (include/uapi/linux/neighbour.h).
-const USABLE_STATES: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 /// Flag of an entry that is made to be used, not set.
 const NTF_USE: u8 = 0x01;
 
@@ -34,7 +34,7 @@ const NTF_USE: u8 = 0x01;
 /// let (interface, router) = (interface("eth1")?, "192.0.2.1".parse().unwrap());
 /// let mut neighbours = Neighbours::open()?;
 /// neighbours.ask(interface.ifindex, router)?;
-/// while neighbours.address(interface.ifindex, router)?.is_none() {
+/// while neighbours.get(interface.ifindex, router)?.is_none_or(|router| router.usable_mac().is_none()) {
 ///     std::thread::sleep(std::time::Duration::from_millis(10));
 /// }
 /// # Ok::<(), wirecap_sys::netdev::Error>(())
@@ -51,54 +51,73 @@ impl Neighbours {
         Ok(Self(Conversation::open(NETLINK_ROUTE)?))
     }
 
-    /// Has the kernel find out the Ethernet address of a neighbour, or find out anew whether it is still right. Does not wait
-    /// for it. Needs CAP_NET_ADMIN.
+    /// Has the kernel find out the Ethernet address of a neighbour, or, if it is stale, find out anew whether it is still right.
+    /// Does not wait for it. Entries that are not the kernel's own stay as they are. Gives the entry, if there is
+    /// one, as it was found: before the kernel was asked to use it, or after it was made. Needs CAP_NET_ADMIN. Takes two or three
+    /// system calls.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone.
-    pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<()> {
-        let action = format!("asking for the Ethernet address of {address}");
-        let request = request(RTM_NEWNEIGH, ifindex, NTF_USE, address);
-        match self.0.ask(&action, Scope::Change, &request) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
-                Err(Error::NotPermitted { action, capability: "CAP_NET_ADMIN" })
-            }
-            asked => asked.map(drop),
+    /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone, or the table is full (ENOBUFS).
+    pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<Neighbour>> {
+        let is_there = match self.change(Scope::Create, ifindex, address) {
+            Err(Error::System { source, .. }) if source.raw_os_error() == Some(EEXIST) => true,
+            made => made.map(|()| false)?,
+        };
+        let found = self.get(ifindex, address)?;
+        let is_to_be_asked = found.is_some_and(|found| {
+            use NeighbourState::{Failed, Idle, Stale};
+            found.is_kernels_own && matches!(found.state, Idle | Stale | Failed)
+        });
+        if is_there && is_to_be_asked {
+            self.change(Scope::Change, ifindex, address)?;
         }
+        Ok(found)
     }
 
-    /// The Ethernet address of a neighbour, if the kernel has one that may be used. Kernels before 5.0 have none to tell.
+    /// The entry of a neighbour, if the kernel has one.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Malformed`].
-    pub fn address(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<MacAddress>> {
+    pub fn get(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<Neighbour>> {
         const ACTION: &str = "reading the Ethernet address of a neighbour";
-        let replies = match self.0.ask(ACTION, Scope::One, &request(RTM_GETNEIGH, ifindex, 0, address)) {
+        let request = Neighbour::request(RTM_GETNEIGH, ifindex, address, 0);
+        let replies = match self.0.ask(ACTION, Scope::One, &request) {
             Err(Error::System { source, .. }) if source.raw_os_error() == Some(ENOENT) => return Ok(None),
             replies => replies?,
         };
-        let Some(reply) = replies.first() else { return Ok(None) };
-        let (header, attributes) = split_header::<HEADER_BYTES>(ACTION, &reply.payload)?;
-        let state = u16::from_ne_bytes([header[8], header[9]]);
-        let mut found = None;
-        each_attribute(ACTION, attributes, |kind, value| {
-            if kind == NDA_LLADDR {
-                found = mac_address(value);
-            }
-            Ok(())
-        })?;
-        Ok(found.filter(|_| state & USABLE_STATES != 0))
+        replies.first().map_or(Ok(None), |reply| Neighbour::read(ACTION, reply))
     }
-}
 
-fn request(kind: u16, ifindex: u32, flags: u8, address: IpAddr) -> Message {
-    let mut header = [0; HEADER_BYTES];
-    header[0] = if address.is_ipv4() { AF_INET } else { AF_INET6 } as u8;
-    header[4..8].copy_from_slice(&ifindex.to_ne_bytes());
-    header[10] = flags;
-    let message = Message::new(kind, &header);
-    match address {
-        IpAddr::V4(v4) => message.with(NDA_DST, &v4.octets()),
-        IpAddr::V6(v6) => message.with(NDA_DST, &v6.octets()),
+    /// Removes the entry of a neighbour that is being asked for in vain, if it is the kernel's own: returns whether it
+    /// did. So an entry that [`Neighbours::ask`] has made takes no room in the kernel's table any more. Needs CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// As for [`Neighbours::ask`].
+    pub fn forget(&mut self, ifindex: u32, address: IpAddr) -> Result<bool> {
+        let found = self.get(ifindex, address)?;
+        let is_in_vain =
+            found.is_some_and(|found| found.is_kernels_own && found.state == NeighbourState::Incomplete);
+        if !is_in_vain {
+            return Ok(false);
+        }
+        let request = Neighbour::request(RTM_DELNEIGH, ifindex, address, 0);
+        match self.request(Scope::Remove, address, &request) {
+            Err(Error::System { source, .. }) if source.raw_os_error() == Some(ENOENT) => Ok(false),
+            removed => removed.map(|()| true),
+        }
+    }
+
+    fn change(&mut self, scope: Scope, ifindex: u32, address: IpAddr) -> Result<()> {
+        self.request(scope, address, &Neighbour::request(RTM_NEWNEIGH, ifindex, address, NTF_USE))
+    }
+
+    fn request(&mut self, scope: Scope, address: IpAddr, request: &Message) -> Result<()> {
+        let action = format!("asking for the Ethernet address of {address}");
+        match self.0.ask(&action, scope, request) {
+            Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
+                Err(Error::NotPermitted { action, capability: "CAP_NET_ADMIN" })
+            }
+            answered => answered.map(drop),
+        }
     }
 }

@@ -13,8 +13,9 @@ use std::io;
 
 use libc::{EAGAIN, EINTR, EIO};
 use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
-    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
+    DecodeError, DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL,
+    NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    NlasIterator,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -82,6 +83,10 @@ pub(super) enum Scope {
     All,
     /// None: something is to be changed, or made if it is not there.
     Change,
+    /// None: something is to be made; refused (EEXIST) if it is there.
+    Create,
+    /// None: something is to be removed.
+    Remove,
 }
 
 /// A blocking netlink socket for questions and answers, in the namespace of the thread that opened it.
@@ -164,6 +169,8 @@ impl Conversation {
                 Scope::One => 0,
                 Scope::All => NLM_F_DUMP,
                 Scope::Change => NLM_F_ACK | NLM_F_CREATE,
+                Scope::Create => NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL,
+                Scope::Remove => NLM_F_ACK,
             };
         let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request.clone()));
         message.finalize();

@@ -223,7 +223,8 @@ fn nothing_is_told_about_errors_fragments_and_broadcasts() {
     // It has come through when a ping has.
     cable.assert_ping(1, &["198.51.100.1"]);
     let ended = running.stop();
-    assert_eq!((cause(&ended, "m0", "ttl_expired"), errors(&ended, "m0")), (10, (3, 0)), "{ended:#?}");
+    assert_eq!((cause(&ended, "m0", "ttl_expired"), errors(&ended, "m0")), (9, (3, 0)), "{ended:#?}");
+    assert_eq!(cause(&ended, "m0", "directed_broadcast"), 1, "{ended:#?}");
 }
 
 #[test]

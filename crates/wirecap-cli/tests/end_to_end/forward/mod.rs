@@ -5,11 +5,14 @@
 //! ```
 
 mod changes;
+mod discarded;
 mod faults;
 mod hosts;
 mod icmp;
 mod malformed;
+mod neighbours;
 pub mod routes;
+mod stalled;
 mod stuck;
 
 use std::{

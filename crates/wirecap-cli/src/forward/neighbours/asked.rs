@@ -1,0 +1,152 @@
+//! Next hops that the kernel is asking for: a limited number, shared among the sources of the packets that want them.
+//!
+//! ```text
+//!   oldest ─► hop of a scanner │ hop of a scanner │ hop of a client │ hop of a scanner ◄─ newest
+//!                  └── goes first when there is no room, since the scanner has the most
+//! ```
+//!
+//! Rule: while there is room, every hop is asked for. Then one with the most has its oldest replaced, by a source that has less
+//! at once, by itself or its like only after each had its chance. A hop that answers does so in a millisecond; one that
+//! does not is asked for three seconds.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::{Hop, Source};
+
+/// Most next hops that are asked for at once: a quarter of what the kernel keeps by default (gc_thresh3), so that the host can
+/// still ask for its own.
+pub(super) const MAX_ASKED: usize = 256;
+/// How long one has to answer before another of the same source takes its place.
+pub(super) const CHANCE: Duration = Duration::from_millis(100);
+
+/// A next hop that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    hop: Hop,
+    source: Source,
+    since: Instant,
+}
+
+/// Those that are asked for.
+#[derive(Debug, Default)]
+pub(super) struct AskedHops {
+    /// The oldest first. INVARIANT: [`MAX_ASKED`] at most, each hop once.
+    hops: Vec<Asked>,
+}
+
+/// Whether there is room for one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// If this one is given up.
+    InsteadOf(Hop),
+    None,
+}
+
+impl AskedHops {
+    pub(super) fn contains(&self, hop: Hop) -> bool {
+        self.hops.iter().any(|asked| asked.hop == hop)
+    }
+
+    /// Whether a hop that this source wants can be asked for.
+    pub(super) fn room(&self, source: Source, now: Instant) -> Room {
+        if self.hops.len() < MAX_ASKED {
+            return Room::Free;
+        }
+        let mut counts = HashMap::new();
+        self.hops.iter().for_each(|asked| *counts.entry(asked.source).or_insert(0_usize) += 1);
+        let own = counts.get(&source).copied().unwrap_or(0);
+        let most = counts.values().copied().max().unwrap_or(0);
+        let oldest = self.hops.iter().find(|asked| counts[&asked.source] == most);
+        let is_over_its_share = most > own + 1;
+        let replaced = oldest.filter(|asked| is_over_its_share || now.duration_since(asked.since) >= CHANCE);
+        replaced.map_or(Room::None, |asked| Room::InsteadOf(asked.hop))
+    }
+
+    /// A hop is asked for from now on. There has to be room.
+    pub(super) fn insert(&mut self, hop: Hop, source: Source, now: Instant) {
+        debug_assert!(self.hops.len() < MAX_ASKED && !self.contains(hop));
+        self.hops.push(Asked { hop, source, since: now });
+    }
+
+    /// One is not asked for any more. Returns whether it was.
+    pub(super) fn remove(&mut self, hop: Hop) -> bool {
+        let at = self.hops.iter().position(|asked| asked.hop == hop);
+        at.map(|at| self.hops.remove(at)).is_some()
+    }
+
+    /// Those that are asked for since then at least.
+    pub(super) fn since(&self, then: Instant) -> impl Iterator<Item = Hop> {
+        self.hops.iter().take_while(move |asked| asked.since <= then).map(|asked| asked.hop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn hop(number: usize) -> Hop {
+        Hop { port: 1, address: Ipv4Addr::from_bits(0x0a00_0000 + number as u32).into() }
+    }
+
+    fn source(number: u8) -> Source {
+        Source::new(0, IpAddr::from([192, 0, 2, number]))
+    }
+
+    /// Full of hops wanted by a number of sources in turn, a millisecond apart; and when the next would come.
+    fn full(sources: usize) -> (AskedHops, Instant) {
+        let (mut asked, mut now) = (AskedHops::default(), Instant::now());
+        for number in 0..MAX_ASKED {
+            let source = source((number % sources) as u8);
+            assert_eq!(asked.room(source, now), Room::Free);
+            asked.insert(hop(number), source, now);
+            now += Duration::from_millis(1);
+        }
+        (asked, now)
+    }
+
+    #[test]
+    fn a_source_that_has_less_gets_its_share_at_once() {
+        let (mut asked, now) = full(2);
+        // All of the first is within its chance only if it is not the oldest that goes.
+        for number in 0..MAX_ASKED / 3 {
+            let Room::InsteadOf(replaced) = asked.room(source(9), now) else { panic!("{number}") };
+            assert_eq!(replaced, hop(number), "the oldest of those that have the most");
+            assert!(asked.remove(replaced));
+            asked.insert(hop(1_000 + number), source(9), now);
+        }
+        // Now it has as much as the others: to get more, it has to wait until the oldest has had its chance.
+        let young = full(3).0;
+        let begun = young.hops[0].since;
+        assert_eq!(young.room(source(1), begun + CHANCE / 2), Room::None);
+    }
+
+    #[test]
+    fn the_oldest_of_a_source_goes_when_it_had_its_chance() {
+        let (asked, _) = full(1);
+        let begun = asked.hops[0].since;
+        assert_eq!(asked.room(source(0), begun + CHANCE / 2), Room::None);
+        assert_eq!(asked.room(source(0), begun + CHANCE), Room::InsteadOf(hop(0)));
+    }
+
+    #[test]
+    fn among_sources_that_have_one_each_the_oldest_goes() {
+        let (asked, _) = full(MAX_ASKED);
+        let begun = asked.hops[0].since;
+        let stranger = Source::new(1, IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(asked.room(stranger, begun), Room::None);
+        assert_eq!(asked.room(stranger, begun + CHANCE), Room::InsteadOf(hop(0)));
+    }
+
+    #[test]
+    fn those_that_are_asked_for_long_are_found() {
+        let (asked, _) = full(1);
+        let then = asked.hops[2].since;
+        assert_eq!(asked.since(then).collect::<Vec<_>>(), [hop(0), hop(1), hop(2)]);
+    }
+}
