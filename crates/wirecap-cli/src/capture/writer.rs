@@ -108,6 +108,7 @@ impl Written {
             packets,
             bytes,
             out_of_order,
+            forced: Forced::default(),
             not_taken: backlog.not_taken(),
             in_words: output::in_words(destination),
             failure: Some(failure),
