@@ -262,6 +262,20 @@ pub enum Error {
     /// The packet memory could not be set up.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// A pool has one chunk at least.
+    #[error(
+        "packet memory of {bytes} bytes is too little: a chunk for each pool takes {least}; give that or more, or lower -M or the \
+         number of queues"
+    )]
+    LittleMemory {
+        /// What was given, in bytes.
+        bytes: u64,
+        /// What would do, in bytes.
+        least: u64,
+    },
+    /// Opening was [given up](crate::Builder::give_up).
+    #[error("opening was given up, so nothing was captured")]
+    GivenUp,
     /// No way of attaching to the interface worked.
     #[error("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))]
     NoMode {
@@ -349,7 +363,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A thread could not be started.
-    #[error("a capture thread could not be started: {0}")]
+    #[error(
+        "a capture thread could not be started: {0}; raise the limit on threads: pids.max of its control group (TasksMax= in a \
+         service), or ulimit -u"
+    )]
     Thread(io::Error),
 }
 

@@ -8,6 +8,7 @@
 //! | buddies help, chunks go home | `offload` |
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
+//! | memory: how much, of whom, and giving up to bring it in | `memory` |
 //! | what is certain of packets to come | `horizon` |
 //! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
 //! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
@@ -37,6 +38,7 @@ mod host;
 mod killed;
 mod large_frames;
 mod link_faults;
+mod memory;
 mod offload;
 mod opening;
 mod overload;
