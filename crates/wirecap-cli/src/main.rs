@@ -17,7 +17,7 @@
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
-//! | signals, and cores that may be used | `signals`, `cores` |
+//! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
 //! | exit codes and how errors are printed | `exit` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ mod exit;
 mod flags;
 mod forward;
 mod generate;
+mod idle_thread;
 mod interfaces;
 mod plan;
 mod replay;

@@ -25,6 +25,8 @@ use crate::{
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
+/// R unless the user says otherwise, and there is memory enough.
+const CHUNKS_PER_POOL: u32 = 128;
 /// T unless the user says otherwise.
 const THRESHOLD_PERCENT: u32 = 60;
 
@@ -37,7 +39,6 @@ pub(crate) struct Plan {
     pub(crate) ports: Vec<PortSpec>,
     /// What is wanted, if not everything.
     pub(crate) filter: Option<String>,
-    pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
     pub(crate) dispatch: Dispatch,
     workers: Option<usize>,
@@ -109,9 +110,7 @@ impl Plan {
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
     pub(crate) fn new(flags: CaptureFlags, is_interface: impl Fn(&str) -> bool) -> Result<Self> {
-        let geometry =
-            Geometry::new(flags.pool.cells_per_chunk, flags.pool.chunks_per_pool, flags.pool.cell_bytes)?;
-        flags.ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
+        check_sizes(&flags)?;
         let mode = mode(flags.mode, flags.threshold_percent)?;
         let dispatch = dispatch(&flags)?;
         if flags.workers.number == Some(0) {
@@ -133,7 +132,6 @@ impl Plan {
             wait: wait(flags.workers.wait),
             ports,
             filter,
-            geometry,
             mode,
             dispatch,
             workers: flags.workers.number,
@@ -167,6 +165,15 @@ impl Plan {
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.destination == Some(Destination::Stdout)
     }
+}
+
+/// Checks M, R and the rings; with --memory, R is known when the queues are.
+fn check_sizes(flags: &CaptureFlags) -> Result<()> {
+    let chunks = flags.pool.chunks_per_pool.unwrap_or(CHUNKS_PER_POOL);
+    let geometry = Geometry::new(flags.pool.cells_per_chunk, chunks, flags.pool.cell_bytes)?;
+    let ring = flags.ring.filter(|_| flags.pool.memory.is_none());
+    ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
+    Ok(())
 }
 
 fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
@@ -313,7 +320,6 @@ fn builder(
 ) -> Builder {
     let mut builder = Capture::builder()
         .cells_per_chunk(flags.pool.cells_per_chunk)
-        .chunks_per_pool(flags.pool.chunks_per_pool)
         .cell_bytes(flags.pool.cell_bytes)
         .mode(mode)
         .dispatch(dispatch)
@@ -324,6 +330,11 @@ fn builder(
         .fanout(fanout(flags.fanout.unwrap_or_default()))
         .filter(filter.unwrap_or_default())
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
+    builder = match (flags.pool.chunks_per_pool, flags.pool.memory) {
+        (Some(chunks), _) => builder.chunks_per_pool(chunks),
+        (None, Some(bytes)) => builder.memory(bytes),
+        (None, None) => builder.most_chunks_per_pool(CHUNKS_PER_POOL),
+    };
     if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }
@@ -426,7 +437,6 @@ mod tests {
     fn a_plain_plan_has_the_documented_defaults() {
         let plan = plan("eth0 xdp:eth1").unwrap();
         assert_eq!(plan.ports, ["eth0".into(), PortSpec::from("xdp:eth1")]);
-        assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
         assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
         assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
     }

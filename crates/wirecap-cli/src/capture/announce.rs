@@ -69,7 +69,8 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
 }
 
 fn sizes_line(plan: &Plan, report: &Report) -> String {
-    let (m, r) = (plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool());
+    let memory = &report.memory;
+    let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
     let mode = match plan.mode {
         Mode::Basic => "basic mode".into(),
         Mode::Advanced { threshold_percent } => format!("T = {threshold_percent} %, advanced mode"),
@@ -81,23 +82,41 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
     let workers = counted(report.workers.len(), "worker");
     let mib = report.memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {
-        let kib = plan.geometry.chunk_bytes() >> 10;
+        let kib = (m * memory.cell_bytes) >> 10;
         return format!(
-            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings",
-            counted(r, "block")
+            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings{}",
+            counted(r, "block"),
+            bound(report),
         );
     }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
-        counted(plan.geometry.cells_per_pool(), "packet"),
-        report.memory.pages,
+        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory and {} MiB of the \
+         kernel's, pages: {}{}",
+        counted(m * r, "packet"),
+        memory.kernel_bytes.div_ceil(1 << 20),
+        memory.pages,
+        bound(report),
     );
-    if report.memory.ring_entries < plan.geometry.cells_per_pool() {
-        line.push_str(&format!("; the kernel has {} of the cells at once", report.memory.ring_entries));
+    if memory.ring_entries < m * r {
+        line.push_str(&format!("; the kernel has {} of the cells at once", memory.ring_entries));
     }
-    for fallback in &report.memory.fallbacks {
+    for fallback in &memory.fallbacks {
         line.push_str("; ");
         line.push_str(fallback);
     }
     line
+}
+
+/// Why R is smaller than by default, ready to be appended.
+fn bound(report: &Report) -> String {
+    let Some(bounded) = &report.memory.bounded else { return String::new() };
+    let available = bounded.available_bytes >> 20;
+    let whose = bounded.control_group.as_ref().map_or_else(
+        || format!("the {available} MiB that are available"),
+        |group| format!("the {available} MiB that the control group {} has left", group.display()),
+    );
+    format!(
+        "; R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
+        bounded.chunks_per_pool, bounded.share
+    )
 }

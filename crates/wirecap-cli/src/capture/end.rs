@@ -28,7 +28,7 @@ pub(super) fn close(
     let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
     let report = capture.finish();
     let written = writer.map(|writer| {
-        let writer = writer.join().expect("the writer does not panic");
+        let writer = writer.recv().expect("the writer does not panic");
         let unwritten = report.total().delivered.saturating_sub(writer.packets());
         let trailer = describe::trailer(&report, writer.format(), started, unwritten);
         writer.close(&trailer)

@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, Wait};
+use wirecap::{Dispatch, LookedUp, Wait};
 use wirecap_core::words::counted;
 
 use crate::plan::Plan;
@@ -24,14 +24,13 @@ const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on their way to the file, and all the rest.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Whether a capture of so many queues fits what the process may have. Raises the soft limit of open files
-/// where the hard one allows it.
+/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one allows it.
 ///
 /// # Errors
 /// Which limit is too low, and what would do.
-pub(super) fn check(plan: &Plan, queues: usize) -> Result<()> {
-    open_files(plan, queues as u64)?;
-    address_space(plan, queues as u64)
+pub(super) fn check(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
+    open_files(plan, looked_up.queues() as u64)?;
+    address_space(plan, looked_up)
 }
 
 fn open_files(plan: &Plan, queues: u64) -> Result<()> {
@@ -50,22 +49,22 @@ fn open_files(plan: &Plan, queues: u64) -> Result<()> {
     ))
 }
 
-fn address_space(plan: &Plan, queues: u64) -> Result<()> {
+fn address_space(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
     let Ok((soft, _)) = getrlimit(Resource::RLIMIT_AS) else { return Ok(()) };
     if soft == RLIM_INFINITY {
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
     let threads = cores + if plan.dispatch == Dispatch::Push { cores } else { 0 };
-    let rings = u64::from(plan.geometry.ring_entries()) * RING_ENTRY_BYTES;
-    let packets = queues * plan.geometry.pool_bytes();
-    let needed = packets + queues * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
+    let rings = u64::from(looked_up.geometry().ring_entries()) * RING_ENTRY_BYTES;
+    let packets = looked_up.cells_bytes();
+    let needed = packets + looked_up.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
     if soft >= needed {
         return Ok(());
     }
     Err(anyhow!(
         "packet memory of {} MiB, rings and threads take about {} MiB of address space, and this process may have {} \
-         MiB; raise the limit (ulimit -v {}), or lower -R or -M",
+         MiB; raise the limit (ulimit -v {}), or lower -R or -M, or give --memory",
         packets >> 20,
         needed >> 20,
         soft >> 20,

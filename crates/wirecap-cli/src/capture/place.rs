@@ -20,6 +20,7 @@ use wirecap_sys::netdev::{self, Interface};
 
 use crate::{
     exit::{Usage, tell},
+    idle_thread::no_thread,
     plan::{Destination, Plan},
     signals::Signals,
 };
@@ -32,6 +33,9 @@ const TICK: Duration = Duration::from_millis(50);
 const GLANCE: Duration = Duration::from_millis(1);
 /// A filter, or memory, that takes longer is told of.
 const LONG: Duration = Duration::from_secs(1);
+
+/// Name of the thread that does a step.
+const STEP: &str = "wirecap-open";
 
 /// What is known of a port before it is opened.
 #[derive(Debug)]
@@ -85,14 +89,14 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
     plan.ports.iter().map(look_up).collect()
 }
 
-/// Opens the ports. What takes long before anything is changed that would have to be given back is ended by a signal: pipes
-/// are waited for until somebody has begun to write them, a filter is compiled, memory brought in.
+/// Finds out all there is to know before anything is changed. What takes long is ended by a signal: pipes are waited for until
+/// somebody has begun to write them, a filter is compiled.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
-pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
+pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<LookedUp> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}")));
+    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))).give_up(signals.flag());
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.filter) {
@@ -113,18 +117,24 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
             given_up: format!("nobody writes {pipes}"),
         },
     };
-    let looked_up = looking_up.run(signals, || builder.look_up())?;
+    looking_up.run(signals, || builder.look_up())?.map_err(|error| with_hint(error, plan))
+}
+
+/// Opens the ports. A signal ends it: first memory is brought in, then there are the sockets of each queue.
+///
+/// # Errors
+/// Why they cannot be opened. A signal asks for the end.
+pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Result<Capture> {
     let reserving = Step {
         waits_for: "bringing in the packet memory takes long: the machine is busy; lower -R or -M needs less"
             .into(),
         patience: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
-    let opened = match looked_up {
-        Ok(looked_up) => reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open),
-        Err(error) => Err(error),
-    };
-    opened.map_err(|error| with_hint(error, plan))
+    let opened = reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open);
+    let capture = opened.map_err(|error| with_hint(error, plan))?;
+    // Dropping it gives all back.
+    if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
 }
 
 /// Something that may take long and changes nothing, so that it can be given up.
@@ -146,7 +156,8 @@ impl Step {
         signals: &Signals,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let working = thread::spawn(work);
+        let working = thread::Builder::new().name(STEP.into()).spawn(work);
+        let working = working.map_err(|cause| no_thread(STEP, &cause))?;
         let begun = Instant::now();
         let mut told = false;
         while !working.is_finished() {

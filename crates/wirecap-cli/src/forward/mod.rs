@@ -317,11 +317,8 @@ impl Job for Forward {
 fn deal(transmitters: Vec<Transmitter>, ports: usize, workers: usize) -> Vec<Vec<Vec<Transmitter>>> {
     let mut dealt: Vec<Vec<Vec<Transmitter>>> =
         (0..workers).map(|_| (0..ports).map(|_| Vec::new()).collect()).collect();
-    let mut next = vec![0; ports];
     for transmitter in transmitters {
-        let port = transmitter.port();
-        dealt[next[port] % workers][port].push(transmitter);
-        next[port] += 1;
+        dealt[transmitter.worker()][transmitter.port()].push(transmitter);
     }
     dealt
 }

@@ -19,9 +19,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use wirecap_headers::MacAddress;
 use wirecap_sys::netdev::Neighbours;
+
+use crate::idle_thread::no_thread;
 
 /// Next hops that may be wanted before the resolver has looked.
 const WANTED_AT_ONCE: usize = 1024;
@@ -89,7 +91,7 @@ impl Hops {
         thread::Builder::new()
             .name("wirecap-hops".into())
             .spawn(move || resolver.run(&wishes))
-            .map_err(|cause| anyhow!("cannot start the thread that finds out next hops: {cause}"))?;
+            .map_err(|cause| no_thread("wirecap-hops", &cause))?;
         Ok(Self { shared, table: Arc::default(), generation: 0, wanted, asked: HashMap::new() })
     }
 

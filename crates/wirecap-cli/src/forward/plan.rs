@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow};
-use wirecap::{Access, Homes, PortSpec, QueueSet};
+use wirecap::{Access, Homes, PortSpec, QueueSet, Reach};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Routes, Ttl};
 use wirecap_sys::netdev::{self, Interface};
@@ -21,6 +21,8 @@ use crate::{
 
 /// Most entries of a ring: more than any NIC has.
 const MAX_RING: u32 = 32768;
+/// R unless the user says otherwise, and there is memory enough.
+const CHUNKS_PER_POOL: u32 = 32;
 /// What the filters of a router are compiled for.
 const LINK_TYPE_ETHERNET: u16 = 1;
 /// Longest packet there is.
@@ -78,9 +80,13 @@ impl ForwardPlan {
         };
         // What tells senders of errors: each worker of a router makes packets of its own.
         let stocks = if matches!(paths, Paths::Routes(_)) { workers as u16 } else { 0 };
+        let sized = flags.pool.chunks_per_pool.is_some() || flags.pool.memory.is_some();
         // The words all have a prefix: each is taken for a port.
-        let mut capture = Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?
-            .with(|builder| builder.transmit(ring).homes(Homes::ByQueue).stocks(stocks));
+        let mut capture =
+            Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?.with(|builder| {
+                let builder = if sized { builder } else { builder.most_chunks_per_pool(CHUNKS_PER_POOL) };
+                builder.transmit(ring).homes(Homes::ByQueue).reach(Reach::Worker).stocks(stocks)
+            });
         capture.set_workers(workers);
         let rules = Rules { paths, complete_checksums, wait, batch_times: true };
         Ok(Self { capture, interfaces, rules, warnings })

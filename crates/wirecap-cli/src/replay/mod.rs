@@ -32,6 +32,7 @@ use self::{flags::ReplayFlags, progress::Bar};
 use crate::{
     cores::check_cores,
     exit::{Exit, tell},
+    idle_thread::no_thread,
     signals::Signals,
 };
 
@@ -116,7 +117,7 @@ fn start(
         Ok(report)
     };
     let started = thread::Builder::new().name("wirecap-send".into()).spawn(work);
-    started.map_err(|cause| anyhow!("cannot start the thread that sends: {cause}"))
+    started.map_err(|cause| no_thread("wirecap-send", &cause))
 }
 
 /// Says what is waited for, once.
