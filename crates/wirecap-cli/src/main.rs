@@ -18,6 +18,7 @@
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
+//! | what is given up on a signal while it starts | `step` |
 //! | exit codes and how errors are printed | `exit` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod interfaces;
 mod plan;
 mod replay;
 mod signals;
+mod step;
 mod table;
 mod terminal;
 mod values;
@@ -40,6 +42,7 @@ mod verify;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 use wirecap_sys::netdev;
 
@@ -48,6 +51,7 @@ use self::{
     exit::{Exit, tell},
     flags::{Command, Flags},
     plan::Plan,
+    signals::Signals,
     verify::Verify,
 };
 
@@ -56,23 +60,33 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(refused) => return exit::refuse(&refused).into(),
     };
-    let outcome = match flags.command {
-        Command::Capture(flags) => {
-            let (verify, expected) = (flags.verify, flags.expect);
-            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(|plan| match verify {
-                true => capture::run(plan, Verify::new(expected)),
-                false => capture::run(plan, JustCapture),
-            })
-        }
-        Command::Forward(flags) => forward::run(*flags),
-        Command::Generate(flags) => generate::run(*flags),
-        Command::Replay(flags) => replay::run(&flags),
-        Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
-    };
-    let exit = outcome.unwrap_or_else(|error| {
+    let exit = run(flags.command).unwrap_or_else(|error| {
         // Not the chain of causes: each message names its own already.
         tell(format_args!("wirecap: {error}"));
         exit::code_of(&error)
     });
     exit.into()
+}
+
+fn run(command: Command) -> Result<Exit> {
+    if let Command::Interfaces(flags) = &command {
+        return interfaces::run(flags).map(|()| Exit::Fine);
+    }
+    // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
+    // ignored from the start, as by jobs of a shell script, one that comes before is lost.
+    let signals = Signals::listen()?;
+    match command {
+        Command::Capture(flags) => {
+            let (verify, expected) = (flags.verify, flags.expect);
+            let plan = Plan::new(*flags, |name| netdev::interface(name).is_ok())?;
+            match verify {
+                true => capture::run(plan, Verify::new(expected), signals),
+                false => capture::run(plan, JustCapture, signals),
+            }
+        }
+        Command::Forward(flags) => forward::run(*flags, signals),
+        Command::Generate(flags) => generate::run(*flags, &signals),
+        Command::Replay(flags) => replay::run(&flags, &signals),
+        Command::Interfaces(_) => unreachable!("done before"),
+    }
 }

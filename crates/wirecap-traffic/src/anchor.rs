@@ -36,7 +36,7 @@ impl Anchor {
         };
         thread::scope(|scope| {
             let attaching = thread::Builder::new().spawn_scoped(scope, attach);
-            let attaching = attaching.map_err(|cause| Error::Anchor { cause })?;
+            let attaching = attaching.map_err(|cause| Error::Thread { cause })?;
             attaching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

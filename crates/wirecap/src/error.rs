@@ -264,8 +264,8 @@ pub enum Error {
     Memory(#[from] MemoryError),
     /// A pool has one chunk at least.
     #[error(
-        "packet memory of {bytes} bytes is too little: a chunk for each pool takes {least}; give that or more, or lower -M or the \
-         number of queues"
+        "packet memory of {} is too little: a chunk for each pool takes {}; give that or more, or lower -M or the number of queues",
+        size(*bytes), size(*least)
     )]
     LittleMemory {
         /// What was given, in bytes.
@@ -385,6 +385,15 @@ impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
         Error::NotPermitted { reason: reason.to_string(), program: this_program() }
+    }
+}
+
+/// A size in words.
+fn size(bytes: u64) -> String {
+    if bytes % (1 << 20) == 0 {
+        format!("{} MiB", bytes >> 20)
+    } else {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
     }
 }
 

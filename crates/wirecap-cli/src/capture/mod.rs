@@ -86,9 +86,7 @@ const WAITING_BLOCKS: usize = 64;
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
-    // First of all: where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before is lost.
-    let signals = Signals::listen()?;
+pub(crate) fn run(plan: Plan, mut job: impl Job, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
     let open = |destination| Output::open(destination, &signals);

@@ -10,8 +10,7 @@ use std::{
         unix::fs::{FileTypeExt, MetadataExt},
     },
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Result, anyhow};
@@ -20,22 +19,13 @@ use wirecap_sys::netdev::{self, Interface};
 
 use crate::{
     exit::{Usage, tell},
-    idle_thread::no_thread,
     plan::{Destination, Plan},
     signals::Signals,
+    step::{LONG, Step},
 };
 
 /// How long a pipe takes to open when its writer is there already.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How often signals are looked at while a pipe is waited for.
-const TICK: Duration = Duration::from_millis(50);
-/// How often it is looked at whether a filter is compiled, which mostly takes no longer than this.
-const GLANCE: Duration = Duration::from_millis(1);
-/// A filter, or memory, that takes longer is told of.
-const LONG: Duration = Duration::from_secs(1);
-
-/// Name of the thread that does a step.
-const STEP: &str = "wirecap-open";
 
 /// What is known of a port before it is opened.
 #[derive(Debug)]
@@ -105,12 +95,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
             patience: LONG,
             given_up: "the ports were not known yet".into(),
         },
-        ("", Some(_)) => Step {
-            waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
-                .into(),
-            patience: LONG,
-            given_up: "the filter was not compiled".into(),
-        },
+        ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             patience: MOMENT,
@@ -135,43 +120,6 @@ pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Resul
     let capture = opened.map_err(|error| with_hint(error, plan))?;
     // Dropping it gives all back.
     if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
-}
-
-/// Something that may take long and changes nothing, so that it can be given up.
-struct Step {
-    /// Told when it takes longer than `patience`.
-    waits_for: String,
-    patience: Duration,
-    /// Said when a signal has ended it.
-    given_up: String,
-}
-
-impl Step {
-    /// By a thread of its own, since it waits where nothing but the end of the process can reach it.
-    ///
-    /// # Errors
-    /// A signal has ended it.
-    fn run<T: Send + 'static>(
-        &self,
-        signals: &Signals,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
-        let working = thread::Builder::new().name(STEP.into()).spawn(work);
-        let working = working.map_err(|cause| no_thread(STEP, &cause))?;
-        let begun = Instant::now();
-        let mut told = false;
-        while !working.is_finished() {
-            if !told && begun.elapsed() >= self.patience {
-                tell(format_args!("wirecap: {}", self.waits_for));
-                told = true;
-            }
-            if signals.end() {
-                return Err(anyhow!("{}, so nothing was captured", self.given_up));
-            }
-            thread::sleep(if told { TICK } else { GLANCE });
-        }
-        Ok(working.join().expect("no panic"))
-    }
 }
 
 /// An error of the library with what our flags can do about it.
@@ -227,24 +175,5 @@ fn is_written(path: &Path, destination: &Destination) -> bool {
     match (read, written) {
         (Ok(read), Ok(written)) => is_kept(&read) && identity(read) == identity(written),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
-        let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
-        let begun = Instant::now();
-        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
-        assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
-        assert!(begun.elapsed() < Duration::from_secs(30));
-        let done = step.run(&Signals::default(), || {
-            thread::sleep(Duration::from_millis(30));
-            7
-        });
-        assert_eq!(done.unwrap(), 7);
     }
 }

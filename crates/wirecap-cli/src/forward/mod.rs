@@ -53,6 +53,7 @@ use self::{
 use crate::{
     capture::{self, job::Job, watch::End},
     exit::{Exit, tell},
+    signals::Signals,
     table::Table,
 };
 
@@ -63,8 +64,8 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
-    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags)?;
+pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
+    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags, &signals)?;
     warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
     if !capture.quiet {
         announce(&interfaces, &rules);
@@ -88,7 +89,7 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
         last: None,
         batch_times: true,
     };
-    capture::run(capture, job)
+    capture::run(capture, job, signals)
 }
 
 fn announce(interfaces: &[Interface], rules: &Rules) {

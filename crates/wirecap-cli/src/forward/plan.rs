@@ -17,6 +17,8 @@ use crate::{
     exit::Usage,
     flags::{CaptureFlags, DispatchFlag, ModeFlag, RssFlag, UnmatchedFlag},
     plan::Plan,
+    signals::Signals,
+    step::Step,
 };
 
 /// Most entries of a ring: more than any NIC has.
@@ -43,7 +45,7 @@ impl ForwardPlan {
     ///
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not there.
-    pub(super) fn new(flags: ForwardFlags) -> Result<Self> {
+    pub(super) fn new(flags: ForwardFlags, signals: &Signals) -> Result<Self> {
         check_ports(&flags)?;
         if !flags.transmit_ring.is_power_of_two() || flags.transmit_ring > MAX_RING {
             let (ring, most) = (flags.transmit_ring, MAX_RING);
@@ -67,11 +69,7 @@ impl ForwardPlan {
         let wanted = wanted(&flags);
         let (filter, unmatched, paths) = match routes {
             Some(routes) => {
-                let compile = |expression: &String| {
-                    Filter::compile(expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES)
-                        .map_err(wirecap::Error::Filter)
-                };
-                let wanted = wanted.as_ref().map(compile).transpose()?;
+                let wanted = wanted.map(|expression| compile(expression, signals)).transpose()?;
                 let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
                 let router = Router::new(routes, &interfaces, ttl, wanted)?;
                 (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
@@ -268,6 +266,11 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
     text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+fn compile(expression: String, signals: &Signals) -> Result<Filter> {
+    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
+    Ok(Step::compiling().run(signals, compile)?.map_err(wirecap::Error::Filter)?)
 }
 
 /// What is forwarded, as one filter.

@@ -45,10 +45,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
+pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
     let plan = plan::plan(flags)?;
-    let signals = Signals::listen()?;
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
     let thread = start(plan.clone(), &control, flags.send.quiet, events)?;

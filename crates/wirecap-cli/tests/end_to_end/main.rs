@@ -24,6 +24,8 @@ mod queues;
 mod replay;
 mod replay_order;
 mod send_traces;
+mod start;
 mod terminal;
+mod threads;
 mod timestamps;
 mod tools;
