@@ -19,6 +19,7 @@
 //! | the list of interfaces | `interfaces` |
 //! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
 //! | what is given up on a signal while it starts | `step` |
+//! | who can capture with this program | `privileges` |
 //! | exit codes and how errors are printed | `exit` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod generate;
 mod idle_thread;
 mod interfaces;
 mod plan;
+mod privileges;
 mod replay;
 mod signals;
 mod step;
@@ -75,6 +77,7 @@ fn run(command: Command) -> Result<Exit> {
     // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
     // ignored from the start, as by jobs of a shell script, one that comes before is lost.
     let signals = Signals::listen()?;
+    privileges::warn_if_for_everyone();
     match command {
         Command::Capture(flags) => {
             let (verify, expected) = (flags.verify, flags.expect);

@@ -53,7 +53,6 @@ pub(crate) struct Plan {
     /// Cores that threads shall be bound to.
     pub(crate) cores: Vec<usize>,
     pub(crate) modes: Modes,
-    pub(crate) wait: Wait,
     pub(crate) given: Given,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -129,7 +128,6 @@ impl Plan {
                 .copied()
                 .collect(),
             modes: modes(flags.port.xdp_mode()),
-            wait: wait(flags.workers.wait),
             ports,
             filter,
             mode,

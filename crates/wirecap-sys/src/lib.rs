@@ -10,6 +10,7 @@
 //! | cores and timers | [`cpu`] |
 //! | signals that are repeated | [`signals`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
+//! | capabilities of a program file | [`file_capabilities`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
@@ -21,6 +22,7 @@ compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at 
 pub mod bpf;
 pub mod clock;
 pub mod cpu;
+pub mod file_capabilities;
 pub mod file_lock;
 pub mod input;
 pub mod machine_code;

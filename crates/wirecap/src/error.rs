@@ -215,7 +215,8 @@ pub enum Error {
     /// The process lacks the privilege to join others.
     #[error(
         "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
-         as root, or once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
+         as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
+         cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
     )]
     JoinNotPermitted {
         /// The interface.
@@ -287,7 +288,7 @@ pub enum Error {
     /// The process lacks a privilege.
     #[error(
         "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
-         filters in the kernel ({reason}); run as root, or once: \
+         filters in the kernel ({reason}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
          sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {

@@ -14,10 +14,14 @@ use wirecap_sys::{clock::BatchClock, netdev};
 use crate::{
     Builder, Capture, Error,
     capture::Parts,
+    engine::wait::Wait,
     port::source::{OpenOptions, Source},
     report::BoundedMemory,
     reserve::{CaptureMemory, Layout, Reserved},
 };
+
+/// Open files for each port: two maps, a program, a link, statistics, promiscuous mode; two more where its queues are shared.
+const FILES_PER_PORT: usize = 9;
 
 /// What [`Builder::look_up`] has found: ports that can be opened, traces whose writers are there. Dropping it gives back
 /// all there is.
@@ -57,6 +61,22 @@ impl LookedUp {
     /// Workers there will be.
     pub fn workers(&self) -> usize {
         self.builder.workers.unwrap_or_else(|| self.queues())
+    }
+
+    /// Files that it will have open, about: a limit below that (`RLIMIT_NOFILE`) would make opening fail.
+    pub fn open_files(&self) -> usize {
+        let waits = usize::from(self.builder.wait == Wait::Block);
+        let sends = usize::from(self.builder.transmit_entries > 0);
+        let of = |source: &Source| {
+            let by_queue = match source.is_passive() {
+                // The socket, and what closes it.
+                true => 2 + waits,
+                // The socket, and again for its sending half.
+                false => 1 + waits + sends,
+            };
+            FILES_PER_PORT + source.rings.len() * by_queue
+        };
+        self.sources.iter().map(of).sum()
     }
 
     /// Bytes of cells of all pools.

@@ -7,16 +7,13 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, LookedUp, Wait};
+use wirecap::{Dispatch, LookedUp};
 use wirecap_core::words::counted;
 
 use crate::plan::Plan;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
-/// Open files for each interface: two maps, a program, a link, statistics, promiscuous mode; two more where its queues
-/// are shared.
-const FILES_PER_PORT: u64 = 9;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// Stack of a thread of Rust's.
@@ -29,22 +26,22 @@ const OTHER_BYTES: u64 = 64 << 20;
 /// # Errors
 /// Which limit is too low, and what would do.
 pub(super) fn check(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
-    open_files(plan, looked_up.queues() as u64)?;
+    open_files(looked_up)?;
     address_space(plan, looked_up)
 }
 
-fn open_files(plan: &Plan, queues: u64) -> Result<()> {
+fn open_files(looked_up: &LookedUp) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64);
-    let per_queue = if plan.wait == Wait::Block { 2 } else { 1 };
-    let needed = open + OTHER_FILES + plan.ports.len() as u64 * FILES_PER_PORT + queues * per_queue;
+    // One of them is the directory itself.
+    let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
+    let needed = open + OTHER_FILES + looked_up.open_files() as u64;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }
     Err(anyhow!(
         "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
          the limit: ulimit -n {} (LimitNOFILE= in a service)",
-        counted(queues, "receive queue"),
+        counted(looked_up.queues() as u64, "receive queue"),
         needed.next_power_of_two()
     ))
 }

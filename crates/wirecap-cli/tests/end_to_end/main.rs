@@ -6,6 +6,7 @@
 mod captures;
 #[path = "../../../wirecap/tests/support/chains.rs"]
 mod chains;
+mod confidential;
 mod errors;
 mod faults;
 mod filters;
