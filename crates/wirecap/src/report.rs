@@ -228,7 +228,7 @@ pub struct WorkerReport {
 }
 
 /// The memory of a capture, in bytes.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct MemoryReport {
     /// Packet memory: R × M × cell size for each queue and each stock.
     pub cells_bytes: u64,

@@ -90,10 +90,8 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         );
     }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory and {} MiB of the \
-         kernel's, pages: {}{}",
+        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}{}",
         counted(m * r, "packet"),
-        memory.kernel_bytes.div_ceil(1 << 20),
         memory.pages,
         bound(report),
     );

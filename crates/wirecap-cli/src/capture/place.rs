@@ -111,7 +111,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Result<Capture> {
     let reserving = Step {
-        waits_for: "bringing in the packet memory takes long: the machine is busy; lower -R or -M needs less"
+        waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
             .into(),
         patience: LONG,
         given_up: "the packet memory was not there yet".into(),

@@ -64,6 +64,20 @@ fn of_groups() -> Option<Available> {
     hierarchies(&groups, &mounts).iter().flat_map(Hierarchy::rooms).min_by_key(|room| room.bytes)
 }
 
+/// The control group of this process, if it is below others and none of their files can be seen, as with `ip netns exec`, which mounts a
+/// /sys of its own: limits it may have are not known then.
+pub(super) fn unseen_group() -> Option<PathBuf> {
+    let read = |name| fs::read_to_string(name).unwrap_or_default();
+    unseen(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+}
+
+fn unseen(groups: &str, mounts: &str) -> Option<PathBuf> {
+    let path = |version| groups.lines().find_map(|line| path_in(line, version));
+    // Version 1, where it counts memory, leaves version 2 nothing to count.
+    let path = path(Version::V1).or_else(|| path(Version::V2)).filter(|&path| path != "/")?;
+    hierarchies(groups, mounts).is_empty().then(|| path.into())
+}
+
 /// The least of what the machine and the control groups of this process leave it; `None` where there is no /proc.
 pub fn available() -> Option<Available> {
     of_machine().into_iter().chain(of_groups()).min_by_key(|available| available.bytes)

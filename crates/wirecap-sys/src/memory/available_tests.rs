@@ -61,6 +61,16 @@ fn a_group_outside_of_what_is_mounted_is_left_out() {
 }
 
 #[test]
+fn a_group_whose_files_are_not_mounted_is_known_to_be_unseen() {
+    let mounts = "25 1 0:23 / / rw - ext4 /dev/sda1 rw\n26 25 0:24 / /sys rw - sysfs sysfs rw";
+    assert_eq!(unseen("0::/user.slice/one.scope", mounts), Some("/user.slice/one.scope".into()));
+    assert_eq!(unseen("4:memory:/one\n0::/", mounts), Some("/one".into()));
+    assert_eq!(unseen("4:memory:/\n0::/user.slice", mounts), None, "nothing is above");
+    let seen = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
+    assert_eq!(unseen("0::/user.slice", seen), None);
+}
+
+#[test]
 fn the_least_of_all_groups_above_counts() {
     let directory = Directory::new("least");
     directory.group("", &[("memory.max", "1000000000\n"), ("memory.current", "0\n")]);

@@ -63,6 +63,12 @@ impl Mapping {
         let needed = huge_len / HUGE_PAGE_BYTES;
         let refused = reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed, reserved, free));
         let mut fallbacks = Vec::from_iter(refused);
+        fallbacks.extend(available::unseen_group().map(|group| {
+            format!(
+                "whether the control group {} limits memory cannot be seen: the files of control groups are not mounted here",
+                group.display()
+            )
+        }));
         if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
             fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
         }

@@ -314,9 +314,9 @@ impl Attempt<'_> {
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: match self.wishes.options {
-                &XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries),
-                &XdpOptions { ring_entries, transmit_entries, .. } => {
+            rings: match *self.wishes.options {
+                XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries),
+                XdpOptions { ring_entries, transmit_entries, .. } => {
                     RingSizes::both(ring_entries, transmit_entries)
                 }
             }
