@@ -1,8 +1,6 @@
 //! Which cores this process may use.
 
-use std::thread;
-
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use wirecap_sys::cpu;
 
 use crate::exit::Usage;
@@ -15,15 +13,13 @@ const MOST_CORES: usize = 1024;
 /// # Errors
 /// [`Usage`] with those that can.
 pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
-    let wanted = cores.to_vec();
-    // By a thread of its own, so that this one stays where it is. Trying is the only way to know: a
-    // process may leave its affinity mask, but not its cpuset.
-    let tried = thread::spawn(move || {
+    // Trying is the only way to know: a process may leave its affinity mask, but not its cpuset.
+    let tried = cpu::keeping_affinity(|| {
         let may = |core: usize| cpu::pin_to_core(core).is_ok();
-        let refused = wanted.into_iter().find(|&core| !may(core));
+        let refused = cores.iter().copied().find(|&core| !may(core));
         refused.map(|core| (core, (0..MOST_CORES).filter(|&core| may(core)).collect::<Vec<_>>()))
     });
-    match tried.join().expect("no panic") {
+    match tried.map_err(|cause| anyhow!("cannot ask which cores this process may use: {cause}"))? {
         None => Ok(()),
         Some((core, usable)) => {
             let message = format!("core {core} cannot be used; this process may use {}", ranges(&usable));

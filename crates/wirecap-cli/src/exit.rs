@@ -51,8 +51,8 @@ pub(crate) struct Usage(pub(crate) String);
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{
-        Filter, Geometry, IdleWorkers, Interface, NoPort, NoWorker, PortTwice, QueueSet, QueuesBesideHost,
-        TooMany,
+        Filter, Geometry, IdleWorkers, Interface, LittleMemory, NoPort, NoWorker, PortTwice, QueueSet,
+        QueuesBesideHost, TooMany,
     };
     use wirecap_filter::Error::{Expression, Invalid, NotLive};
     use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
@@ -61,6 +61,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
         Some(
             Geometry(_)
                 | IdleWorkers { .. }
+                | LittleMemory { .. }
                 | NoPort
                 | NoWorker
                 | PortTwice(_)

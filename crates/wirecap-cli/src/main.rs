@@ -17,7 +17,9 @@
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
 //! | trace files sent again | `replay` |
 //! | the list of interfaces; what is said of how the host uses one | `interfaces`, `host_use` |
-//! | signals, and cores that may be used | `signals`, `cores` |
+//! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
+//! | what is given up on a signal while it starts | `step` |
+//! | who can capture with this program | `privileges` |
 //! | exit codes and how errors are printed | `exit`; what was meant by a misspelt word: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 //! | what of others' texts is printed, and how | `printable` |
@@ -30,12 +32,15 @@ mod flags;
 mod forward;
 mod generate;
 mod host_use;
+mod idle_thread;
 mod interfaces;
 mod nearness;
 mod plan;
 mod printable;
+mod privileges;
 mod replay;
 mod signals;
+mod step;
 mod table;
 mod terminal;
 mod values;
@@ -43,6 +48,7 @@ mod verify;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 use wirecap_sys::netdev;
 
@@ -51,6 +57,7 @@ use self::{
     exit::{Exit, tell},
     flags::{Command, Flags},
     plan::Plan,
+    signals::Signals,
     verify::Verify,
 };
 
@@ -64,23 +71,34 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(refused) => return exit::refuse(&refused, &arguments()).into(),
     };
-    let outcome = match flags.command {
-        Command::Capture(flags) => {
-            let (verify, expected) = (flags.verify, flags.expect);
-            Plan::new(*flags, |name| netdev::interface(name).is_ok()).and_then(|plan| match verify {
-                true => capture::run(plan, Verify::new(expected)),
-                false => capture::run(plan, JustCapture),
-            })
-        }
-        Command::Forward(flags) => forward::run(*flags),
-        Command::Generate(flags) => generate::run(*flags),
-        Command::Replay(flags) => replay::run(&flags),
-        Command::Interfaces(flags) => interfaces::run(&flags).map(|()| Exit::Fine),
-    };
-    let exit = outcome.unwrap_or_else(|error| {
+    let exit = run(flags.command).unwrap_or_else(|error| {
         // Not the chain of causes: each message names its own already.
         tell(format_args!("wirecap: {error}"));
         exit::code_of(&error)
     });
     exit.into()
+}
+
+fn run(command: Command) -> Result<Exit> {
+    if let Command::Interfaces(flags) = &command {
+        return interfaces::run(flags).map(|()| Exit::Fine);
+    }
+    // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
+    // ignored from the start, as by jobs of a shell script, one that comes before is lost.
+    let signals = Signals::listen()?;
+    privileges::warn_if_for_everyone();
+    match command {
+        Command::Capture(flags) => {
+            let (verify, expected) = (flags.verify, flags.expect);
+            let plan = Plan::new(*flags, |name| netdev::interface(name).is_ok())?;
+            match verify {
+                true => capture::run(plan, Verify::new(expected), signals),
+                false => capture::run(plan, JustCapture, signals),
+            }
+        }
+        Command::Forward(flags) => forward::run(*flags, signals),
+        Command::Generate(flags) => generate::run(*flags, &signals),
+        Command::Replay(flags) => replay::run(&flags, &signals),
+        Command::Interfaces(_) => unreachable!("done before"),
+    }
 }

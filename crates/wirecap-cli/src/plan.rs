@@ -26,6 +26,8 @@ use crate::{
 /// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
+/// R unless the user says otherwise, and there is memory enough.
+const CHUNKS_PER_POOL: u32 = 128;
 /// T unless the user says otherwise.
 const THRESHOLD_PERCENT: u32 = 60;
 
@@ -38,7 +40,6 @@ pub(crate) struct Plan {
     pub(crate) ports: Vec<PortSpec>,
     /// What is wanted, if not everything.
     pub(crate) filter: Option<String>,
-    pub(crate) geometry: Geometry,
     pub(crate) mode: Mode,
     pub(crate) dispatch: Dispatch,
     workers: Option<usize>,
@@ -55,7 +56,6 @@ pub(crate) struct Plan {
     /// Cores that threads shall be bound to.
     pub(crate) cores: Vec<usize>,
     pub(crate) modes: Modes,
-    pub(crate) wait: Wait,
     pub(crate) given: Given,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -112,9 +112,7 @@ impl Plan {
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
     pub(crate) fn new(flags: CaptureFlags, is_interface: impl Fn(&str) -> bool) -> Result<Self> {
-        let geometry =
-            Geometry::new(flags.pool.cells_per_chunk, flags.pool.chunks_per_pool, flags.pool.cell_bytes)?;
-        flags.ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
+        check_sizes(&flags)?;
         let mode = mode(flags.mode, flags.threshold_percent)?;
         let dispatch = dispatch(&flags)?;
         if flags.workers.number == Some(0) {
@@ -133,10 +131,8 @@ impl Plan {
                 .copied()
                 .collect(),
             modes: modes(flags.port.xdp_mode()),
-            wait: wait(flags.workers.wait),
             ports,
             filter,
-            geometry,
             mode,
             dispatch,
             workers: flags.workers.number,
@@ -175,6 +171,15 @@ impl Plan {
 
 fn keeps_times(flags: &CaptureFlags) -> bool {
     flags.file.write.is_some() || flags.verify
+}
+
+/// Checks M, R and the rings; with --memory, R is known when the queues are.
+fn check_sizes(flags: &CaptureFlags) -> Result<()> {
+    let chunks = flags.pool.chunks_per_pool.unwrap_or(CHUNKS_PER_POOL);
+    let geometry = Geometry::new(flags.pool.cells_per_chunk, chunks, flags.pool.cell_bytes)?;
+    let ring = flags.ring.filter(|_| flags.pool.memory.is_none());
+    ring.map_or(Ok(0), |ring| geometry.check_ring(ring))?;
+    Ok(())
 }
 
 fn mode(mode: ModeFlag, threshold_percent: Option<u32>) -> Result<Mode> {
@@ -326,7 +331,6 @@ fn builder(
 ) -> Builder {
     let mut builder = Capture::builder()
         .cells_per_chunk(flags.pool.cells_per_chunk)
-        .chunks_per_pool(flags.pool.chunks_per_pool)
         .cell_bytes(flags.pool.cell_bytes)
         .mode(mode)
         .dispatch(dispatch)
@@ -339,6 +343,11 @@ fn builder(
         .unmatched(unmatched(flags.unmatched.unwrap_or_default()));
     // Counting needs no times. What is written or verified is of no use with wrong ones.
     builder = builder.stamp_packets(keeps_times(flags));
+    builder = match (flags.pool.chunks_per_pool, flags.pool.memory) {
+        (Some(chunks), _) => builder.chunks_per_pool(chunks),
+        (None, Some(bytes)) => builder.memory(bytes),
+        (None, None) => builder.most_chunks_per_pool(CHUNKS_PER_POOL),
+    };
     if let Some(source) = flags.port.timestamp {
         builder = builder.timestamp(timestamp(source));
     }
@@ -445,7 +454,6 @@ mod tests {
     fn a_plain_plan_has_the_documented_defaults() {
         let plan = plan("eth0 xdp:eth1").unwrap();
         assert_eq!(plan.ports, ["eth0".into(), PortSpec::from("xdp:eth1")]);
-        assert_eq!((plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool()), (256, 128));
         assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
         assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
     }

@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -15,6 +14,7 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     flag,
 };
+use wirecap_sys::signals::end_if_repeated;
 
 use crate::exit::Exit;
 
@@ -27,8 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Signals {
     /// The command shall end.
     end: Arc<AtomicBool>,
-    /// One more signal ends the process at once.
-    impatient: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -44,12 +42,12 @@ impl Signals {
     }
 
     fn register(&self) -> io::Result<()> {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Under nohup a command outlives its terminal.
-            if signal == SIGHUP && is_ignored(SIGHUP) {
-                continue;
-            }
-            flag::register_conditional_shutdown(signal, Exit::Failed as i32, Arc::clone(&self.impatient))?;
+        // Under nohup a command outlives its terminal.
+        let stays = is_ignored(SIGHUP);
+        let ends = |signal: &i32| *signal != SIGHUP || !stays;
+        let signals: Vec<_> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(ends).collect();
+        end_if_repeated(&signals, PATIENCE, Exit::Failed as i32)?;
+        for signal in signals {
             flag::register(signal, Arc::clone(&self.end))?;
         }
         // A limit on the size of files shall be an error of the write, not the end of the process.
@@ -60,20 +58,17 @@ impl Signals {
     /// As after the first signal.
     #[cfg(test)]
     pub(crate) fn sent() -> Self {
-        Self { end: Arc::new(AtomicBool::new(true)), ..Self::default() }
+        Self { end: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Whether the command shall end. From the first time on, impatience is counted.
+    /// Set once the command shall end.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.end)
+    }
+
+    /// Whether the command shall end.
     pub(crate) fn end(&self) -> bool {
-        let end = self.end.load(Ordering::Relaxed);
-        if end {
-            let impatient = Arc::clone(&self.impatient);
-            thread::spawn(move || {
-                thread::sleep(PATIENCE);
-                impatient.store(true, Ordering::Relaxed);
-            });
-        }
-        end
+        self.end.load(Ordering::Relaxed)
     }
 }
 

@@ -116,6 +116,19 @@ impl Geometry {
         Ok(Self { cells_per_chunk, chunks_per_pool, cell_bytes })
     }
 
+    /// The most chunks that a pool with these chunks can have.
+    ///
+    /// ```
+    /// # use wirecap_core::Geometry;
+    /// let most = Geometry::new(16384, 1, 2048)?.most_chunks();
+    /// assert!(Geometry::new(16384, most, 2048).is_ok() && Geometry::new(16384, most + 1, 2048).is_err());
+    /// # Ok::<(), wirecap_core::GeometryError>(())
+    /// ```
+    pub fn most_chunks(&self) -> u32 {
+        let by_cells = MAX_CELLS_PER_POOL / u64::from(self.cells_per_chunk);
+        MAX_CHUNKS_PER_POOL.min(by_cells as u32)
+    }
+
     /// Bytes of a chunk. Where the kernel packs packets into it, it is a block.
     pub fn chunk_bytes(&self) -> u32 {
         self.cells_per_chunk * self.cell_bytes

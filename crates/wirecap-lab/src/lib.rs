@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod control_group;
 mod ear;
 mod error;
 mod namespace;
@@ -36,6 +37,7 @@ mod sweep;
 mod veth;
 
 pub use bridge::Bridge;
+pub use control_group::{ControlGroup, Controller};
 pub use ear::{Ear, Earshot};
 pub use error::Error;
 pub use namespace::Namespace;

@@ -166,8 +166,16 @@ pub enum Error {
     #[error("the thread that reads ahead has panicked; this is a defect of wirecap")]
     Reader,
     /// A thread could not be started.
-    #[error("cannot start the thread that reads ahead: {0}")]
-    Thread(io::Error),
+    #[error(
+        "cannot start the thread that {what}: {cause}; raise the limit on threads: pids.max of its control group (TasksMax= in a \
+         service), or ulimit -u"
+    )]
+    Thread {
+        /// What it does, in words.
+        what: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
 }
 
 /// What is said behind a fault in words.

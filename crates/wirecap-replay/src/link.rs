@@ -2,10 +2,9 @@
 
 use std::{
     io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -30,9 +29,16 @@ pub(crate) fn check(interface: &Interface) -> Result<(), Error> {
     }
 }
 
-/// News of the links, as long as somebody sends.
+/// A link that is watched. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    _sending: UnixStream,
+}
+
+/// News of a link, as long as it is [`Watched`].
 #[derive(Debug)]
 pub(crate) struct Watch {
+    ifindex: u32,
     changes: LinkChanges,
     /// The news, and the end of sending.
     readable: PollSet,
@@ -40,26 +46,35 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on, in the calling thread's network namespace, until what it is returned with is dropped.
+    /// From now on, in the calling thread's network namespace.
     ///
     /// # Errors
     /// What the kernel said.
-    pub(crate) fn begin() -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn begin(interface: &Interface) -> io::Result<(Self, Watched)> {
         let changes = netdev::changes().map_err(io::Error::other)?;
         let (end, sending) = UnixStream::pair()?;
         end.set_nonblocking(true)?;
         let readable =
             PollSet::new(vec![changes.as_fd().try_clone_to_owned()?, end.as_fd().try_clone_to_owned()?]);
-        Ok((Self { changes, readable, end }, sending.into()))
+        Ok((Self { ifindex: interface.ifindex, changes, readable, end }, Watched { _sending: sending }))
     }
 
-    /// Tells `control` of the first thing that goes wrong, until nobody sends any more.
-    pub(crate) fn run(mut self, interface: &Interface, control: &Control) {
+    /// Tells `control` of the first thing that goes wrong, by a thread of its own.
+    ///
+    /// # Errors
+    /// [`Error::Thread`].
+    pub(crate) fn start(self, control: &Arc<Control>) -> Result<(), Error> {
+        let control = Arc::clone(control);
+        let started = thread::Builder::new().name("wirecap-link".into()).spawn(move || self.run(&control));
+        started.map(drop).map_err(|cause| Error::Thread { what: "watches the link", cause })
+    }
+
+    fn run(mut self, control: &Control) {
         loop {
             self.readable.wait(LONG);
             // An error of reading is no news of the link.
             while let Ok(Some(event)) = self.changes.next_event() {
-                if let Some(fault) = LinkFault::told_by(&event, interface.ifindex) {
+                if let Some(fault) = LinkFault::told_by(&event, self.ifindex) {
                     control.fail(fault);
                 }
             }

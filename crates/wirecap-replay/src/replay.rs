@@ -44,6 +44,8 @@ pub struct Replay {
     lanes: Vec<Lane>,
     trace: Opened,
     fallbacks: Vec<String>,
+    /// Until everything is sent.
+    link: Option<link::Watched>,
 }
 
 /// A trace that can be sent.
@@ -93,7 +95,8 @@ impl Opening<'_> {
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
         let timing = (Schedule::new(plan.speed), passes(plan));
         let trace = Streamed::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
-        let source = Source::Streamed(Box::new(trace.map_err(Error::Thread)?));
+        let source =
+            Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { what: "reads ahead", cause })?));
         let held = Held::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
         Ok((lanes, Opened { source, expected: expected(plan), held, pass: None }))
     }
@@ -135,7 +138,17 @@ impl Replay {
         let mut fallbacks = plan.fallbacks.clone();
         fallbacks.extend(shape.fallback(&interface));
         fallbacks.extend(lanes.first().and_then(Lane::fallback));
-        Ok(Self { plan, interface, control: Arc::clone(control), lanes, trace, fallbacks })
+        let link = match link::Watch::begin(&interface) {
+            Ok((watch, watched)) => {
+                watch.start(control)?;
+                Some(watched)
+            }
+            Err(cause) => {
+                fallbacks.push(format!("the link is not watched: {cause}"));
+                None
+            }
+        };
+        Ok(Self { plan, interface, control: Arc::clone(control), lanes, trace, fallbacks, link })
     }
 
     /// Where the trace is kept.
@@ -170,7 +183,7 @@ impl Replay {
 
     /// Sends, on the calling thread, which has to be in the interface's network namespace.
     pub fn run(self) -> Report {
-        let Self { plan, interface, control, lanes, trace, mut fallbacks } = self;
+        let Self { plan, interface, control, lanes, trace, mut fallbacks, link } = self;
         let Opened { source, expected, held, pass } = trace;
         if let Some(Err(cause)) = plan.core.map(cpu::pin_to_core) {
             fallbacks.push(format!("not bound to core {}: {cause}", plan.core.unwrap_or_default()));
@@ -179,20 +192,12 @@ impl Replay {
         let before = LinkStatistics::of_index(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
         let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
-        let (end, error) = thread::scope(|scope| {
-            let watched = link::Watch::begin().map(|(watch, sending)| {
-                scope.spawn(|| watch.run(&interface, &control));
-                sending
-            });
-            if let Err(cause) = &watched {
-                fallbacks.push(format!("the link is not watched: {cause}"));
-            }
-            // Much may have happened since it was opened: writers of pipes are waited for.
-            if let Some(fault) = LinkFault::now(interface.ifindex) {
-                control.fail(fault);
-            }
-            player.run()
-        });
+        // Much may have happened since it was opened: writers of pipes are waited for.
+        if let Some(fault) = LinkFault::now(interface.ifindex) {
+            control.fail(fault);
+        }
+        let (end, error) = player.run();
+        drop(link);
         let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();
         let bytes = queues.iter().map(|queue| queue.bytes).sum();

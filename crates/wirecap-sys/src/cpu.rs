@@ -19,6 +19,25 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Room for the numbers of all cores that Linux can be built for, a bit each.
+type CoreSet = [u64; 128];
+
+/// Runs `work`, which may bind the calling thread to cores, and lets the thread run where it could before.
+///
+/// # Errors
+/// What the kernel said, before or after `work`.
+pub fn keeping_affinity<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let mut set: CoreSet = [0; 128];
+    // SAFETY: size and pointer are those of one array that outlives the call; 0 is this thread.
+    let filled =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, mem::size_of_val(&set), set.as_mut_ptr()) };
+    let len = usize::try_from(filled).map_err(|_| io::Error::last_os_error())?;
+    let result = work();
+    // SAFETY: the kernel has filled so many bytes of the array, which outlives the call.
+    let restored = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, len, set.as_ptr()) };
+    if restored == 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Lets short sleeps of the calling thread end when they should: the kernel's default slack of 50 µs
 /// is as long as a whole sleep of a capture thread.
 pub fn precise_sleeps() {
@@ -79,4 +98,20 @@ pub fn counter_is_invariant() -> bool {
     }
     #[cfg(not(target_arch = "x86_64"))]
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_tries_cores_stays_where_it_was() {
+        let cores = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let allowed = || cores().lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned();
+        let before = allowed();
+        let (tried, within) = keeping_affinity(|| (pin_to_core(0), allowed())).unwrap();
+        tried.unwrap();
+        assert_eq!(allowed(), before);
+        assert_eq!(within.trim_end_matches('1').trim_end_matches(['0', ',']), "Cpus_allowed:\t");
+    }
 }

@@ -9,7 +9,9 @@
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | which processes hold a socket or a program | [`process`] |
 //! | cores and timers | [`cpu`] |
+//! | signals that are repeated | [`signals`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
+//! | capabilities of a program file | [`file_capabilities`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
@@ -21,6 +23,7 @@ compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at 
 pub mod bpf;
 pub mod clock;
 pub mod cpu;
+pub mod file_capabilities;
 pub mod file_lock;
 pub mod input;
 pub mod machine_code;
@@ -29,5 +32,6 @@ pub mod netdev;
 pub mod packet;
 pub mod pcap;
 pub mod process;
+pub mod signals;
 mod socket_option;
 pub mod xsk;

@@ -19,21 +19,28 @@
 //! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
 //! holds of a socket holds of a [`CellWriter`].
 
-mod populate;
+mod available;
+mod mapping;
 mod reader;
 mod writer;
 
 use std::{
-    io, ptr,
+    io,
+    ops::Range,
+    ptr,
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use available::{Available, MemoryBound, Need, available};
+use mapping::Mapping;
+pub use mapping::Pages;
 pub use reader::{CellReader, Cells};
 use thiserror::Error;
 use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+const PAGE_BYTES: u64 = 4096;
 const MPOL_PREFERRED: u32 = 1;
 
 /// Why there is no packet memory.
@@ -41,15 +48,14 @@ const MPOL_PREFERRED: u32 = 1;
 #[non_exhaustive]
 pub enum MemoryError {
     /// Refused before trying, since the kernel would end a process to make room.
-    #[error(
-        "packet memory of {} MiB does not fit: {} MiB of memory are available; lower -R, -M or the number of queues",
-        needed >> 20, available >> 20
-    )]
+    #[error("packet memory of {} MiB does not fit: {}", needed >> 20, room(*available, bound))]
     TooLarge {
-        /// Bytes asked for.
+        /// Bytes asked for, with what the kernel needs besides.
         needed: u64,
-        /// Bytes available, from /proc/meminfo.
+        /// Bytes available.
         available: u64,
+        /// What bounds that.
+        bound: MemoryBound,
     },
     /// The kernel refused the mapping.
     #[error("mapping {} MiB of packet memory failed: {source}{}", needed >> 20, map_hint(source))]
@@ -67,6 +73,22 @@ pub enum MemoryError {
     PoolTwice(PoolId),
 }
 
+/// How much there is and what would help, in words.
+fn room(available: u64, bound: &MemoryBound) -> String {
+    let available = available >> 20;
+    match bound {
+        MemoryBound::Machine => {
+            format!("{available} MiB of memory are available; lower -R, -M or the number of queues")
+        }
+        MemoryBound::Group { directory, setting, limit } => format!(
+            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit, or lower -R, \
+             -M or the number of queues",
+            limit >> 20,
+            directory.display()
+        ),
+    }
+}
+
 /// What can be done when the kernel refuses a mapping, ready to be appended.
 fn map_hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
@@ -78,34 +100,13 @@ fn map_hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// Which pages hold the packet memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// Pages of 2 MiB that were reserved beforehand (`vm.nr_hugepages`).
-    Huge,
-    /// Pages of the usual size; the kernel was asked to use huge ones where it can.
-    Normal,
-}
-
-impl Pages {
-    /// In words, for reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Pages::Huge => "huge (2 MiB, reserved)",
-            Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
-        }
-    }
-}
-
-/// The memory of all cells of an engine.
+/// The memory of cells that the kernel knows under one registration.
 #[derive(Debug)]
 pub struct PacketMemory {
-    /// INVARIANT: start of a private anonymous mapping of `len` bytes, mapped until drop.
+    mapping: Arc<Mapping>,
+    /// INVARIANT: start of `len` bytes of `mapping` that no other packet memory has.
     start: ptr::NonNull<u8>,
     len: usize,
-    pages: Pages,
-    /// What was wanted of the pages and could not be had.
-    fallbacks: Vec<String>,
     carved: Mutex<Carved>,
 }
 
@@ -188,37 +189,35 @@ unsafe impl Send for PacketMemory {}
 unsafe impl Sync for PacketMemory {}
 
 impl PacketMemory {
-    /// Maps memory for `bytes` bytes of cells: on reserved huge pages when enough are free, else on
-    /// normal ones. Nothing is touched yet, see [`PacketMemory::populate`].
+    /// Memory for `bytes` bytes of cells: see [`PacketMemory::allocate_parts`].
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
     pub fn allocate(bytes: u64) -> Result<Self, MemoryError> {
-        // An empty mapping there is not; nobody carves a pool out of what is left over.
-        let bytes = bytes.max(1);
-        let huge_len = (bytes as usize).next_multiple_of(HUGE_PAGE_BYTES);
-        let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
-        if let Ok(start) = map(huge_len, huge) {
-            return Ok(Self::over(start, huge_len, Pages::Huge, Vec::new()));
-        }
-        check_available(bytes)?;
-        let len = (bytes as usize).next_multiple_of(4096);
-        let start = map(len, 0).map_err(|source| MemoryError::Map { needed: bytes, source })?;
-        let needed = huge_len / HUGE_PAGE_BYTES;
-        let refused = reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed, reserved, free));
-        let mut fallbacks = Vec::from_iter(refused);
-        if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
-            fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
-        }
-        Ok(Self::over(start, len, Pages::Normal, fallbacks))
+        let mut parts = Self::allocate_parts(&[bytes], Need::default())?;
+        Ok(parts.remove(0))
     }
 
-    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<String>) -> Self {
-        // A child has no use for it, and pinned pages would be copied for it.
-        if let Err(refused) = advise(start, len, libc::MADV_DONTFORK) {
-            fallbacks.push(format!("keeping the memory out of child processes failed: {refused}"));
-        }
-        Self { start, len, pages, fallbacks, carved: Mutex::default() }
+    /// A memory for each of `parts`, of at least so many bytes, all in one mapping: on reserved huge pages when enough are free, else
+    /// on normal ones. Nothing is touched yet, see [`PacketMemory::populate`]. `beside` is what will be needed besides.
+    ///
+    /// The kernel keeps a record for each cell of a registration with *each* socket that uses it, so memory that need not be shared
+    /// between sockets is better apart.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when there is not enough memory or the kernel refuses.
+    pub fn allocate_parts(parts: &[u64], beside: Need) -> Result<Vec<Self>, MemoryError> {
+        // The kernel maps and registers no part without a page.
+        let lens: Vec<_> = parts.iter().map(|&part| part.max(1).next_multiple_of(PAGE_BYTES)).collect();
+        let needed: u64 = lens.iter().sum();
+        let mapping = Arc::new(Mapping::new(needed.max(PAGE_BYTES) as usize, beside)?);
+        let mut begin = 0;
+        let part = |len| {
+            let start = mapping.at(begin as usize);
+            begin += len;
+            Self { mapping: Arc::clone(&mapping), start, len: len as usize, carved: Mutex::default() }
+        };
+        Ok(lens.into_iter().map(part).collect())
     }
 
     /// Cuts the next pool out of the memory. The reader belongs to exactly this pool.
@@ -291,20 +290,35 @@ impl PacketMemory {
 
     /// Which pages the memory is on.
     pub fn pages(&self) -> Pages {
-        self.pages
+        self.mapping.pages
     }
 
     /// What was wanted of the pages and could not be had, and why, a line for each.
     pub fn fallbacks(&self) -> &[String] {
-        &self.fallbacks
+        &self.mapping.fallbacks
     }
 
-    /// Size of the mapping in bytes.
+    /// Brings the pages of these bytes in now, so that no packet waits for a page fault, for as long as `goes_on` says so: it is asked
+    /// for every 2 MiB.
+    ///
+    /// # Errors
+    /// What the kernel said, ENOMEM for instance when a control group's limit is reached; EINTR once `goes_on` says no.
+    pub fn populate(&self, bytes: Range<u64>, goes_on: &dyn Fn() -> bool) -> io::Result<()> {
+        let within = |at: u64| (at as usize).min(self.len);
+        self.mapping.populate(self.start, within(bytes.start)..within(bytes.end), goes_on)
+    }
+
+    /// Size of all parts of the mapping together, in bytes.
+    pub(crate) fn whole_len(&self) -> u64 {
+        self.mapping.len() as u64
+    }
+
+    /// Size in bytes.
     pub fn len(&self) -> u64 {
         self.len as u64
     }
 
-    /// Never true: a mapping has at least one page.
+    /// Never true: a memory has at least one page.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -349,73 +363,6 @@ impl PacketMemory {
         }
         true
     }
-}
-
-impl Drop for PacketMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reader is left, as readers hold an Arc of `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-    }
-}
-
-fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-            -1,
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
-}
-
-/// Huge pages of 2 MiB that are reserved, and those of them that are free.
-fn reserved_pages() -> Option<(u64, u64)> {
-    let read = |name: &str| {
-        let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    Some((read("nr_hugepages")?, read("free_hugepages")?))
-}
-
-/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
-fn too_few_reserved(needed: usize, reserved: u64, free: u64) -> Option<String> {
-    (reserved > 0).then(|| {
-        format!(
-            "{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free"
-        )
-    })
-}
-
-/// Gives advice about a mapping of ours.
-fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
-    // SAFETY: called for mappings made just now, with advice that changes no contents.
-    let result = unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Whether the machine has so much memory left, before it is tried: the kernel would end a process for it.
-///
-/// # Errors
-/// [`MemoryError::TooLarge`].
-pub fn check_available(bytes: u64) -> Result<(), MemoryError> {
-    match available_bytes().filter(|&available| bytes > available) {
-        Some(available) => Err(MemoryError::TooLarge { needed: bytes, available }),
-        None => Ok(()),
-    }
-}
-
-fn available_bytes() -> Option<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]

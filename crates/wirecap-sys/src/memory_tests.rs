@@ -2,13 +2,13 @@
 
 use wirecap_core::Descriptor;
 
-use super::*;
+use super::{mapping::too_few_reserved, *};
 
 #[test]
 fn pools_do_not_overlap_and_what_is_captured_can_be_read() {
     let geometry = Geometry::new(4, 2, 2048).unwrap();
     let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes()).unwrap());
-    memory.populate().unwrap();
+    memory.populate(0..u64::MAX, &|| true).unwrap();
     let ids = [PoolId { nic_id: 0, ring_id: 0 }, PoolId { nic_id: 0, ring_id: 1 }];
     let (mut pool, reader) = memory.carve(ids[0], geometry).unwrap();
     let (mut other, other_reader) = memory.carve(ids[1], geometry).unwrap();
@@ -100,6 +100,53 @@ fn all_pages_are_brought_in_up_to_the_last() {
         pages.iter().filter(|&&page| page & 1 == 1).count() * 4096
     };
     assert_eq!(resident(), 0);
-    memory.populate().unwrap();
+    memory.populate(0..u64::MAX, &|| true).unwrap();
     assert_eq!(resident(), memory.len.next_multiple_of(4096));
+}
+
+/// The flags of the mapping that an address of this process lies in, as the kernel has them.
+fn flags_at(address: u64) -> String {
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = text.lines();
+    let holds = |line: &str| {
+        let (start, rest) = line.split_once('-')?;
+        let end = rest.split(' ').next()?;
+        let of = |text| u64::from_str_radix(text, 16).ok();
+        Some((of(start)?..of(end)?).contains(&address))
+    };
+    lines.find(|line| holds(line) == Some(true)).expect("it is mapped");
+    lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap().to_owned()
+}
+
+#[test]
+fn packets_are_neither_in_core_dumps_nor_in_children() {
+    let memories = PacketMemory::allocate_parts(&[2048, 5 << 20], Need::default()).unwrap();
+    for memory in memories {
+        let flags = flags_at(memory.start_address() + memory.len() - 1);
+        let has = |flag| flags.split_whitespace().any(|one| one == flag);
+        assert!(has("dd") && has("dc"), "{flags}");
+    }
+}
+
+#[test]
+fn parts_lie_apart_each_from_a_page_on_and_keep_the_mapping() {
+    let mut memories = PacketMemory::allocate_parts(&[1, 6000, 0], Need::default()).unwrap();
+    assert_eq!(memories.iter().map(PacketMemory::len).collect::<Vec<_>>(), [4096, 8192, 4096]);
+    let starts: Vec<_> = memories.iter().map(PacketMemory::start_address).collect();
+    assert_eq!((starts[0] % 4096, starts[1] - starts[0], starts[2] - starts[1]), (0, 4096, 8192));
+    assert!(memories[0].write(0, b"first") && memories[1].write(0, b"second"));
+    assert!(!memories[0].write(4092, b"beyond it"), "what follows is another's");
+    let last = memories.remove(1);
+    drop(memories);
+    // SAFETY: nobody else has the memory.
+    assert_eq!(unsafe { last.bytes(0, 6) }, b"second");
+}
+
+#[test]
+fn bringing_pages_in_ends_when_asked() {
+    let memory = PacketMemory::allocate(64 << 20).unwrap();
+    let asked = std::cell::Cell::new(0);
+    let ended = memory.populate(0..u64::MAX, &|| asked.replace(asked.get() + 1) < 3);
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    assert_eq!(asked.get(), 4, "every 2 MiB");
 }

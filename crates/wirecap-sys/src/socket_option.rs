@@ -67,5 +67,13 @@ pub(crate) fn map_ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> i
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    // There may be packets in it, which are nobody's in a core dump.
+    // SAFETY: the mapping was made just now, and the advice changes no contents.
+    if unsafe { libc::madvise(start, len, libc::MADV_DONTDUMP) } != 0 {
+        let refused = io::Error::last_os_error();
+        // SAFETY: the mapping is ours, and no address of it was given away.
+        unsafe { libc::munmap(start, len) };
+        return Err(refused);
+    }
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

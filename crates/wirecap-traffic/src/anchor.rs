@@ -34,8 +34,11 @@ impl Anchor {
             let link = Link::attach_xdp(program, LOOPBACK, XdpMode::Generic)?;
             Ok(Self { _link: link, _namespace: namespace })
         };
-        let result = thread::scope(|scope| scope.spawn(attach).join());
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread::scope(|scope| {
+            let attaching = thread::Builder::new().spawn_scoped(scope, attach);
+            let attaching = attaching.map_err(|cause| Error::Thread { cause })?;
+            attaching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 }
 

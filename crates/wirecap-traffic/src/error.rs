@@ -54,6 +54,15 @@ pub enum Error {
         /// Index asked for.
         ifindex: u32,
     },
+    /// A thread could not be started.
+    #[error(
+        "cannot start a thread for the generator's program: {cause}; raise the limit on threads: pids.max of its control group \
+         (TasksMax= in a service), or ulimit -u"
+    )]
+    Thread {
+        /// The kernel's answer.
+        cause: io::Error,
+    },
     /// The private network namespace could not be made.
     #[error(
         "cannot make a network namespace for the generator's program: {cause}; needs CAP_SYS_ADMIN, run with sudo"

@@ -6,7 +6,7 @@ use wirecap_core::{
     Lost, Spread,
     words::{counted, is},
 };
-use wirecap_sys::{clock::BatchClock, memory::PacketMemory};
+use wirecap_sys::clock::BatchClock;
 
 use crate::{
     engine::Shared,
@@ -15,7 +15,8 @@ use crate::{
         QueueCounts, link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss,
         xdp::XdpPort,
     },
-    report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    report::{PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    reserve::CaptureMemory,
     timestamp::TimestampReport,
 };
 
@@ -30,7 +31,7 @@ pub(crate) struct Books<'a> {
 }
 
 impl Books<'_> {
-    pub(crate) fn report(mut self, seconds: f64, memory: &PacketMemory) -> Report {
+    pub(crate) fn report(mut self, seconds: f64, memory: &CaptureMemory) -> Report {
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
@@ -56,14 +57,7 @@ impl Books<'_> {
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
         let workers = workers.collect();
-        let pools = self.shared.queues.len() + self.shared.stocks.len();
-        let cells_bytes = self.shared.geometry.pool_bytes() * pools as u64;
-        let memory = MemoryReport {
-            cells_bytes,
-            pages: memory.pages().as_str().into(),
-            fallbacks: memory.fallbacks().to_vec(),
-            ring_entries: self.ring_entries,
-        };
+        let memory = memory.report(self.ring_entries);
         Report { seconds, ports, workers, memory }
     }
 

@@ -2,37 +2,33 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{fmt, sync::Arc, thread};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use wirecap_core::{
     Geometry, Mode,
     chunk::{MAX_NICS, MAX_RINGS},
 };
-use wirecap_sys::{
-    clock::BatchClock,
-    cpu,
-    memory::{self, MemoryError, PacketMemory},
-    netdev,
-    packet::Fanout,
-};
+use wirecap_sys::{cpu, memory, packet::Fanout};
 
 use crate::{
-    Capture, Error, Timestamp,
-    capture::Parts,
+    Capture, Error, LookedUp, Timestamp,
     engine::wait::Wait,
     port::{
         PortSpec,
         filter::Unmatched,
         rss::Rss,
-        source::{OpenOptions, PortPools, Source},
+        source::Source,
         xdp::{Modes, OnWait, XdpOptions},
     },
-    transmit::{StockParts, carve_stocks},
+    reserve::{Layout, PoolSize},
 };
 
 /// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
 /// square.
-const MAX_WORKERS: usize = 256;
+pub(crate) const MAX_WORKERS: usize = 256;
 
 /// How chunks get from rings to workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,24 +61,32 @@ pub enum Homes {
     ByQueue,
 }
 
-/// What [`Builder::look_up`] has found: ports that can be opened, traces whose writers are there. Dropping it gives back
-/// all there is.
-pub struct LookedUp {
-    builder: Builder,
-    geometry: Geometry,
-    ring_entries: u32,
-    sources: Vec<Source>,
-    /// Memory for their packets, once it is there, and for each of `sources` its pools.
-    reserved: Option<Reserved>,
+/// Which transmitters can send a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// All of the engine. The kernel keeps some 128 bytes for each cell of the engine with *each* socket: with many queues that is
+    /// more than the cells.
+    #[default]
+    All,
+    /// Those of the worker that is home of the packet's queue ([`Transmitter::worker`](crate::Transmitter::worker)), and
+    /// [`Stock`](crate::Stock) n goes with worker n, modulo their number. Others refuse it as
+    /// [`NotSendable`](crate::Refusal::NotSendable).
+    Worker,
 }
 
-impl fmt::Debug for LookedUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.sources.iter().map(|source| &source.name).collect();
-        f.debug_struct("LookedUp")
-            .field("builder", &self.builder)
-            .field("sources", &names)
-            .finish_non_exhaustive()
+/// Whether opening is given up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivesUp(Option<Arc<AtomicBool>>);
+
+impl GivesUp {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.as_ref().is_some_and(|wanted| wanted.load(Ordering::Relaxed))
+    }
+
+    /// # Errors
+    /// [`Error::GivenUp`] if it is.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_wanted() { Err(Error::GivenUp) } else { Ok(()) }
     }
 }
 
@@ -91,7 +95,7 @@ impl fmt::Debug for LookedUp {
 pub struct Builder {
     ports: Vec<PortSpec>,
     pub(crate) cells_per_chunk: u32,
-    pub(crate) chunks_per_pool: u32,
+    pub(crate) pool_size: PoolSize,
     pub(crate) cell_bytes: u32,
     ring_entries: Option<u32>,
     pub(crate) mode: Mode,
@@ -105,16 +109,18 @@ pub struct Builder {
     promiscuous: bool,
     modes: Modes,
     rss: Rss,
-    fanout: Fanout,
+    pub(crate) fanout: Fanout,
     filter: Option<String>,
     unmatched: Unmatched,
-    transmit_entries: u32,
-    stocks: u16,
+    pub(crate) transmit_entries: u32,
+    pub(crate) stocks: u16,
+    pub(crate) reach: Reach,
     pub(crate) homes: Homes,
     timestamp: Option<Timestamp>,
     stamp_packets: bool,
     rx_hash: bool,
     on_wait: Option<OnWait>,
+    pub(crate) gives_up: GivesUp,
 }
 
 impl Default for Builder {
@@ -122,7 +128,7 @@ impl Default for Builder {
         Self {
             ports: Vec::new(),
             cells_per_chunk: 256,
-            chunks_per_pool: 128,
+            pool_size: PoolSize::AtMost(128),
             cell_bytes: 2048,
             ring_entries: None,
             mode: Mode::Advanced { threshold_percent: 60 },
@@ -141,11 +147,13 @@ impl Default for Builder {
             unmatched: Unmatched::Pass,
             transmit_entries: 0,
             stocks: 0,
+            reach: Reach::All,
             homes: Homes::InTurn,
             timestamp: None,
             stamp_packets: false,
             rx_hash: false,
             on_wait: None,
+            gives_up: GivesUp::default(),
         }
     }
 }
@@ -163,9 +171,31 @@ impl Builder {
         self
     }
 
-    /// R. Default 128: with M = 256 and cells of 2 KiB that is 64 MiB for each receive queue.
+    /// R, or less where that, with what the kernel needs besides, would take more than an eighth of the memory that is available to
+    /// this process; [`MemoryReport::bounded`](crate::report::MemoryReport::bounded) says so. Default 128: with M = 256 and
+    /// cells of 2 KiB that is 64 MiB for each receive queue.
+    pub fn most_chunks_per_pool(mut self, chunks: u32) -> Self {
+        self.pool_size = PoolSize::AtMost(chunks);
+        self
+    }
+
+    /// R, exactly.
     pub fn chunks_per_pool(mut self, chunks: u32) -> Self {
-        self.chunks_per_pool = chunks;
+        self.pool_size = PoolSize::Chunks(chunks);
+        self
+    }
+
+    /// Bytes for the cells of all pools together, from which R follows; instead of [`Builder::chunks_per_pool`].
+    ///
+    /// ```
+    /// # use wirecap::{Capture, port::null::NullPort};
+    /// let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 };
+    /// let capture = Capture::builder().port(port).memory(16 << 20).open()?;
+    /// assert_eq!(capture.report().memory.chunks_per_pool, 8);         // 4 pools of 8 chunks of 256 cells of 2 KiB
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.pool_size = PoolSize::Memory(bytes);
         self
     }
 
@@ -280,6 +310,12 @@ impl Builder {
         self
     }
 
+    /// Which transmitters can send a packet. Default: all.
+    pub fn reach(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
     /// Whether the NIC shall accept packets for other stations. Default: yes.
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
@@ -347,6 +383,13 @@ impl Builder {
         self
     }
 
+    /// Gives up opening once this is set, by a signal for instance: [`Error::GivenUp`]. It is looked at between the steps, each of
+    /// which takes some milliseconds.
+    pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
+        self.gives_up = GivesUp(Some(once));
+        self
+    }
+
     /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
     ///
     /// # Errors
@@ -361,12 +404,14 @@ impl Builder {
     /// # Errors
     /// [`Error`], each variant with a hint.
     pub fn look_up(self) -> Result<LookedUp, Error> {
-        let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, self.cell_bytes)?;
-        let ring_entries = geometry.check_ring(self.ring_entries.unwrap_or(geometry.ring_entries()))?;
+        // What is wrong with M is said before anything is looked at.
+        Geometry::new(self.cells_per_chunk, 1, self.cell_bytes)?;
         let sources = self.resolve()?;
-        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
-        self.check_threads(queues)?;
-        Ok(LookedUp { builder: self, geometry, ring_entries, sources, reserved: None })
+        self.check_threads(sources.iter().map(|source| source.rings.len()).sum())?;
+        let layout = Layout::new(&self, &sources);
+        let (geometry, bounded) = layout.sizes(&self, memory::available())?;
+        let ring_entries = geometry.check_ring(self.ring_entries.unwrap_or(geometry.ring_entries()))?;
+        Ok(LookedUp { builder: self, geometry, bounded, ring_entries, sources, layout, reserved: None })
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -379,11 +424,26 @@ impl Builder {
             return Err(Error::IdleWorkers { workers, queues });
         }
         for &core in self.worker_cores.iter().chain(&self.capture_cores) {
-            // Tried by a thread of its own, so that this one stays where it is.
-            let tried = thread::spawn(move || cpu::pin_to_core(core)).join();
-            tried.expect("no panic").map_err(|source| Error::Core { core, source })?;
+            // Trying is the only way to know.
+            let tried = cpu::keeping_affinity(|| cpu::pin_to_core(core));
+            tried.and_then(|pinned| pinned).map_err(|source| Error::Core { core, source })?;
         }
         Ok(())
+    }
+
+    pub(crate) fn xdp_options(&self, ring_entries: u32) -> XdpOptions {
+        XdpOptions {
+            ring_entries,
+            promiscuous: self.promiscuous,
+            modes: self.modes,
+            rss: self.rss,
+            timestamp: self.timestamp,
+            stamp_packets: self.stamp_packets,
+            rx_hash: self.rx_hash,
+            transmit_entries: self.transmit_entries,
+            on_wait: self.on_wait,
+            gives_up: self.gives_up.clone(),
+        }
     }
 
     /// Finds out what the ports are, without changing anything.
@@ -420,85 +480,6 @@ impl Builder {
     }
 }
 
-impl LookedUp {
-    /// Brings in the packet memory, which [`LookedUp::open`] does otherwise: all of it is written to, which can take seconds
-    /// on a busy machine. Nothing else is changed, so that a thread that is in it may be given up at any time.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] when there is not enough.
-    pub fn reserve(mut self) -> Result<Self, Error> {
-        if self.reserved.is_none() {
-            self.reserved = Some(reserve(self.geometry, &self.sources, self.builder.stocks)?);
-        }
-        Ok(self)
-    }
-
-    /// Opens the ports and starts capturing: packets that come from now on are kept for the workers.
-    ///
-    /// # Errors
-    /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
-    pub fn open(self) -> Result<Capture, Error> {
-        let Self { builder, geometry, ring_entries, sources, reserved } = self.reserve()?;
-        let Reserved { memory, pools, stocks } = reserved.expect("just reserved");
-        // Only batches need it; beside the host the kernel has stamped the packets.
-        let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
-        let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
-        let (promiscuous, modes, rss) = (builder.promiscuous, builder.modes, builder.rss);
-        let (timestamp, stamp_packets) = (builder.timestamp, builder.stamp_packets);
-        let (transmit_entries, on_wait, rx_hash) =
-            (builder.transmit_entries, builder.on_wait, builder.rx_hash);
-        let xdp = XdpOptions {
-            ring_entries,
-            promiscuous,
-            modes,
-            rss,
-            timestamp,
-            stamp_packets,
-            rx_hash,
-            transmit_entries,
-            on_wait,
-        };
-        let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
-        let watched = sources.iter().any(Source::is_interface);
-        let changes = watched.then(netdev::changes).transpose()?;
-        let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
-        for (source, pools) in sources.iter().zip(pools) {
-            let (port, queues) = source.open(pools, &memory, &options, &opened)?;
-            open_ports.push(port);
-            opened.push(queues);
-        }
-        let queues = opened;
-        Capture::start(
-            builder,
-            Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, queues, stocks },
-        )
-    }
-}
-
-/// What is made before anything on the machine is changed.
-struct Reserved {
-    memory: Arc<PacketMemory>,
-    pools: Vec<PortPools>,
-    stocks: Vec<StockParts>,
-}
-
-/// Memory for the packets of all ports, all of it there, and the pools in it.
-fn reserve(geometry: Geometry, sources: &[Source], stocks: u16) -> Result<Reserved, Error> {
-    let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
-    let in_memory: usize = sources.iter().map(Source::queues_in_memory).sum();
-    limit("sockets of passive ports", queues - in_memory, MAX_WORKERS)?;
-    // Rings of sockets are memory of the kernel's, which no process is ended for.
-    let stock_bytes = geometry.pool_bytes() * u64::from(stocks);
-    memory::check_available(geometry.pool_bytes() * queues as u64 + stock_bytes)?;
-
-    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes() * in_memory as u64 + stock_bytes)?);
-    let carve = |(nic_id, source): (usize, &Source)| source.carve(nic_id as u16, &memory, geometry);
-    let pools = sources.iter().enumerate().map(carve).collect::<Result<Vec<_>, Error>>()?;
-    let stocks = carve_stocks(&memory, geometry, stocks)?;
-    memory.populate().map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
-    Ok(Reserved { memory, pools, stocks })
-}
-
-fn limit(what: &'static str, given: usize, most: usize) -> Result<(), Error> {
+pub(crate) fn limit(what: &'static str, given: usize, most: usize) -> Result<(), Error> {
     if given > most { Err(Error::TooMany { what, given, most }) } else { Ok(()) }
 }

@@ -20,7 +20,6 @@ use wirecap_core::{
 use wirecap_sys::{
     clock::BatchClock,
     cpu,
-    memory::PacketMemory,
     netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
 };
 
@@ -35,6 +34,7 @@ use crate::{
         source::OpenQueue, upkeep,
     },
     report::Report,
+    reserve::CaptureMemory,
     transmit::{Stock, StockParts, Transmitter},
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
     /// From before the ports were opened, so that nothing is missed.
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
-    pub(crate) memory: Arc<PacketMemory>,
+    pub(crate) memory: CaptureMemory,
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
     /// The queues of each port.
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
 pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
-    memory: Arc<PacketMemory>,
+    memory: CaptureMemory,
     ring_entries: u32,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
@@ -438,11 +438,7 @@ fn assemble(
     for (port, opened) in ports.into_iter().enumerate() {
         let begin = queues.len();
         for (source, pool, reader) in opened {
-            let number = match homes {
-                Homes::InTurn => queues.len(),
-                Homes::ByQueue => queues.len() - begin,
-            };
-            let home = number % workers;
+            let home = homes.of(queues.len(), queues.len() - begin, workers);
             queues.push(Queue::new(port, home, reader, source, pool, clock.clone()));
         }
         ranges.push(begin..queues.len());

@@ -243,7 +243,8 @@ pub enum Error {
     /// The process lacks the privilege to join others.
     #[error(
         "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
-         as root, or once: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
+         as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
+         cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
     )]
     JoinNotPermitted {
         /// The interface.
@@ -290,6 +291,20 @@ pub enum Error {
     /// The packet memory could not be set up.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// A pool has one chunk at least.
+    #[error(
+        "packet memory of {} is too little: a chunk for each pool takes {}; give that or more, or lower -M or the number of queues",
+        size(*bytes), size(*least)
+    )]
+    LittleMemory {
+        /// What was given, in bytes.
+        bytes: u64,
+        /// What would do, in bytes.
+        least: u64,
+    },
+    /// Opening was [given up](crate::Builder::give_up).
+    #[error("opening was given up, so nothing was captured")]
+    GivenUp,
     /// No way of attaching to the interface worked.
     #[error("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))]
     NoMode {
@@ -301,7 +316,7 @@ pub enum Error {
     /// The process lacks a privilege.
     #[error(
         "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
-         filters in the kernel ({reason}); run as root, or once: \
+         filters in the kernel ({reason}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
          sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}"
     )]
     NotPermitted {
@@ -377,7 +392,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A thread could not be started.
-    #[error("a capture thread could not be started: {0}")]
+    #[error(
+        "a capture thread could not be started: {0}; raise the limit on threads: pids.max of its control group (TasksMax= in a \
+         service), or ulimit -u"
+    )]
     Thread(io::Error),
 }
 
@@ -396,6 +414,15 @@ impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
         Error::NotPermitted { reason: reason.to_string(), program: this_program() }
+    }
+}
+
+/// A size in words.
+fn size(bytes: u64) -> String {
+    if bytes % (1 << 20) == 0 {
+        format!("{} MiB", bytes >> 20)
+    } else {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
     }
 }
 

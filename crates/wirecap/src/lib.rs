@@ -75,9 +75,11 @@ mod engine;
 mod error;
 mod event;
 mod horizon;
+mod looked_up;
 mod open_port;
 pub mod port;
 pub mod report;
+mod reserve;
 mod timestamp;
 mod transmit;
 
@@ -85,7 +87,7 @@ mod transmit;
 pub use wirecap_headers as headers;
 
 pub use batch::{Batch, Packet, Packets, Parts};
-pub use builder::{Builder, Dispatch, Grouping, Homes, LookedUp};
+pub use builder::{Builder, Dispatch, Grouping, Homes, Reach};
 pub use capture::{Capture, Stopper};
 pub use engine::{
     wait::Wait,
@@ -94,6 +96,7 @@ pub use engine::{
 pub use error::Error;
 pub use event::PortEvent;
 pub use horizon::{Horizon, Horizons};
+pub use looked_up::LookedUp;
 pub use port::{
     Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},

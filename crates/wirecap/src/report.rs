@@ -1,5 +1,7 @@
 //! What a capture did: modes, the account of every queue, the load of every worker.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
@@ -256,16 +258,39 @@ pub struct WorkerReport {
 }
 
 /// The memory of a capture, in bytes.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct MemoryReport {
     /// Packet memory: R × M × cell size for each queue and each stock.
     pub cells_bytes: u64,
+    /// What the kernel needs besides, about: rings, and its records of the cells.
+    pub kernel_bytes: u64,
+    /// M.
+    pub cells_per_chunk: u32,
+    /// R.
+    pub chunks_per_pool: u32,
+    /// Size of a cell, in bytes.
+    pub cell_bytes: u32,
+    /// Why R is no larger; `None` unless it is smaller than by default.
+    pub bounded: Option<BoundedMemory>,
     /// Which pages it is on, in words.
     pub pages: String,
     /// What was wanted of it and could not be had, and why, a line for each.
     pub fallbacks: Vec<String>,
     /// Entries of each ring: cells of a queue that the kernel can have at once.
     pub ring_entries: u32,
+}
+
+/// Why the pools are smaller than by default: all memory together would be more than a share of what is available.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BoundedMemory {
+    /// R if more were available.
+    pub chunks_per_pool: u32,
+    /// Memory that was available, in bytes.
+    pub available_bytes: u64,
+    /// The pools take one in so many of these bytes at most.
+    pub share: u64,
+    /// The directory of the control group that bounds it; `None` if the machine does.
+    pub control_group: Option<PathBuf>,
 }
 
 /// Everything there is to say about a capture.

@@ -2,9 +2,9 @@
 
 use wirecap::{
     Dispatch, Mode, Report,
-    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
+    report::{BeyondLimit, LengthLimit, MemoryReport, PortReport, QueueMode},
 };
-use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER, words::counted};
+use wirecap_core::{geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER, words::counted};
 
 use super::job::Job;
 use crate::{exit::tell, host_use, plan::Plan};
@@ -23,16 +23,16 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
 
 /// Warns of packets that are too long for this geometry, however quiet it is otherwise. Of a trace file that is said at the end,
 /// if there was one.
-pub(crate) fn warn(plan: &Plan, report: &Report) {
+pub(crate) fn warn(report: &Report) {
     let interfaces = report.ports.iter().filter(|port| !is_trace(port));
     for (port, limit) in interfaces.filter_map(|port| Some((port, port.length_limit?))) {
-        tell(format_args!("wirecap: WARNING: {}: {}", port.name, too_long(plan.geometry, limit)));
+        tell(format_args!("wirecap: WARNING: {}: {}", port.name, too_long(&report.memory, limit)));
     }
 }
 
 /// Which packets are too long, why, and what to do.
-fn too_long(geometry: Geometry, LengthLimit { bytes, beyond }: LengthLimit) -> String {
-    let (m, least) = (geometry.cells_per_chunk(), MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
+fn too_long(memory: &MemoryReport, LengthLimit { bytes, beyond }: LengthLimit) -> String {
+    let (m, least) = (memory.cells_per_chunk, MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
     match beyond {
         BeyondLimit::Cut => {
             format!(
@@ -44,7 +44,7 @@ fn too_long(geometry: Geometry, LengthLimit { bytes, beyond }: LengthLimit) -> S
              write -M {least}"
         ),
         BeyondLimit::Lost => {
-            let remedy = match geometry.cell_bytes() < 4096 {
+            let remedy = match memory.cell_bytes < 4096 {
                 true => "; --cell-bytes 4096 has room for longer ones",
                 false => "; lower its MTU, if no longer ones come",
             };
@@ -117,7 +117,8 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
 }
 
 fn sizes_line(plan: &Plan, report: &Report) -> String {
-    let (m, r) = (plan.geometry.cells_per_chunk(), plan.geometry.chunks_per_pool());
+    let memory = &report.memory;
+    let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
     let mode = match plan.mode {
         Mode::Basic => "basic mode".into(),
         Mode::Advanced { threshold_percent } => format!("T = {threshold_percent} %, advanced mode"),
@@ -129,25 +130,41 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
     let workers = counted(report.workers.len(), "worker");
     let mib = report.memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {
-        let kib = plan.geometry.chunk_bytes() >> 10;
+        let kib = (m * memory.cell_bytes) >> 10;
         return format!(
-            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings",
-            counted(r, "block")
+            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings{}",
+            counted(r, "block"),
+            bound(report),
         );
     }
     let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}",
-        counted(plan.geometry.cells_per_pool(), "packet"),
-        report.memory.pages,
+        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}{}",
+        counted(m * r, "packet"),
+        memory.pages,
+        bound(report),
     );
-    if report.memory.ring_entries < plan.geometry.cells_per_pool() {
-        line.push_str(&format!("; the kernel has {} of the cells at once", report.memory.ring_entries));
+    if memory.ring_entries < m * r {
+        line.push_str(&format!("; the kernel has {} of the cells at once", memory.ring_entries));
     }
-    for fallback in &report.memory.fallbacks {
+    for fallback in &memory.fallbacks {
         line.push_str("; ");
         line.push_str(fallback);
     }
     line
+}
+
+/// Why R is smaller than by default, ready to be appended.
+fn bound(report: &Report) -> String {
+    let Some(bounded) = &report.memory.bounded else { return String::new() };
+    let available = bounded.available_bytes >> 20;
+    let whose = bounded.control_group.as_ref().map_or_else(
+        || format!("the {available} MiB that are available"),
+        |group| format!("the {available} MiB that the control group {} has left", group.display()),
+    );
+    format!(
+        "; R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
+        bounded.chunks_per_pool, bounded.share
+    )
 }
 
 #[cfg(test)]
@@ -157,8 +174,8 @@ mod tests {
     #[test]
     fn what_is_too_long_is_told_with_what_helps() {
         let told = |m, cell_bytes, beyond| {
-            let geometry = Geometry::new(m, 8, cell_bytes).unwrap();
-            too_long(geometry, LengthLimit { bytes: 1_792, beyond })
+            let memory = MemoryReport { cells_per_chunk: m, cell_bytes, ..MemoryReport::default() };
+            too_long(&memory, LengthLimit { bytes: 1_792, beyond })
         };
         assert!(told(1, 2048, BeyondLimit::Lost).ends_with("and M is 1; write -M 64"));
         assert!(told(256, 2048, BeyondLimit::Lost).ends_with("; --cell-bytes 4096 has room for longer ones"));

@@ -85,19 +85,21 @@ impl Backlog {
         self.out_of_order.store(volume.out_of_order, Ordering::Relaxed);
     }
 
-    /// Waits until the writer has ended, as long as it writes. Returns whether it has.
-    pub(crate) fn wait_for_end(&self, has_ended: impl Fn() -> bool) -> bool {
+    /// Waits for what the writer gives back when it has ended, as long as it writes; `None` when it has stalled.
+    pub(crate) fn wait_for_end<W>(&self, mut ended: impl FnMut() -> Option<W>) -> Option<W> {
         let (mut written, mut since) = (self.written(), Instant::now());
-        while !has_ended() {
+        loop {
+            if let Some(writer) = ended() {
+                return Some(writer);
+            }
             let now = self.written();
             if now != written {
                 (written, since) = (now, Instant::now());
             } else if since.elapsed() >= LAST_PATIENCE {
-                return false;
+                return None;
             }
             thread::sleep(TICK);
         }
-        true
     }
 
     /// What the writer has written.

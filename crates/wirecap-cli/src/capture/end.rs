@@ -31,12 +31,13 @@ pub(super) fn close(
     let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
     let report = capture.finish();
     let written = writer.map(|writer| {
-        if let (Some(backlog), Some(destination)) = (job.backlog(), &plan.destination) {
-            if !backlog.wait_for_end(|| writer.is_finished()) {
-                return Written::of_stalled(destination, backlog);
-            }
-        }
-        let writer = writer.join().expect("the writer does not panic");
+        let writer = match job.backlog().zip(plan.destination.as_ref()) {
+            Some((backlog, destination)) => match backlog.wait_for_end(|| writer.try_recv().ok()) {
+                Some(writer) => writer,
+                None => return Written::of_stalled(destination, backlog),
+            },
+            None => writer.recv().expect("the writer does not panic"),
+        };
         let unwritten = report.total().delivered.saturating_sub(writer.packets());
         let trailer = describe::trailer(&report, writer.format(), started, unwritten);
         writer.close(&trailer)

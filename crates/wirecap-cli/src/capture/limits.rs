@@ -7,18 +7,13 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, PortSpec, Wait};
+use wirecap::{Dispatch, LookedUp};
 use wirecap_core::words::counted;
 
 use crate::plan::Plan;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
-/// Open files for each interface: two maps, a program, a link, its network namespace, two for statistics, promiscuous mode, one
-/// for what only some need.
-const FILES_PER_PORT: u64 = 9;
-/// More of them where its queues are shared: the dispatcher and its table.
-const FILES_TO_SHARE: u64 = 2;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// Stack of a thread of Rust's.
@@ -26,51 +21,47 @@ const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on their way to the file, and all the rest.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Whether a capture of so many queues fits what the process may have. Raises the soft limit of open files
-/// where the hard one allows it.
+/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one allows it.
 ///
 /// # Errors
 /// Which limit is too low, and what would do.
-pub(super) fn check(plan: &Plan, queues: usize) -> Result<()> {
-    open_files(plan, queues as u64)?;
-    address_space(plan, queues as u64)
+pub(super) fn check(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
+    open_files(looked_up)?;
+    address_space(plan, looked_up)
 }
 
-fn open_files(plan: &Plan, queues: u64) -> Result<()> {
+fn open_files(looked_up: &LookedUp) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64);
-    let per_queue = if plan.wait == Wait::Block { 2 } else { 1 };
-    let is_shared = |port: &&PortSpec| matches!(port, PortSpec::Interface { queues: Some(_), .. });
-    let shared = plan.ports.iter().filter(is_shared).count() as u64;
-    let of_ports = plan.ports.len() as u64 * FILES_PER_PORT + shared * FILES_TO_SHARE;
-    let needed = open + OTHER_FILES + of_ports + queues * per_queue;
+    // One of them is the directory itself.
+    let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
+    let needed = open + OTHER_FILES + looked_up.open_files() as u64;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }
     Err(anyhow!(
         "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
          the limit: ulimit -n {} (LimitNOFILE= in a service)",
-        counted(queues, "receive queue"),
+        counted(looked_up.queues() as u64, "receive queue"),
         needed.next_power_of_two()
     ))
 }
 
-fn address_space(plan: &Plan, queues: u64) -> Result<()> {
+fn address_space(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
     let Ok((soft, _)) = getrlimit(Resource::RLIMIT_AS) else { return Ok(()) };
     if soft == RLIM_INFINITY {
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
     let threads = cores + if plan.dispatch == Dispatch::Push { cores } else { 0 };
-    let rings = u64::from(plan.geometry.ring_entries()) * RING_ENTRY_BYTES;
-    let packets = queues * plan.geometry.pool_bytes();
-    let needed = packets + queues * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
+    let rings = u64::from(looked_up.geometry().ring_entries()) * RING_ENTRY_BYTES;
+    let packets = looked_up.cells_bytes();
+    let needed = packets + looked_up.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
     if soft >= needed {
         return Ok(());
     }
     Err(anyhow!(
         "packet memory of {} MiB, rings and threads take about {} MiB of address space, and this process may have {} \
-         MiB; raise the limit (ulimit -v {}), or lower -R or -M",
+         MiB; raise the limit (ulimit -v {}), or lower -R or -M, or give --memory",
         packets >> 20,
         needed >> 20,
         soft >> 20,

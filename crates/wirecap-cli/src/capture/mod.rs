@@ -58,13 +58,13 @@ mod writer;
 use std::{
     sync::{
         Arc,
-        mpsc::{Sender, channel, sync_channel},
+        mpsc::{Receiver, Sender, channel, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::SystemTime,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use wirecap::{
     Capture, Worker,
     report::{PortReport, QueueMode},
@@ -77,12 +77,11 @@ use self::{
     job::{Job, Onward},
     lookout::Lookout,
     output::Output,
-    place::Place,
     watch::{Notice, Watch},
     worker::{Count, Encode},
     writer::Writer,
 };
-use crate::{cores::check_cores, exit::Exit, plan::Plan, signals::Signals};
+use crate::{cores::check_cores, exit::Exit, idle_thread::IdleThread, plan::Plan, signals::Signals};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -94,15 +93,15 @@ const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
-    // First of all: where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before is lost.
-    let signals = Signals::listen()?;
+pub(crate) fn run(plan: Plan, mut job: impl Job, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
-    limits::check(&plan, places.iter().map(Place::queues).sum())?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
-    let mut capture = place::open(&plan, &places, &signals)?;
+    let looked_up = place::prepare(&plan, &places, &signals)?;
+    limits::check(&plan, &looked_up)?;
+    let idle = Idle::start(looked_up.workers(), output.is_some())?;
+    let mut capture = place::open(&plan, looked_up, &signals)?;
     effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
@@ -111,56 +110,77 @@ pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     if !plan.quiet {
         announce::start(&plan, &capture.report(), &job);
     }
-    announce::warn(&plan, &capture.report());
+    announce::warn(&capture.report());
 
     let (notices, noticed) = channel();
     let workers = capture.take_workers();
     let onward = job.begin(&mut capture, workers.len())?;
     let work = workers.into_iter().zip(onward).collect();
     let backlog = job.backlog().map(Arc::clone);
-    let threads = Threads::start(&plan, &capture, work, output.map(|output| (output, backlog)), notices)?;
+    let output = output.map(|output| (output, backlog));
+    let threads = Threads::start(&plan, &capture, (idle, work), output, notices);
     let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers, &mut job);
     Ok(end::close(&plan, capture, threads, end, started, &job))
+}
+
+/// The threads of a capture, before it runs.
+struct Idle {
+    workers: Vec<IdleThread>,
+    writer: Option<IdleThread>,
+}
+
+impl Idle {
+    fn start(workers: usize, writes: bool) -> Result<Self> {
+        let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
+        let writer = writes.then(|| IdleThread::start("wirecap-writer")).transpose()?;
+        Ok(Self { workers: (0..workers).map(worker).collect::<Result<_>>()?, writer })
+    }
 }
 
 /// The threads of a capture.
 struct Threads {
     workers: Vec<JoinHandle<()>>,
-    /// `None` when packets are only counted.
-    writer: Option<JoinHandle<Writer>>,
+    /// Gives the writer back when it has written everything; `None` when packets are only counted.
+    writer: Option<Receiver<Writer>>,
 }
 
 impl Threads {
     fn start<O: Onward>(
         plan: &Plan,
         capture: &Capture,
-        work: Vec<(Worker, O)>,
+        (idle, work): (Idle, Vec<(Worker, O)>),
         output: Option<(Output, Option<Arc<Backlog>>)>,
         notices: Sender<Notice>,
-    ) -> Result<Self> {
-        match output {
-            Some((output, backlog)) => Self::to_file(plan, capture, work, output, backlog, notices),
-            None => Self::count_only(plan, work, &notices),
+    ) -> Self {
+        match (output, idle.writer) {
+            (Some((output, backlog)), Some(writer)) => {
+                let work = idle.workers.into_iter().zip(work).collect();
+                Self::to_file(plan, capture, work, (writer, output, backlog), notices)
+            }
+            _ => Self::count_only(plan, idle.workers.into_iter().zip(work), &notices),
         }
     }
 
-    fn count_only<O: Onward>(plan: &Plan, work: Vec<(Worker, O)>, notices: &Sender<Notice>) -> Result<Self> {
+    fn count_only<O: Onward>(
+        plan: &Plan,
+        work: impl Iterator<Item = (IdleThread, (Worker, O))>,
+        notices: &Sender<Notice>,
+    ) -> Self {
         let count = Count::new(plan.count, notices);
-        let workers = work.into_iter().map(|(worker, onward)| {
+        let workers = work.map(|(thread, (worker, onward))| {
             let count = count.clone();
-            spawn(worker, move |worker| count.run(worker, onward))
+            thread.run(move || count.run(worker, onward))
         });
-        Ok(Self { workers: workers.collect::<Result<_>>()?, writer: None })
+        Self { workers: workers.collect(), writer: None }
     }
 
     fn to_file<O: Onward>(
         plan: &Plan,
         capture: &Capture,
-        work: Vec<(Worker, O)>,
-        output: Output,
-        backlog: Option<Arc<Backlog>>,
+        work: Vec<(IdleThread, (Worker, O))>,
+        (thread, output, backlog): (IdleThread, Output, Option<Arc<Backlog>>),
         notices: Sender<Notice>,
-    ) -> Result<Self> {
+    ) -> Self {
         let ports = capture.report().ports;
         let queues = Queues::new(ports.iter().map(|port| {
             let captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
@@ -173,24 +193,19 @@ impl Threads {
         let waiting = if backlog.is_some() { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
         let (sender, blocks) = sync_channel(waiting);
         let (mut returns, mut workers) = (Vec::new(), Vec::new());
-        for (worker, onward) in work {
+        for (thread, (worker, onward)) in work {
             let (give_back, given_back) = sync_channel(WAITING_BLOCKS);
             returns.push(give_back);
             let encode = Encode::new(&encoding, &sender, given_back, worker.index(), backlog.clone());
-            workers.push(spawn(worker, move |worker| encode.run(worker, onward))?);
+            workers.push(thread.run(move || encode.run(worker, onward)));
         }
         let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
         let writer = writer.with_backlog(backlog);
-        let writer = thread::Builder::new()
-            .name("wirecap-writer".into())
-            .spawn(move || writer.run(&blocks))
-            .map_err(|cause| anyhow!("cannot start the writer thread: {cause}"))?;
-        Ok(Self { workers, writer: Some(writer) })
+        let (done, written) = sync_channel(1);
+        thread.run(move || {
+            // Whoever waits for it is there until the end of the process.
+            let _ = done.send(writer.run(&blocks));
+        });
+        Self { workers, writer: Some(written) }
     }
-}
-
-fn spawn(worker: Worker, work: impl FnOnce(Worker) + Send + 'static) -> Result<JoinHandle<()>> {
-    let name = format!("wirecap-work-{}", worker.index());
-    let started = thread::Builder::new().name(name).spawn(move || work(worker));
-    started.map_err(|cause| anyhow!("cannot start a worker thread: {cause}"))
 }

@@ -29,6 +29,9 @@ use crate::{exit::tell, signals::Signals};
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Permissions of a new file.
+const OWNER_ONLY: u32 = 0o600;
+
 /// A file that is open for writing.
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -67,10 +70,11 @@ pub(super) fn open(path: &Path, signals: &Signals) -> Result<Opened> {
     }
 }
 
-/// Opens a file for writing and says whether it is new. Does not wait for the reader of a pipe.
+/// Opens a file for writing and says whether it is new. Does not wait for the reader of a pipe. A new one is for its owner alone: what
+/// others say to each other is in it.
 fn try_open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
-    options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    options.write(true).mode(OWNER_ONLY).custom_flags(OFlag::O_NONBLOCK.bits());
     match options.clone().create_new(true).open(path) {
         // Created all the same if it is a link to a file that does not exist.
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {

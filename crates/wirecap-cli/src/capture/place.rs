@@ -10,8 +10,7 @@ use std::{
         unix::fs::{FileTypeExt, MetadataExt},
     },
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Result, anyhow};
@@ -22,16 +21,11 @@ use crate::{
     exit::{Usage, tell},
     plan::{Destination, Plan},
     signals::Signals,
+    step::{LONG, Step},
 };
 
 /// How long a pipe takes to open when its writer is there already.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How often signals are looked at while a pipe is waited for.
-const TICK: Duration = Duration::from_millis(50);
-/// How often it is looked at whether a filter is compiled, which mostly takes no longer than this.
-const GLANCE: Duration = Duration::from_millis(1);
-/// A filter, or memory, that takes longer is told of.
-const LONG: Duration = Duration::from_secs(1);
 
 /// What is known of a port before it is opened.
 #[derive(Debug)]
@@ -85,14 +79,14 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
     plan.ports.iter().map(look_up).collect()
 }
 
-/// Opens the ports. What takes long before anything is changed that would have to be given back is ended by a signal: pipes
-/// are waited for until somebody has begun to write them, a filter is compiled, memory brought in.
+/// Finds out all there is to know before anything is changed. What takes long is ended by a signal: pipes are waited for until
+/// somebody has begun to write them, a filter is compiled.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
-pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
+pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<LookedUp> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}")));
+    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))).give_up(signals.flag());
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.filter) {
@@ -101,66 +95,31 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
             patience: LONG,
             given_up: "the ports were not known yet".into(),
         },
-        ("", Some(_)) => Step {
-            waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
-                .into(),
-            patience: LONG,
-            given_up: "the filter was not compiled".into(),
-        },
+        ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             patience: MOMENT,
             given_up: format!("nobody writes {pipes}"),
         },
     };
-    let looked_up = looking_up.run(signals, || builder.look_up())?;
+    looking_up.run(signals, || builder.look_up())?.map_err(|error| with_hint(error, plan))
+}
+
+/// Opens the ports. A signal ends it: first memory is brought in, then there are the sockets of each queue.
+///
+/// # Errors
+/// Why they cannot be opened. A signal asks for the end.
+pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Result<Capture> {
     let reserving = Step {
-        waits_for: "bringing in the packet memory takes long: the machine is busy; lower -R or -M needs less"
+        waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
             .into(),
         patience: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
-    let opened = match looked_up {
-        Ok(looked_up) => reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open),
-        Err(error) => Err(error),
-    };
-    opened.map_err(|error| with_hint(error, plan))
-}
-
-/// Something that may take long and changes nothing, so that it can be given up.
-struct Step {
-    /// Told when it takes longer than `patience`.
-    waits_for: String,
-    patience: Duration,
-    /// Said when a signal has ended it.
-    given_up: String,
-}
-
-impl Step {
-    /// By a thread of its own, since it waits where nothing but the end of the process can reach it.
-    ///
-    /// # Errors
-    /// A signal has ended it.
-    fn run<T: Send + 'static>(
-        &self,
-        signals: &Signals,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
-        let working = thread::spawn(work);
-        let begun = Instant::now();
-        let mut told = false;
-        while !working.is_finished() {
-            if !told && begun.elapsed() >= self.patience {
-                tell(format_args!("wirecap: {}", self.waits_for));
-                told = true;
-            }
-            if signals.end() {
-                return Err(anyhow!("{}, so nothing was captured", self.given_up));
-            }
-            thread::sleep(if told { TICK } else { GLANCE });
-        }
-        Ok(working.join().expect("no panic"))
-    }
+    let opened = reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open);
+    let capture = opened.map_err(|error| with_hint(error, plan))?;
+    // Dropping it gives all back.
+    if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
 }
 
 /// An error of the library with what our flags can do about it.
@@ -216,24 +175,5 @@ fn is_written(path: &Path, destination: &Destination) -> bool {
     match (read, written) {
         (Ok(read), Ok(written)) => is_kept(&read) && identity(read) == identity(written),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
-        let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
-        let begun = Instant::now();
-        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
-        assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
-        assert!(begun.elapsed() < Duration::from_secs(30));
-        let done = step.run(&Signals::default(), || {
-            thread::sleep(Duration::from_millis(30));
-            7
-        });
-        assert_eq!(done.unwrap(), 7);
     }
 }

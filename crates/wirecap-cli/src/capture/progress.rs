@@ -93,8 +93,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_since_the_last_line() {
-        let memory =
-            MemoryReport { cells_bytes: 0, pages: String::new(), fallbacks: vec![], ring_entries: 0 };
+        let memory = MemoryReport::default();
         let report = Report { seconds: 3.0, ports: vec![], workers: vec![], memory };
         let before = Volume { seconds: 2.5, packets: 1_000, bytes: 60_000 };
         let now = Volume { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };

@@ -250,8 +250,8 @@ mod tests {
         let parse = |words: &str| Flags::try_parse_from(words.split(' ')).map(|flags| flags.command);
         let Ok(Command::Capture(capture)) = parse("wirecap capture eth0") else { unreachable!() };
         let Ok(Command::Forward(forward)) = parse("wirecap forward eth0 eth1") else { unreachable!() };
-        assert_eq!((capture.pool.chunks_per_pool, capture.workers.wait), (128, WaitFlag::Sleep));
-        assert_eq!((forward.pool.chunks_per_pool, forward.workers.wait), (32, WaitFlag::Block));
+        assert_eq!((capture.pool.chunks_per_pool, capture.workers.wait), (None, WaitFlag::Sleep));
+        assert_eq!((forward.pool.chunks_per_pool, forward.workers.wait), (None, WaitFlag::Block));
         assert_eq!((forward.pool.cells_per_chunk, forward.pool.cell_bytes), (256, 2048));
         let refused = parse("wirecap forward eth0 eth1 -R many").unwrap_err().to_string();
         assert!(refused.contains("like -R 32"), "{refused}");

@@ -13,7 +13,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use wirecap_sys::xsk::{BindChoice, BindMode};
 
-use crate::values::{Cores, Number, cores, duration, number};
+use crate::values::{Cores, Number, cores, duration, number, size};
 
 /// The file that packets are written to.
 #[derive(Debug, Args)]
@@ -41,9 +41,13 @@ pub(crate) struct PoolFlags {
     /// M, cells per chunk: a power of two.
     #[arg(short = 'M', value_name = "CELLS", default_value_t = 256, value_parser = number::<u32>(Number::of("-M 256")))]
     pub(crate) cells_per_chunk: u32,
-    /// R, chunks per receive queue. A queue can buffer R x M packets.
-    #[arg(short = 'R', value_name = "CHUNKS", default_value_t = 128, value_parser = number::<u32>(Number::of("-R 128")))]
-    pub(crate) chunks_per_pool: u32,
+    /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all take no more than an
+    /// eighth of the memory that is available].
+    #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(Number::of("-R 128")))]
+    pub(crate) chunks_per_pool: Option<u32>,
+    /// Memory for the cells of all receive queues together, from which R follows: 512M, 2G.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
+    pub(crate) memory: Option<u64>,
     /// Size of a cell: 2048 or 4096. Larger packets take several cells.
     #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = number::<u32>(Number::of("--cell-bytes 4096")))]
     pub(crate) cell_bytes: u32,

@@ -14,13 +14,15 @@ use crate::{
 const WRITE: &str = "Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well";
 const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that, but no more than \
                        cores]";
+const CHUNKS: &str = "R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all take no more than \
+                      an eighth of the memory that is available]";
 const TIMESTAMP: &str = "Where the times of packets come from, by which the latency is told as well [default: kernel with -w, else batch]";
 
 /// What to forward, how, and what is kept of it.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("write", |flag| flag.help(WRITE)),
-    mut_arg("chunks_per_pool", |flag| flag.default_value("32").value_parser(number::<u32>(Number::of("-R 32")))),
+    mut_arg("chunks_per_pool", |flag| flag.help(CHUNKS).value_parser(number::<u32>(Number::of("-R 32")))),
     mut_arg("workers", |flag| flag.help(WORKERS)),
     mut_arg("wait", |flag| flag.default_value("block")),
     mut_arg("timestamp", |flag| flag.help(TIMESTAMP))

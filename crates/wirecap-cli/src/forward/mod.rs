@@ -54,6 +54,7 @@ use self::{
 use crate::{
     capture::{self, backlog::Backlog, job::Job, watch::End},
     exit::{Exit, tell},
+    signals::Signals,
     table::Table,
 };
 
@@ -64,8 +65,8 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
-    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags)?;
+pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
+    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags, &signals)?;
     warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
     if !capture.quiet {
         announce(&interfaces, &rules);
@@ -93,7 +94,7 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
         last: None,
         batch_times: true,
     };
-    capture::run(capture, job)
+    capture::run(capture, job, signals)
 }
 
 fn announce(interfaces: &[Interface], rules: &Rules) {
@@ -370,11 +371,8 @@ impl Job for Forward {
 fn deal(transmitters: Vec<Transmitter>, ports: usize, workers: usize) -> Vec<Vec<Vec<Transmitter>>> {
     let mut dealt: Vec<Vec<Vec<Transmitter>>> =
         (0..workers).map(|_| (0..ports).map(|_| Vec::new()).collect()).collect();
-    let mut next = vec![0; ports];
     for transmitter in transmitters {
-        let port = transmitter.port();
-        dealt[next[port] % workers][port].push(transmitter);
-        next[port] += 1;
+        dealt[transmitter.worker()][transmitter.port()].push(transmitter);
     }
     dealt
 }

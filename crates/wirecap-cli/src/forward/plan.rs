@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow};
-use wirecap::{Homes, PortSpec, QueueSet};
+use wirecap::{Homes, PortSpec, QueueSet, Reach};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Routes, Ttl};
 use wirecap_sys::netdev::{self, Interface};
@@ -17,10 +17,14 @@ use crate::{
     exit::Usage,
     flags::{CaptureFlags, DispatchFlag, ModeFlag, RssFlag, UnmatchedFlag},
     plan::Plan,
+    signals::Signals,
+    step::Step,
 };
 
 /// Most entries of a ring: more than any NIC has.
 const MAX_RING: u32 = 32768;
+/// R unless the user says otherwise, and there is memory enough.
+const CHUNKS_PER_POOL: u32 = 32;
 /// What the filters of a router are compiled for.
 const LINK_TYPE_ETHERNET: u16 = 1;
 /// Longest packet there is.
@@ -41,7 +45,7 @@ impl ForwardPlan {
     ///
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not there.
-    pub(super) fn new(flags: ForwardFlags) -> Result<Self> {
+    pub(super) fn new(flags: ForwardFlags, signals: &Signals) -> Result<Self> {
         check_ports(&flags)?;
         if !flags.transmit_ring.is_power_of_two() || flags.transmit_ring > MAX_RING {
             let (ring, most) = (flags.transmit_ring, MAX_RING);
@@ -63,11 +67,7 @@ impl ForwardPlan {
         let wanted = wanted(&flags);
         let (filter, unmatched, paths) = match routes {
             Some(routes) => {
-                let compile = |expression: &String| {
-                    Filter::compile(expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES)
-                        .map_err(wirecap::Error::Filter)
-                };
-                let wanted = wanted.as_ref().map(compile).transpose()?;
+                let wanted = wanted.map(|expression| compile(expression, signals)).transpose()?;
                 let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
                 let router = Router::new(routes, &interfaces, ttl, wanted)?;
                 (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
@@ -76,9 +76,13 @@ impl ForwardPlan {
         };
         // What tells senders of errors: each worker of a router makes packets of its own.
         let stocks = if matches!(paths, Paths::Routes(_)) { workers as u16 } else { 0 };
+        let sized = flags.pool.chunks_per_pool.is_some() || flags.pool.memory.is_some();
         // The words all have a prefix: each is taken for a port.
-        let mut capture = Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?
-            .with(|builder| builder.transmit(ring).homes(Homes::ByQueue).stocks(stocks));
+        let mut capture =
+            Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?.with(|builder| {
+                let builder = if sized { builder } else { builder.most_chunks_per_pool(CHUNKS_PER_POOL) };
+                builder.transmit(ring).homes(Homes::ByQueue).reach(Reach::Worker).stocks(stocks)
+            });
         capture.set_workers(workers);
         let rules = Rules { paths, complete_checksums, wait, batch_times: true };
         Ok(Self { capture, interfaces, rules, warnings })
@@ -254,6 +258,11 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
     text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+fn compile(expression: String, signals: &Signals) -> Result<Filter> {
+    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
+    Ok(Step::compiling().run(signals, compile)?.map_err(wirecap::Error::Filter)?)
 }
 
 /// What is forwarded, as one filter.

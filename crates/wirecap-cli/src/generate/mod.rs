@@ -43,31 +43,37 @@ use crate::{
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: GenerateFlags) -> Result<Exit> {
+pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     let plan = Plan::new(flags)?;
     if let Some(core) = plan.core {
         check_cores(&[core])?;
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
-    let signals = Signals::listen()?;
     let opened = |error| opening_error(error, &plan);
     let ifindex = plan.interface.ifindex;
     let report = match &plan.engine {
         EngineOptions::Xdp(options) => {
             let mut engine = XdpGenerator::open(ifindex, options).map_err(opened)?;
+            check_begun(signals)?;
             announce::start(&plan, &engine.queues());
-            let (outcome, watch) = send(&mut engine, &plan, &signals)?;
+            let (outcome, watch) = send(&mut engine, &plan, signals)?;
             let unsent = engine.finish();
             Report::new(&plan, outcome, engine.made(), engine.queues(), unsent, &watch)
         }
         EngineOptions::Live(options) => {
             let mut engine = LiveGenerator::new(ifindex, *options).map_err(opened)?;
+            check_begun(signals)?;
             announce::start(&plan, &[]);
-            let (outcome, watch) = send(&mut engine, &plan, &signals)?;
+            let (outcome, watch) = send(&mut engine, &plan, signals)?;
             Report::new(&plan, outcome, engine.made(), Vec::new(), 0, &watch)
         }
     };
     Ok(report.print(plan.json))
+}
+
+/// Whether it is still wanted when everything is open.
+fn check_begun(signals: &Signals) -> Result<()> {
+    if signals.end() { Err(anyhow!("stopped before anything was sent")) } else { Ok(()) }
 }
 
 /// Sends all of it, and tells how it goes.

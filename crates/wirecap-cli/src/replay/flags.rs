@@ -4,10 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::values::{Where, factor, gap, rate, size, where_to};
+use super::values::{Where, factor, gap, rate, where_to};
 use crate::{
     flags::{SendFlags, TimeLimit},
-    values::{Number, count, number},
+    values::{Number, count, number, size},
 };
 
 pub(crate) const EXAMPLES: &str = "\

@@ -32,6 +32,7 @@ use self::{flags::ReplayFlags, progress::Bar};
 use crate::{
     cores::check_cores,
     exit::{Exit, tell},
+    idle_thread::no_thread,
     signals::Signals,
 };
 
@@ -44,10 +45,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: &ReplayFlags) -> Result<Exit> {
+pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
     let plan = plan::plan(flags)?;
-    let signals = Signals::listen()?;
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
     let thread = start(plan.clone(), &control, flags.send.quiet, events)?;
@@ -116,7 +116,7 @@ fn start(
         Ok(report)
     };
     let started = thread::Builder::new().name("wirecap-send".into()).spawn(work);
-    started.map_err(|cause| anyhow!("cannot start the thread that sends: {cause}"))
+    started.map_err(|cause| no_thread("wirecap-send", &cause))
 }
 
 /// Says what is waited for, once.

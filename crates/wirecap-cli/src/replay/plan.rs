@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use anyhow::{Result, anyhow};
 use wirecap::HostView;
 use wirecap_replay::{Cut, Limits, Placement, Plan, Speed, Timing};
-use wirecap_sys::{netdev, xsk::BindChoice};
+use wirecap_sys::{memory::available, netdev, xsk::BindChoice};
 
 use super::{
     flags::{ReplayFlags, TruncatedFlag},
@@ -109,7 +109,7 @@ fn all_queues(interface: &str) -> Result<Vec<u16>> {
 
 /// What was asked for, if there is so much; else [`MEMORY_BYTES`], or half of what is available.
 fn memory(wanted: Option<u64>) -> Result<u64> {
-    let available = available_bytes();
+    let available = available().map(|available| available.bytes);
     match (wanted, available) {
         (Some(wanted), _) if wanted < LEAST_MEMORY => {
             Err(Usage("--memory has to be 1M at least".into()).into())
@@ -125,13 +125,6 @@ fn memory(wanted: Option<u64>) -> Result<u64> {
             Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(LEAST_MEMORY))
         }
     }
-}
-
-/// Memory that can be had without swapping, in bytes.
-fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

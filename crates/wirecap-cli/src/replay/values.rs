@@ -46,13 +46,6 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     rate.ok_or_else(|| "write a number a second from 1 on, like 1000, 10k, 1.5M or 2.5G".into())
 }
 
-/// Reads a size of memory in bytes: 512M, 2G, in powers of two.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let size = units.iter().find_map(|&(letter, shift)| decimal(text.strip_suffix(letter)?, 1 << shift));
-    size.filter(|&size| size > 0).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
-}
-
 /// Reads a time between packets: 0, or a number of us, ms or s, which has to be said, as gaps of traces are anything from
 /// microseconds to hours.
 pub(crate) fn gap(text: &str) -> Result<Duration, String> {
@@ -64,6 +57,7 @@ pub(crate) fn gap(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::size;
 
     #[test]
     fn queues_are_a_number_a_rule_or_a_file() {

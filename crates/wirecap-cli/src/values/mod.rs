@@ -55,6 +55,13 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     packets.ok_or_else(|| "write a number of packets from 1 on, like 1000, 10k or 5M".into())
 }
 
+/// Reads a size of memory in bytes: 512M, 2G, in powers of two.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let size = units.iter().find_map(|&(letter, shift)| decimal(text.strip_suffix(letter)?, 1 << shift));
+    size.filter(|&size| size > 0).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
+}
+
 /// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wirecap_lab::require_root;
+use wirecap_lab::{VethOptions, require_root};
 
 use crate::lab::{Ended, Lab, Running, WIRECAP};
 
@@ -34,6 +34,43 @@ fn a_limit_that_is_too_low_is_named_with_one_that_does() {
         for words in words {
             assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
         }
+    }
+}
+
+#[test]
+fn the_number_of_open_files_that_is_named_suffices() {
+    if !require_root("the_number_of_open_files_that_is_named_suffices") {
+        return;
+    }
+    let options = VethOptions { queues: 8, ..VethOptions::default() };
+    let lab = Lab::new("files", &[options.clone(), options]);
+    let (table, trace) = (lab.path("table"), lab.path("new.pcapng"));
+    std::fs::write(&table, "default dev r1 lladdr 02:00:00:00:00:01\n").unwrap();
+    let (table, trace) = (table.to_str().unwrap(), trace.to_str().unwrap());
+    for arguments in [
+        &["forward", "r0", "r1"][..],
+        &["forward", "r0", "r1", "--route", table, "-w", trace],
+        &["capture", "r0", "r1", "--wait", "block", "--dispatch", "push"],
+        &["capture", "r0@0-3", "r0@4-7", "r1", "-w", trace, "--timestamp", "kernel"],
+        &["capture", "packet:r0", "--workers", "32", "--filter", "udp"],
+        &["capture", "packet:r0", "--workers", "32", "--wait", "block"],
+    ] {
+        let run = |files: &str| {
+            let limit = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+            let mut command = lab.right.command("sh");
+            command.args(["-c", &limit, WIRECAP]).args(arguments).args([
+                "--memory",
+                "64M",
+                "--duration",
+                "50ms",
+            ]);
+            Running::spawn(command).wait()
+        };
+        let refused = run("12");
+        let (_, behind) = refused.stderr.split_once("takes about ").unwrap_or_else(|| panic!("{refused:#?}"));
+        let named = behind.split(' ').next().unwrap();
+        let ended = run(named);
+        assert_eq!(ended.code, Some(0), "{arguments:?} with {named}: {ended:#?}");
     }
 }
 

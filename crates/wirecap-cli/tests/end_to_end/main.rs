@@ -6,6 +6,7 @@
 mod captures;
 #[path = "../../../wirecap/tests/support/chains.rs"]
 mod chains;
+mod confidential;
 mod errors;
 mod faults;
 mod filters;
@@ -27,6 +28,8 @@ mod replay;
 mod replay_order;
 mod send_traces;
 mod stalls;
+mod start;
 mod terminal;
+mod threads;
 mod timestamps;
 mod tools;

@@ -349,6 +349,11 @@ impl Socket {
         self.fd.try_clone()
     }
 
+    /// Whether its UMEM is this memory.
+    pub fn has_memory(&self, memory: &Arc<PacketMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
+    }
+
     /// How it was set up.
     pub(super) fn config(&self) -> SocketConfig {
         self.config
@@ -422,7 +427,7 @@ fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result
     };
     socket_option::set(fd, abi::SOL_XDP, abi::XDP_UMEM_REG, &registration).map_err(|source| {
         match source.raw_os_error() {
-            Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.len() },
+            Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.whole_len() },
             _ => XskError::SetUp { step: "registering the packet memory", source },
         }
     })

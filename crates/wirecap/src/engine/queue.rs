@@ -139,6 +139,15 @@ impl Queue {
         self.try_lock().map_or(0, |owner| owner.backlog())
     }
 
+    /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at the end, since the kernel
+    /// waits for a grace period with each.
+    pub(crate) fn close_drained(&self) {
+        let mut owner = self.lock();
+        if owner.source.is_socket() && owner.backlog() == 0 && !owner.pool.has_begun() {
+            owner.close();
+        }
+    }
+
     /// Closes the port's queue, so that its socket is free for others. The counters are kept.
     pub(crate) fn close(&self) {
         self.lock().close();
@@ -286,6 +295,6 @@ impl QueueOwner {
     }
 
     fn close(&mut self) {
-        self.source = AnyQueue::Closed(self.source.counts());
+        self.source.close();
     }
 }

@@ -109,6 +109,8 @@ impl Worker {
                 return Next::Batch(batch);
             }
             if ending {
+                let home = &self.shared.homes[self.index];
+                home.iter().for_each(|&queue| self.shared.queues[queue].close_drained());
                 return Next::Ended;
             }
             let now = Instant::now();

@@ -18,7 +18,7 @@ use super::{
     BatchTime, Intake, ReceiveQueue,
     xdp::{self, Prepared, XdpOptions, XdpPort, XdpQueue},
 };
-use crate::{Error, Modes};
+use crate::{Error, Modes, builder::GivesUp};
 
 /// How long packets have to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -71,11 +71,12 @@ impl Lab {
             rx_hash: false,
             transmit_entries: 0,
             on_wait: None,
+            gives_up: GivesUp::default(),
         };
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let prepared = prepare(&interface)?;
-            xdp::open_prepared(&interface, false, &mut pools, &memory, (options, None, prepared), &[])
+            xdp::open_prepared(&interface, false, &mut pools, &[memory], (&options, None, prepared), &[])
         })?;
         let [pool] = pools;
         Ok(Opened { port, queue: queues.remove(0), pool, reader })

@@ -157,18 +157,25 @@ pub(crate) enum AnyQueue {
     Null(NullQueue),
     Fault(Box<FaultQueue<AnyQueue>>),
     /// The capture has ended; the socket is free for others.
-    Closed(QueueCounts),
+    Closed(ClosedQueue),
+}
+
+/// What is kept of a queue.
+#[derive(Debug)]
+pub(crate) struct ClosedQueue {
+    counts: QueueCounts,
+    clock: Option<Box<StampClock>>,
 }
 
 macro_rules! each_port {
-    ($self:expr, $queue:ident => $call:expr, $counts:ident => $closed:expr) => {
+    ($self:expr, $queue:ident => $call:expr, $closed:ident => $otherwise:expr) => {
         match $self {
             AnyQueue::Xdp($queue) => $call,
             AnyQueue::Packet($queue) => $call,
             AnyQueue::Replay($queue) => $call,
             AnyQueue::Null($queue) => $call,
             AnyQueue::Fault($queue) => $call,
-            AnyQueue::Closed($counts) => $closed,
+            AnyQueue::Closed($closed) => $otherwise,
         }
     };
 }
@@ -181,6 +188,17 @@ impl AnyQueue {
             AnyQueue::Fault(queue) => queue.inner().xdp(),
             AnyQueue::Packet(_) | AnyQueue::Replay(_) | AnyQueue::Null(_) | AnyQueue::Closed(_) => None,
         }
+    }
+
+    /// Frees what it has of the kernel's, and keeps what it has counted.
+    pub(crate) fn close(&mut self) {
+        let (counts, clock) = (self.counts(), self.stamp_clock().cloned().map(Box::new));
+        *self = AnyQueue::Closed(ClosedQueue { counts, clock });
+    }
+
+    /// Whether it is an AF_XDP socket, which it takes the kernel a while to close.
+    pub(crate) fn is_socket(&self) -> bool {
+        matches!(self, AnyQueue::Xdp(_))
     }
 
     /// Takes the sending half out of it, if it has one.
@@ -199,19 +217,19 @@ impl AnyQueue {
 impl ReceiveQueue for AnyQueue {
     #[inline]
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
-        each_port!(self, queue => queue.receive(max, intake), _counts => ())
+        each_port!(self, queue => queue.receive(max, intake), _closed => ())
     }
 
     fn attach(&mut self, pool: &mut Pool) {
-        each_port!(self, queue => queue.attach(pool), _counts => ());
+        each_port!(self, queue => queue.attach(pool), _closed => ());
     }
 
     fn tidy(&mut self, gives: bool) {
-        each_port!(self, queue => queue.tidy(gives), _counts => ());
+        each_port!(self, queue => queue.tidy(gives), _closed => ());
     }
 
     fn backlog(&self) -> u32 {
-        each_port!(self, queue => queue.backlog(), _counts => 0)
+        each_port!(self, queue => queue.backlog(), _closed => 0)
     }
 
     fn unreceived(&self) -> u32 {
@@ -223,27 +241,27 @@ impl ReceiveQueue for AnyQueue {
     }
 
     fn counts(&mut self) -> QueueCounts {
-        each_port!(self, queue => queue.counts(), counts => *counts)
+        each_port!(self, queue => queue.counts(), closed => closed.counts)
     }
 
     fn waker(&self) -> Option<OwnedFd> {
-        each_port!(self, queue => queue.waker(), _counts => None)
+        each_port!(self, queue => queue.waker(), _closed => None)
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {
-        each_port!(self, queue => queue.outlook(now_ns), _counts => Outlook::Ended)
+        each_port!(self, queue => queue.outlook(now_ns), _closed => Outlook::Ended)
     }
 
     fn stamp_clock(&self) -> Option<&StampClock> {
-        each_port!(self, queue => queue.stamp_clock(), _counts => None)
+        each_port!(self, queue => queue.stamp_clock(), closed => closed.clock.as_deref())
     }
 
     fn can_wait(&self) -> bool {
-        each_port!(self, queue => queue.can_wait(), _counts => false)
+        each_port!(self, queue => queue.can_wait(), _closed => false)
     }
 
     fn is_at_end(&self) -> bool {
-        each_port!(self, queue => queue.is_at_end(), _counts => true)
+        each_port!(self, queue => queue.is_at_end(), _closed => false)
     }
 }
 

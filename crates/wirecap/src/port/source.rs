@@ -37,6 +37,8 @@ use crate::{
 pub(crate) struct PortPools {
     pools: Vec<Pool>,
     readers: Vec<CellReader>,
+    /// In which memory each of them lies.
+    memories: Vec<Arc<PacketMemory>>,
     /// Why they are not near the NIC, in words.
     far: Option<String>,
 }
@@ -70,7 +72,7 @@ enum Kind {
 pub(crate) type OpenQueue = (AnyQueue, Pool, Reader);
 
 /// How the ports of a capture are opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct OpenOptions {
     pub(crate) xdp: XdpOptions,
     pub(crate) geometry: Geometry,
@@ -239,16 +241,22 @@ impl Source {
         }
     }
 
-    /// One pool for each receive queue, near the NIC if that can be had: memory of another node serves as well,
-    /// only slower.
-    pub(crate) fn carve(
+    /// Whether each of its queues has a socket that its pool is registered with.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.kind, Kind::Xdp(_) | Kind::Queues(_))
+    }
+
+    /// One pool for each receive queue, each in its memory, near the NIC if that can be had: memory of another node serves as
+    /// well, only slower.
+    pub(crate) fn carve<'m>(
         &self,
         nic_id: u16,
-        memory: &Arc<PacketMemory>,
+        memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
         geometry: Geometry,
     ) -> Result<PortPools, Error> {
-        let mut carved = PortPools { pools: Vec::new(), readers: Vec::new(), far: None };
-        for &ring_id in &self.rings[..self.queues_in_memory()] {
+        let mut carved =
+            PortPools { pools: Vec::new(), readers: Vec::new(), memories: Vec::new(), far: None };
+        for (&ring_id, memory) in self.rings.iter().zip(memories) {
             let (pool, reader) = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
             if let Some(node) = self.numa_node() {
                 if let Err(refused) = memory.prefer_node(pool.base(), geometry.pool_bytes(), node) {
@@ -258,6 +266,7 @@ impl Source {
             }
             carved.pools.push(pool);
             carved.readers.push(reader);
+            carved.memories.push(Arc::clone(memory));
         }
         Ok(carved)
     }
@@ -265,11 +274,10 @@ impl Source {
     pub(crate) fn open(
         &self,
         pools: PortPools,
-        memory: &Arc<PacketMemory>,
         options: &OpenOptions,
         others: &[Vec<OpenQueue>],
     ) -> Result<(OpenPort, Vec<OpenQueue>), Error> {
-        let PortPools { mut pools, readers, far } = pools;
+        let PortPools { mut pools, readers, memories, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
                 let (timestamp, fallback) = passive_timestamp(options.xdp.timestamp);
@@ -284,8 +292,8 @@ impl Source {
             }
             Kind::Xdp(interface) | Kind::Queues(interface) => {
                 let (sharable, shared) = (sharable(others), matches!(self.kind, Kind::Queues(_)));
-                let wishes = (options.xdp, self.filter.as_ref());
-                let (port, queues) = xdp::open(interface, shared, &mut pools, memory, wishes, &sharable)?;
+                let wishes = (&options.xdp, self.filter.as_ref());
+                let (port, queues) = xdp::open(interface, shared, &mut pools, &memories, wishes, &sharable)?;
                 let watched = if shared { Watched::Some(&self.rings) } else { Watched::All };
                 let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
                 (open, queues.into_iter().map(AnyQueue::Xdp).collect())
@@ -293,7 +301,7 @@ impl Source {
             Kind::Replay(trace) => {
                 let trace = trace.take().expect("a port is opened once");
                 let wishes = (self.filter.as_ref(), options.xdp.timestamp);
-                let (open, queue) = replay::open(*trace, &mut pools[0], memory, wishes);
+                let (open, queue) = replay::open(*trace, &mut pools[0], &memories[0], wishes);
                 (open, vec![queue])
             }
             Kind::Null(null) => {
@@ -341,10 +349,10 @@ fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Stri
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
-/// A socket of each port that is open whose UMEM registration others may use, with its mode.
+/// The sockets of ports that are open whose UMEM registrations others may use, with their modes.
 fn sharable(others: &[Vec<OpenQueue>]) -> Vec<(&XdpQueue, BindMode)> {
-    let firsts = others.iter().filter_map(|queues| queues.first()?.0.xdp());
-    firsts.filter(|queue| queue.can_share()).map(|queue| (queue, queue.bind_mode())).collect()
+    let queues = others.iter().flatten().filter_map(|(queue, ..)| queue.xdp());
+    queues.filter(|queue| queue.can_share()).map(|queue| (queue, queue.bind_mode())).collect()
 }
 
 #[cfg(test)]
@@ -360,9 +368,9 @@ mod tests {
                 .unwrap();
         let geometry = Geometry::new(1, 2, 4096).unwrap();
         let memory = Arc::new(PacketMemory::allocate(4 * geometry.pool_bytes()).unwrap());
-        assert_eq!(source.carve(0, &memory, geometry).unwrap().far, None);
+        assert_eq!(source.carve(0, [&memory; 2].into_iter(), geometry).unwrap().far, None);
         source.kind = Kind::Xdp(Box::new(interface));
-        let carved = source.carve(1, &memory, geometry).unwrap();
+        let carved = source.carve(1, [&memory; 2].into_iter(), geometry).unwrap();
         assert_eq!((carved.pools.len(), carved.readers.len()), (2, 2), "it is a preference only");
         assert!(carved.far.is_some_and(|line| line.contains("memory node 63")));
     }

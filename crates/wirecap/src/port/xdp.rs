@@ -4,6 +4,7 @@
 //! |---|---|
 //! | which ways are tried, and in which order things happen | `xdp/open.rs` |
 //! | a queue that somebody else has | `xdp/bind.rs` |
+//! | sockets of an attempt that fails | `xdp/closing.rs` |
 //! | one receive queue at work | `xdp/queue.rs` |
 //! | how long a frame may be | `xdp/frame_room.rs` |
 //! | VLAN tags that the NIC takes off | `xdp/vlan_tags.rs` |
@@ -12,6 +13,7 @@
 //! the interface back whatever becomes of this process.
 
 mod bind;
+mod closing;
 mod frame_room;
 mod open;
 mod queue;
@@ -40,12 +42,13 @@ use super::{
 };
 use crate::{
     Timestamp,
+    builder::GivesUp,
     report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
 
 /// How to open ports of this kind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct XdpOptions {
     pub(crate) ring_entries: u32,
     pub(crate) promiscuous: bool,
@@ -59,6 +62,7 @@ pub(crate) struct XdpOptions {
     pub(crate) transmit_entries: u32,
     /// Who is told of a wait for a queue that somebody else has.
     pub(crate) on_wait: Option<OnWait>,
+    pub(crate) gives_up: GivesUp,
 }
 
 /// Which ways of attaching are tried.

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Nothing is copied in user space: what is put into the transmit ring is the descriptor of the cell. All AF_XDP ports of an
-//! engine, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by (section 3.2.3
-//! of the paper; here the cell is lent to the kernel for as long as it sends, and goes home by itself).
+//! engine that sends, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by (section
+//! 3.2.3 of the paper; here the cell is lent to the kernel for as long as it sends, and goes home by itself); with
+//! [`Reach::Worker`](crate::Reach), those of one worker do.
 
 mod headers;
 mod outlet;
@@ -51,6 +52,7 @@ pub struct Transmitter {
     sender: Sender,
     port: usize,
     queue: u16,
+    worker: usize,
     outlet: Arc<Outlet>,
     sent: Arc<Sent>,
     shares: Shares,
@@ -71,7 +73,8 @@ pub enum Refusal {
     LinkDown,
     /// The interface was deleted.
     Gone,
-    /// The packet is not one that this transmitter can send: one of another engine, or one of a trace file that is no Ethernet frame.
+    /// The packet is not one that this transmitter can send: one of another engine, one out of its [reach](crate::Reach), or one of a
+    /// trace file that is no Ethernet frame.
     NotSendable,
 }
 
@@ -131,10 +134,10 @@ impl fmt::Debug for NotSent<'_> {
 impl Transmitter {
     pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
-        let (port, queue) = (of.port, of.ring_id);
+        let (port, queue, worker) = (of.port, of.ring_id, of.home);
         let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(queue)));
         let shares = Shares::new(shared.pools());
-        Self { shared: Arc::clone(shared), sender, port, queue, outlet, sent, shares }
+        Self { shared: Arc::clone(shared), sender, port, queue, worker, outlet, sent, shares }
     }
 
     /// Limits it to its share of each pool, as one of so many outputs of its packets: R × M / (2 × `outputs`) cells of a pool, or
@@ -160,6 +163,11 @@ impl Transmitter {
     /// Which queue of the port it sends from.
     pub fn queue(&self) -> u16 {
         self.queue
+    }
+
+    /// The worker that is home of its queue.
+    pub fn worker(&self) -> usize {
+        self.worker
     }
 
     /// The MTU of the interface, as [`Capture::events`](crate::Capture::events) has told last; 0 while it is not known. Frames that are

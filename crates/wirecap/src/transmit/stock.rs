@@ -32,20 +32,19 @@ pub(crate) struct StockHome {
 /// A stock before the engine runs: what all threads share of it, and what is its own.
 pub(crate) type StockParts = (StockHome, (Pool, CellWriter));
 
-/// Carves the pools of stocks out of the memory.
-pub(crate) fn carve(
-    memory: &Arc<PacketMemory>,
+/// Carves the pools of stocks, each out of its memory.
+pub(crate) fn carve<'m>(
+    memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
     geometry: Geometry,
-    stocks: u16,
 ) -> Result<Vec<StockParts>, MemoryError> {
-    let carve = |ring_id: u16| {
+    let carve = |(ring_id, memory): (u16, &Arc<PacketMemory>)| {
         let (mut pool, reader) = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
         pool.allow_runs(MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
         let writer = CellWriter::new(memory, &pool).expect("a pool that nobody else has yet");
         let recycle = RecycleQueue::new(pool.id(), geometry);
         Ok((StockHome { reader, recycle }, (pool, writer)))
     };
-    (0..stocks).map(carve).collect()
+    (0..).zip(memories).map(carve).collect()
 }
 
 /// Makes packets. From [`Builder::stocks`](crate::Builder::stocks); moved to the thread that uses it.

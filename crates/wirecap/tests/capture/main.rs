@@ -8,6 +8,7 @@
 //! | buddies help, chunks go home | `offload` |
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
+//! | memory: how much, of whom, and giving up to bring it in | `memory` |
 //! | what is certain of packets to come | `horizon` |
 //! | programs that are taken off by force | `detached` |
 //! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
@@ -42,6 +43,7 @@ mod killed;
 mod large_frames;
 mod link_faults;
 mod many_queues;
+mod memory;
 mod offload;
 mod opening;
 mod overload;

@@ -42,7 +42,7 @@ fn sizes_that_cannot_work() {
 #[test]
 fn more_memory_than_there_is() {
     let huge = Capture::builder().cells_per_chunk(1 << 14).chunks_per_pool(1 << 8).cell_bytes(4096);
-    refused(huge.port(null(1000)), &["16384000 MiB", "are available", "lower -R"]);
+    refused(huge.port(null(1000)), &["16512000 MiB", "are available", "lower -R"]);
 }
 
 #[test]

@@ -43,6 +43,7 @@ use self::{
     next_hops::{Entry, NextHopCounts, Table},
     resolver::Resolver,
 };
+use crate::idle_thread::no_thread;
 
 /// Next hops that may be wanted before the resolver has looked.
 const WANTED_AT_ONCE: usize = 1024;
@@ -142,7 +143,7 @@ impl Hops {
         thread::Builder::new()
             .name("wirecap-hops".into())
             .spawn(move || resolver.run(&wishes))
-            .map_err(|cause| anyhow!("cannot start the thread that finds out next hops: {cause}"))?;
+            .map_err(|cause| no_thread("wirecap-hops", &cause))?;
         let now = Instant::now();
         Ok(Self { shared, table: Arc::default(), generation: 0, wanted, restraint: Restraint::new(), now })
     }

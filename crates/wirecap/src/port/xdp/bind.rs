@@ -18,7 +18,10 @@ use wirecap_sys::{
     xsk::{BindMode, Socket, XskError},
 };
 
-use super::super::{preflight, shared::Way};
+use super::{
+    super::{preflight, shared::Way},
+    XdpOptions,
+};
 use crate::Error;
 
 /// How long a queue may stay busy after its last user has gone.
@@ -38,7 +41,7 @@ pub(super) struct Wanted<'a> {
     pub(super) interface: &'a Interface,
     pub(super) queue: u16,
     pub(super) way: &'a Way,
-    pub(super) on_wait: Option<OnWait>,
+    pub(super) options: &'a XdpOptions,
 }
 
 impl Wanted<'_> {
@@ -53,6 +56,7 @@ impl Wanted<'_> {
                 Err(busy @ XskError::Busy { .. }) => busy,
                 bound => return bound.map_err(|source| self.error(source)),
             };
+            self.options.gives_up.check()?;
             self.check_holder()?;
             let waited = begun.elapsed();
             if waited >= PATIENCE {
@@ -60,7 +64,7 @@ impl Wanted<'_> {
             }
             if waited >= MOMENT && !told {
                 told = true;
-                self.on_wait.inspect(|tell| tell(&self.in_words()));
+                self.options.on_wait.inspect(|tell| tell(&self.in_words()));
             }
             thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);

@@ -30,6 +30,7 @@ use super::{
     },
     XdpOptions, XdpPort, XdpQueue,
     bind::Wanted,
+    closing::Opening,
     frame_room::{self, cell_payload, longest_frame},
     vlan_tags::{self, VlanTags},
 };
@@ -47,7 +48,7 @@ pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 /// How a port is opened, and what is wanted of its packets.
 #[derive(Debug, Clone, Copy)]
 struct Wishes<'a> {
-    options: XdpOptions,
+    options: &'a XdpOptions,
     filter: Option<&'a PortFilter>,
     prepared: &'a Prepared,
 }
@@ -66,8 +67,8 @@ pub(crate) fn open(
     interface: &Interface,
     shared: bool,
     pools: &mut [Pool],
-    memory: &Arc<PacketMemory>,
-    (options, filter): (XdpOptions, Option<&PortFilter>),
+    memories: &[Arc<PacketMemory>],
+    (options, filter): (&XdpOptions, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
@@ -79,7 +80,7 @@ pub(crate) fn open(
         stamping: Stamping::prepare(interface, options.timestamp, options.stamp_packets)?,
         tags: VlanTags::prepare(interface, shared),
     };
-    open_prepared(interface, shared, pools, memory, (options, filter, prepared), sharable)
+    open_prepared(interface, shared, pools, memories, (options, filter, prepared), sharable)
 }
 
 /// Opens an interface that was found fit for XDP, for packets that are handled as prepared.
@@ -87,8 +88,8 @@ pub(in crate::port) fn open_prepared(
     interface: &Interface,
     shared: bool,
     pools: &mut [Pool],
-    memory: &Arc<PacketMemory>,
-    (options, filter, mut prepared): (XdpOptions, Option<&PortFilter>, Prepared),
+    memories: &[Arc<PacketMemory>],
+    (options, filter, mut prepared): (&XdpOptions, Option<&PortFilter>, Prepared),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
@@ -97,7 +98,7 @@ pub(in crate::port) fn open_prepared(
     let (mut port, queues) = loop {
         let way = way_of(interface, shared, pools)?;
         let wishes = Wishes { options, filter, prepared: &prepared };
-        match open_by(&way, interface, pools, memory, wishes, sharable) {
+        match open_by(&way, interface, pools, memories, wishes, sharable) {
             // Somebody else became the founder just before us.
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
                 pools.iter_mut().for_each(Pool::detach_unfilled);
@@ -120,7 +121,7 @@ fn open_by(
     way: &Way,
     interface: &Interface,
     pools: &mut [Pool],
-    memory: &Arc<PacketMemory>,
+    memories: &[Arc<PacketMemory>],
     wishes: Wishes<'_>,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
@@ -147,7 +148,7 @@ fn open_by(
             }
             let tags = wishes.prepared.tags.in_mode(xdp_mode);
             let mut attempt =
-                Attempt { way, interface, memory, wishes, xdp_mode, bind_mode, multi_buffer, tags };
+                Attempt { way, interface, memories, wishes, xdp_mode, bind_mode, multi_buffer, tags };
             let mut not_put_back = wishes.prepared.tags.reason().cloned();
             let mut run = attempt.run(pools, sharable);
             if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
@@ -194,9 +195,16 @@ fn open_by(
     Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
 }
 
-/// The first candidate that has the mode.
-fn with_mode<Q: Copy>(candidates: &[(Q, BindMode)], mode: BindMode) -> Option<Q> {
-    candidates.iter().find(|(_, of)| *of == mode).map(|&(candidate, _)| candidate)
+/// The first candidate that has the mode, and the memory.
+fn with_mode<Q: Copy>(
+    candidates: &[(Q, BindMode)],
+    mode: BindMode,
+    has_memory: impl Fn(Q) -> bool,
+) -> Option<Q> {
+    candidates
+        .iter()
+        .find(|(candidate, of)| *of == mode && has_memory(*candidate))
+        .map(|&(candidate, _)| candidate)
 }
 
 /// Why frames longer than a cell are lost, in words.
@@ -220,7 +228,8 @@ fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
 struct Attempt<'a> {
     way: &'a Way,
     interface: &'a Interface,
-    memory: &'a Arc<PacketMemory>,
+    /// By pool.
+    memories: &'a [Arc<PacketMemory>],
     wishes: Wishes<'a>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
@@ -255,15 +264,10 @@ impl Attempt<'_> {
         let filter = PlacedFilter::new(self.wishes.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
 
-        // Another port's registration serves if it has the mode that is wanted here; sharing would
-        // impose its mode otherwise. Multi-buffer is part of the registration, too.
-        let other = if self.multi_buffer { None } else { with_mode(sharable, self.bind_mode) };
-        let mut opened: Vec<XdpQueue> = Vec::with_capacity(pools.len());
-        for pool in pools.iter_mut() {
-            let umem = match opened.first().or(other) {
-                Some(first) => Umem::Share(&first.socket),
-                None => Umem::Register(self.memory),
-            };
+        let mut opened = Opening::default();
+        for (pool, memory) in pools.iter_mut().zip(self.memories) {
+            self.wishes.options.gives_up.check()?;
+            let umem = self.umem(memory, opened.queues(), sharable);
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
@@ -272,12 +276,29 @@ impl Attempt<'_> {
             let multi_buffer = self.multi_buffer;
             opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
         }
-        for queue in &mut opened {
+        for queue in opened.queues_mut() {
             queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
         }
-        let entries = opened.iter().filter_map(|queue| queue.entry.as_ref());
+        let entries = opened.queues().iter().filter_map(|queue| queue.entry.as_ref());
         let link = hook.attach(&program.program, self.interface.ifindex, self.xdp_mode, entries);
-        Ok(Opened { link: link.map_err(program_error)?, queues: opened, filter, hash_at: plan.hash_at() })
+        let link = link.map_err(program_error)?;
+        Ok(Opened { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
+    }
+
+    /// Where a socket has its memory from. Another port's registration serves if it has the mode that is wanted here; sharing
+    /// would impose its mode otherwise. Multi-buffer is part of the registration, too.
+    fn umem<'u>(
+        &self,
+        memory: &'u Arc<PacketMemory>,
+        opened: &'u [XdpQueue],
+        sharable: Sharable<'u>,
+    ) -> Umem<'u> {
+        let own = opened.iter().find(|queue| queue.socket.has_memory(memory));
+        let other = || with_mode(sharable, self.bind_mode, |queue| queue.socket.has_memory(memory));
+        match own.or_else(|| if self.multi_buffer { None } else { other() }) {
+            Some(first) => Umem::Share(&first.socket),
+            None => Umem::Register(memory),
+        }
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
@@ -300,7 +321,7 @@ impl Attempt<'_> {
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: match self.wishes.options {
+            rings: match *self.wishes.options {
                 XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries),
                 XdpOptions { ring_entries, transmit_entries, .. } => {
                     RingSizes::both(ring_entries, transmit_entries)
@@ -312,8 +333,8 @@ impl Attempt<'_> {
         pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
-        let (queue, on_wait) = (pool.id().ring_id, self.wishes.options.on_wait);
-        let wanted = Wanted { interface: self.interface, queue, way: self.way, on_wait };
+        let queue = pool.id().ring_id;
+        let wanted = Wanted { interface: self.interface, queue, way: self.way, options: self.wishes.options };
         wanted.bind(&mut socket, self.bind_mode)?;
         Ok(socket)
     }
@@ -322,6 +343,7 @@ impl Attempt<'_> {
     fn is_final(&self, error: &Error) -> bool {
         match error {
             Error::NotPermitted { .. }
+            | Error::GivenUp
             | Error::Held { .. }
             | Error::Shared { .. }
             | Error::QueueTaken { .. }
@@ -390,7 +412,8 @@ mod tests {
     #[test]
     fn a_registration_of_the_right_mode_is_found_behind_one_of_the_other() {
         let ports = [("first", BindMode::ZeroCopy), ("second", BindMode::Copy), ("third", BindMode::Copy)];
-        assert_eq!(with_mode(&ports, BindMode::Copy), Some("second"));
-        assert_eq!(with_mode(&ports[1..], BindMode::ZeroCopy), None);
+        assert_eq!(with_mode(&ports, BindMode::Copy, |_| true), Some("second"));
+        assert_eq!(with_mode(&ports, BindMode::Copy, |port| port != "second"), Some("third"));
+        assert_eq!(with_mode(&ports[1..], BindMode::ZeroCopy, |_| true), None);
     }
 }

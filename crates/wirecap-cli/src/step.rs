@@ -1,0 +1,85 @@
+//! What may take long before anything is changed on the machine, and is given up on a signal.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow};
+
+use crate::{exit::tell, idle_thread::no_thread, signals::Signals};
+
+/// How often signals are looked at once it is known that it takes long.
+const TICK: Duration = Duration::from_millis(50);
+/// How often it is looked at before: mostly it takes no longer than this.
+const GLANCE: Duration = Duration::from_millis(1);
+/// What takes longer is told of.
+pub(crate) const LONG: Duration = Duration::from_secs(1);
+/// Name of the thread that does it.
+const THREAD: &str = "wirecap-open";
+
+/// Something that may take long and changes nothing, so that it can be given up.
+pub(crate) struct Step {
+    /// Told when it takes longer than `patience`.
+    pub(crate) waits_for: String,
+    pub(crate) patience: Duration,
+    /// Said when a signal has ended it.
+    pub(crate) given_up: String,
+}
+
+impl Step {
+    /// Has libpcap compile a filter.
+    pub(crate) fn compiling() -> Self {
+        Self {
+            waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
+                .into(),
+            patience: LONG,
+            given_up: "the filter was not compiled".into(),
+        }
+    }
+
+    /// By a thread of its own, since it waits where nothing but the end of the process can reach it.
+    ///
+    /// # Errors
+    /// A signal has ended it.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        signals: &Signals,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let working = thread::Builder::new().name(THREAD.into()).spawn(work);
+        let working = working.map_err(|cause| no_thread(THREAD, &cause))?;
+        let begun = Instant::now();
+        let mut told = false;
+        while !working.is_finished() {
+            if !told && begun.elapsed() >= self.patience {
+                tell(format_args!("wirecap: {}", self.waits_for));
+                told = true;
+            }
+            if signals.end() {
+                return Err(anyhow!("{}, so nothing was captured", self.given_up));
+            }
+            thread::sleep(if told { TICK } else { GLANCE });
+        }
+        Ok(working.join().expect("no panic"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
+        let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
+        let begun = Instant::now();
+        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
+        assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let done = step.run(&Signals::default(), || {
+            thread::sleep(Duration::from_millis(30));
+            7
+        });
+        assert_eq!(done.unwrap(), 7);
+    }
+}

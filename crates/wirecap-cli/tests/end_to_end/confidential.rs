@@ -1,0 +1,88 @@
+//! What others on the machine get to see: files, core dumps, and who may capture at all.
+
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+
+use wirecap_lab::{require_root, skip};
+
+use crate::lab::{Lab, Running, WIRECAP};
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_new_file_is_for_its_owner_alone() {
+    if !require_root("a_new_file_is_for_its_owner_alone") {
+        return;
+    }
+    let lab = Lab::with_queues("owner", 1);
+    let (new, old) = (lab.path("new.pcapng"), lab.path("old.pcap"));
+    fs::write(&old, "").unwrap();
+    fs::set_permissions(&old, PermissionsExt::from_mode(0o640)).unwrap();
+    for path in [&new, &old] {
+        lab.capture(&["r0", "--duration", "50ms", "-w", path.to_str().unwrap()]).wait().account();
+    }
+    assert_eq!((mode(&new), mode(&old)), (0o600, 0o640), "what was there keeps its permissions");
+}
+
+#[test]
+fn packets_do_not_get_into_a_core_dump() {
+    if !require_root("packets_do_not_get_into_a_core_dump") {
+        return;
+    }
+    let lab = Lab::with_queues("core", 1);
+    for (port, least_mib) in [("r0", 64), ("packet:r0", 64)] {
+        let running = lab.capture(&[port, "--workers", "1"]);
+        let smaps = fs::read_to_string(format!("/proc/{}/smaps", running.pid())).unwrap();
+        let (mut size_kib, mut kept_out_kib) = (0, 0);
+        for line in smaps.lines() {
+            let mut words = line.split_whitespace();
+            match words.next() {
+                Some("Size:") => size_kib = words.next().unwrap().parse::<u64>().unwrap(),
+                // The kernel's names: dd is left out of core dumps.
+                Some("VmFlags:") if words.any(|flag| flag == "dd") => kept_out_kib += size_kib,
+                _ => {}
+            }
+        }
+        assert!(kept_out_kib >= least_mib << 10, "{port}: {kept_out_kib} KiB");
+        running.stop().account();
+    }
+}
+
+#[test]
+fn a_program_that_lets_everyone_capture_says_so() {
+    const TEST: &str = "a_program_that_lets_everyone_capture_says_so";
+    if !require_root(TEST) {
+        return;
+    }
+    let lab = Lab::with_queues("everyone", 1);
+    let directory = lab.path("bin");
+    fs::create_dir(&directory).unwrap();
+    let program = directory.join("wirecap");
+    fs::copy(WIRECAP, &program).unwrap();
+    let allow = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    allow(&program, 0o755);
+    allow(directory.parent().unwrap(), 0o700);
+    let run = || {
+        let mut command = lab.right.command(program.to_str().unwrap());
+        command.args(["capture", "r0", "--duration", "50ms", "--quiet"]);
+        let ended = Running::spawn(command).wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.stderr
+    };
+    assert_eq!(run(), "", "without capabilities it is as good as any");
+    let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    if !set.as_ref().is_ok_and(std::process::ExitStatus::success) {
+        return skip(TEST, &format!("setcap does not work here: {set:?}"));
+    }
+    assert_eq!(run(), "", "others cannot get at it");
+    allow(directory.parent().unwrap(), 0o755);
+    let warning = run();
+    for words in ["WARNING", program.to_str().unwrap(), "every user", "chmod 750", "chgrp"] {
+        assert!(warning.contains(words), "{words}: {warning}");
+    }
+    allow(&program, 0o750);
+    assert_eq!(run(), "", "as the warning advises");
+}

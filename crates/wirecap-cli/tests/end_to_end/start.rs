@@ -1,0 +1,143 @@
+//! The start of a capture with many queues: how much memory it takes, and a signal at any time.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use wirecap_lab::{ControlGroup, Controller, require_root, skip};
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Lab, READY, Running, WIRECAP, read};
+
+const QUEUES: u32 = 64;
+
+#[test]
+fn memory_is_given_as_a_total_and_r_follows() {
+    if !require_root("memory_is_given_as_a_total_and_r_follows") {
+        return;
+    }
+    let lab = Lab::with_queues("total", QUEUES);
+    let ended = lab.spawn(&["capture", "r0", "--memory", "96M", "--duration", "50ms", "--json"]).wait();
+    // A chunk is 512 KiB: 3 for each queue.
+    assert!(ended.stderr.contains("M = 256, R = 3: ") && ended.stderr.contains("96 MiB of packet memory"));
+    let memory = &ended.account().0["memory"];
+    assert_eq!(
+        (memory["chunks_per_pool"].as_u64(), memory["cells_bytes"].as_u64()),
+        (Some(3), Some(96 << 20))
+    );
+    assert!(memory["bounded"].is_null() && memory["kernel_bytes"].as_u64().unwrap() < 10 << 20, "{memory}");
+}
+
+#[test]
+fn memory_that_cannot_be_is_refused() {
+    if !require_root("memory_that_cannot_be_is_refused") {
+        return;
+    }
+    let lab = Lab::with_queues("no_total", QUEUES);
+    for (arguments, code, words) in [
+        (&["--memory", "64M", "-R", "8"][..], 2, "cannot be used with"),
+        (&["--memory", "31M"], 2, "31 MiB is too little: a chunk for each pool takes 32 MiB"),
+        (&["--memory", "31M", "-M", "64", "--ring", "16384"], 2, "a ring of 16384 entries cannot be used"),
+        (&["--memory", "900T"], 1, "does not fit"),
+        (&["--memory", "5"], 2, "like 512M or 2G"),
+    ] {
+        let ended = lab.spawn(&[&["capture", "r0"], arguments].concat()).wait();
+        assert!(ended.code == Some(code) && ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
+        assert!(ended.stderr.contains(words), "{arguments:?}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_start_within_a_second() {
+    if !require_root("a_signal_ends_the_start_within_a_second") {
+        return;
+    }
+    let lab = Lab::with_queues("impatient", QUEUES);
+    let path = lab.path("old.pcapng");
+    fs::write(&path, "as it was").unwrap();
+    let arguments = ["capture", "r0", "--memory", "1G", "--json", "-w", path.to_str().unwrap()];
+    let start = |after: Duration| {
+        let running = lab.spawn(&arguments);
+        thread::sleep(after);
+        let asked = Instant::now();
+        running.signal(Signal::SIGINT);
+        (running.wait(), asked.elapsed())
+    };
+    for after_ms in [20, 40, 80, 160, 320, 640, 1280] {
+        // The best of three: other work on the machine may delay one.
+        let ends = (0..3).map(|_| {
+            let (ended, took) = start(Duration::from_millis(after_ms));
+            let was_ready = ended.stderr.contains(READY);
+            if ended.code.is_none() {
+                // `ip netns exec` has not begun it yet.
+                assert!(ended.stderr.is_empty(), "after {after_ms} ms: {ended:#?}");
+                return took;
+            }
+            assert_eq!(ended.code, Some(if was_ready { 0 } else { 1 }), "after {after_ms} ms: {ended:#?}");
+            if !was_ready {
+                assert!(ended.stderr.contains("so nothing was captured"), "after {after_ms} ms: {ended:#?}");
+                assert_eq!(fs::read_to_string(&path).unwrap(), "as it was");
+            } else {
+                fs::write(&path, "as it was").unwrap();
+            }
+            took
+        });
+        let took = ends.min().unwrap();
+        assert!(took < Duration::from_secs(1), "after {after_ms} ms: {took:?}");
+    }
+}
+
+#[test]
+fn a_burst_right_after_the_start_is_captured_whole() {
+    if !require_root("a_burst_right_after_the_start_is_captured_whole") {
+        return;
+    }
+    let lab = Lab::with_queues("at_once", QUEUES);
+    let path = lab.path("burst.pcapng");
+    let running = lab.capture(&["r0", "--memory", "1G", "-w", path.to_str().unwrap()]);
+    // The pool of a queue holds 8,192 packets.
+    lab.send(0, 0, 8_000, LiveOptions::default());
+    let ended = running.stop();
+    ended.account().assert_lossless(8_000);
+    assert_eq!(read(&path).packets.len(), 8_000);
+}
+
+/// A group that may have 200 MiB of memory, or a loud skip.
+fn short_of_memory(test: &str) -> Option<ControlGroup> {
+    if !require_root(test) {
+        return None;
+    }
+    let group = ControlGroup::new(Controller::Memory).map_err(|reason| skip(test, &reason)).ok()?;
+    group.limit(200 << 20);
+    Some(group)
+}
+
+#[test]
+fn the_limit_of_a_control_group_is_an_error_and_no_end() {
+    let Some(group) = short_of_memory("the_limit_of_a_control_group_is_an_error_and_no_end") else { return };
+    let lab = Lab::with_queues("in_group", 1);
+    let run = |arguments: &[&str]| {
+        let mut command = group.command(&lab.right, WIRECAP);
+        command.args(["capture", "r0", "--json", "--duration", "50ms"]).args(arguments);
+        Running::spawn(command).wait()
+    };
+    for arguments in [&["-R", "1000"][..], &["--memory", "500M"]] {
+        let ended = run(arguments);
+        assert_eq!(ended.code, Some(1), "{ended:#?}");
+        let directory = group.directory().display().to_string();
+        for words in ["does not fit", "of the 200 MiB that the control group", &directory, "lower -R"] {
+            assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
+        }
+    }
+    let fits = run(&["--memory", "64M"]);
+    assert_eq!(fits.code, Some(0), "{fits:#?}");
+    // And the default is what fits.
+    let bounded = run(&[]);
+    assert_eq!(bounded.code, Some(0), "{bounded:#?}");
+    let memory = &bounded.account().0["memory"];
+    assert!(memory["cells_bytes"].as_u64().unwrap() < 200 << 20 >> 3, "{memory}");
+    assert_eq!(memory["bounded"]["control_group"].as_str(), group.directory().to_str(), "{memory}");
+    assert!(bounded.stderr.contains("R would be 128"), "{bounded:#?}");
+}

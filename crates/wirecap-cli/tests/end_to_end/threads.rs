@@ -1,0 +1,101 @@
+//! No more threads: said at the start, and no matter later.
+
+use nix::sys::signal::Signal;
+use wirecap_lab::{ControlGroup, Controller, require_root, skip};
+use wirecap_traffic::LiveOptions;
+
+use crate::{
+    forward::Cable,
+    lab::{Ended, Lab, Running, WIRECAP, read},
+    send_traces::{even, write},
+};
+
+/// A group, or a loud skip.
+fn group(test: &str) -> Option<ControlGroup> {
+    if !require_root(test) {
+        return None;
+    }
+    ControlGroup::new(Controller::Pids).map_err(|reason| skip(test, &reason)).ok()
+}
+
+/// From now on it can make no thread, and is asked to end.
+fn interrupt_without_threads(group: &ControlGroup, running: Running) -> Ended {
+    group.take(running.pid());
+    group.limit(1);
+    running.signal(Signal::SIGINT);
+    running.wait()
+}
+
+#[test]
+fn a_capture_that_is_out_of_threads_ends_well() {
+    let Some(group) = group("a_capture_that_is_out_of_threads_ends_well") else { return };
+    let lab = Lab::with_queues("no_threads", 2);
+    let path = lab.path("all.pcapng");
+    let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    let ended = interrupt_without_threads(&group, running);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(1_000);
+    let capture = read(&path);
+    assert_eq!((capture.packets.len(), capture.statistics.len()), (1_000, 1), "with its trailer");
+}
+
+#[test]
+fn a_cable_that_is_out_of_threads_ends_well() {
+    let Some(group) = group("a_cable_that_is_out_of_threads_ends_well") else { return };
+    let cable = Cable::quiet("no_threads");
+    let ended = interrupt_without_threads(&group, cable.forward(&[]));
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account();
+}
+
+#[test]
+fn senders_that_are_out_of_threads_end_well() {
+    let Some(group) = group("senders_that_are_out_of_threads_end_well") else { return };
+    let lab = Lab::with_queues("no_threads", 1);
+    let trace = write(&lab, "trace.pcap", &even(3, 1_000));
+    let _capture = lab.capture(&["r0"]);
+    for (arguments, ready) in [
+        (&["generate", "-i", "l0", "--rate", "100pps", "--json"][..], "wirecap: run "),
+        (&["generate", "-i", "l0", "--rate", "100pps", "--json", "--engine", "live"], "wirecap: run "),
+        (&["replay", trace.to_str().unwrap(), "-i", "l0", "--loops", "0", "--json"], "packets a pass"),
+    ] {
+        let mut command = lab.left.command(WIRECAP);
+        command.args(arguments);
+        let running = Running::spawn(command);
+        running.wait_for(ready);
+        let ended = interrupt_without_threads(&group, running);
+        assert!(ended.code == Some(0) && !ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
+        group.limit(1_000);
+    }
+}
+
+#[test]
+fn without_threads_nothing_is_begun_and_the_reason_is_said() {
+    let Some(group) = group("without_threads_nothing_is_begun_and_the_reason_is_said") else { return };
+    let lab = Lab::with_queues("one_thread", 2);
+    let path = lab.path("old.pcapng");
+    std::fs::write(&path, "as it was").unwrap();
+    let trace = write(&lab, "trace.pcap", &even(3, 1_000));
+    let (path, trace) = (path.to_str().unwrap(), trace.to_str().unwrap());
+    let cores = std::thread::available_parallelism().unwrap().get().min(2) as u64;
+    // Its first thread; for a capture to a file also one that opens, and all but one of those that work.
+    for (threads, arguments) in [
+        (1, &["capture", "r0", "-w", path][..]),
+        (1 + cores, &["capture", "r0", "-w", path]),
+        (3, &["capture", "r0", "--dispatch", "push", "--workers", "1", "--capture-threads", "2"]),
+        (1, &["replay", trace, "-i", "r0"]),
+        (1, &["generate", "-i", "r0", "--engine", "live", "-c", "10"]),
+    ] {
+        group.limit(threads);
+        let mut command = group.command(&lab.right, WIRECAP);
+        command.args(arguments);
+        let ended = Running::spawn(command).wait();
+        assert!(ended.code == Some(1) && ended.stdout.is_empty(), "{threads}, {arguments:?}: {ended:#?}");
+        assert!(ended.stderr.starts_with("wirecap: ") && !ended.stderr.contains("panicked"), "{ended:#?}");
+        assert!(ended.stderr.contains("pids.max"), "{threads}, {arguments:?}: {ended:#?}");
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "as it was");
+    // The interface is free, whatever was begun.
+    lab.capture(&["r0", "--duration", "50ms"]).wait().account();
+}

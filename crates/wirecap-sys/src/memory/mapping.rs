@@ -1,0 +1,171 @@
+//! The mapping under packet memories: which pages it is on, brought in before the first packet.
+//!
+//! ```text
+//!   Mapping   ┌─ part 0 ─┬─ part 1 ─┬─ … ─┐     each part is a PacketMemory, and becomes a UMEM by itself
+//!             0          each begins at a page
+//! ```
+//!
+//! Rule: no packet waits for a page fault, and no page of packets goes into a core dump or a child process.
+
+use std::{io, ops::Range, ptr};
+
+use super::{HUGE_PAGE_BYTES, MemoryError, Need, available};
+
+/// Which pages hold the packet memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Pages of 2 MiB that were reserved beforehand (`vm.nr_hugepages`).
+    Huge,
+    /// Pages of the usual size; the kernel was asked to use huge ones where it can.
+    Normal,
+}
+
+impl Pages {
+    /// In words, for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Pages::Huge => "huge (2 MiB, reserved)",
+            Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
+        }
+    }
+}
+
+/// Anonymous memory, private to this process.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    /// INVARIANT: start of a private anonymous mapping of `len` bytes, mapped until drop.
+    start: ptr::NonNull<u8>,
+    len: usize,
+    pub(super) pages: Pages,
+    /// What was wanted of the pages and could not be had.
+    pub(super) fallbacks: Vec<String>,
+}
+
+// SAFETY: the mapping belongs to no thread, and nothing here reads or writes its bytes.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes, a multiple of a page: on reserved huge pages when enough are free, else on normal ones. `beside` is what
+    /// else is going to be needed. Nothing is touched yet.
+    pub(super) fn new(len: usize, beside: Need) -> Result<Self, MemoryError> {
+        let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
+        let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
+        if let Ok(start) = map(huge_len, huge) {
+            let mapping = Self::over(start, huge_len, Pages::Huge, Vec::new());
+            // Reserved pages are not among those that are available.
+            available::check(beside)?;
+            return Ok(mapping);
+        }
+        available::check(Need { process: beside.process + len as u64, ..beside })?;
+        let start = map(len, 0).map_err(|source| MemoryError::Map { needed: len as u64, source })?;
+        let needed = huge_len / HUGE_PAGE_BYTES;
+        let refused = reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed, reserved, free));
+        let mut fallbacks = Vec::from_iter(refused);
+        fallbacks.extend(available::unseen_group().map(|group| {
+            format!(
+                "whether the control group {} limits memory cannot be seen: the files of control groups are not mounted here",
+                group.display()
+            )
+        }));
+        if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
+            fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
+        }
+        Ok(Self::over(start, len, Pages::Normal, fallbacks))
+    }
+
+    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<String>) -> Self {
+        // A child has no use for it, and pinned pages would be copied for it.
+        if let Err(refused) = advise(start, len, libc::MADV_DONTFORK) {
+            fallbacks.push(format!("keeping the memory out of child processes failed: {refused}"));
+        }
+        if let Err(refused) = advise(start, len, libc::MADV_DONTDUMP) {
+            fallbacks.push(format!("keeping the packets out of core dumps failed: {refused}"));
+        }
+        Self { start, len, pages, fallbacks }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where byte `offset` lies.
+    ///
+    /// # Panics
+    /// When the mapping ends before it.
+    pub(super) fn at(&self, offset: usize) -> ptr::NonNull<u8> {
+        assert!(offset < self.len, "byte {offset} of {}", self.len);
+        // SAFETY: within the mapping, by the assertion and the invariant on `start`.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// Brings in the pages of a range of the part that begins at `start`, as long as `goes_on`.
+    ///
+    /// It goes page by page: while the kernel is at it, it lets no other thread map anything, end, or let the process end, and
+    /// on a busy machine gigabytes take many seconds.
+    pub(super) fn populate(
+        &self,
+        start: ptr::NonNull<u8>,
+        range: Range<usize>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let first = start.addr().get() - self.start.addr().get();
+        let (begin, end) = (first + range.start, self.len.min(first + range.end));
+        (begin..end).step_by(HUGE_PAGE_BYTES).try_for_each(|offset| {
+            if !goes_on() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            advise(self.at(offset), HUGE_PAGE_BYTES.min(end - offset), libc::MADV_POPULATE_WRITE)
+        })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and whoever has an address in it holds an Arc of `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Huge pages of 2 MiB that are reserved, and those of them that are free.
+fn reserved_pages() -> Option<(u64, u64)> {
+    let read = |name: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    Some((read("nr_hugepages")?, read("free_hugepages")?))
+}
+
+/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
+pub(super) fn too_few_reserved(needed: usize, reserved: u64, free: u64) -> Option<String> {
+    (reserved > 0).then(|| {
+        format!(
+            "{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free"
+        )
+    })
+}
+
+/// Gives advice about a mapping of ours.
+fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
+    // SAFETY: called for mappings made just now, with advice that changes no contents.
+    let result = unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,64 @@
+//! Sockets of an attempt that comes to nothing, closed together.
+//!
+//! Rule: the kernel waits for a grace period whenever a bound socket is closed, some 10 ms each. Several threads wait for the same one.
+
+use std::{sync::Mutex, thread};
+
+use super::XdpQueue;
+
+/// Fewer are closed one after the other.
+const FEW: usize = 4;
+/// Threads that close.
+const THREADS: usize = 16;
+
+/// Sockets on their way to a port that is open. Dropping it closes them.
+#[derive(Debug, Default)]
+pub(super) struct Opening(Vec<XdpQueue>);
+
+impl Opening {
+    pub(super) fn push(&mut self, queue: XdpQueue) {
+        self.0.push(queue);
+    }
+
+    pub(super) fn queues(&self) -> &[XdpQueue] {
+        &self.0
+    }
+
+    pub(super) fn queues_mut(&mut self) -> &mut [XdpQueue] {
+        &mut self.0
+    }
+
+    /// They are open, all of them.
+    pub(super) fn finish(mut self) -> Vec<XdpQueue> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let queues = std::mem::take(&mut self.0);
+        if queues.len() <= FEW {
+            return;
+        }
+        let threads = THREADS.min(queues.len());
+        let queues = Mutex::new(queues);
+        let close = || {
+            while let Some(queue) = pop(&queues) {
+                drop(queue);
+            }
+        };
+        thread::scope(|scope| {
+            // One that cannot be made is no error: the others do its part.
+            let help =
+                |_| thread::Builder::new().name("wirecap-close".into()).spawn_scoped(scope, close).ok();
+            let helpers: Vec<_> = (1..threads).map_while(help).collect();
+            close();
+            drop(helpers);
+        });
+    }
+}
+
+/// The lock is not held while the queue is closed.
+fn pop(queues: &Mutex<Vec<XdpQueue>>) -> Option<XdpQueue> {
+    queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop()
+}

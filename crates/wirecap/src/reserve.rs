@@ -1,0 +1,309 @@
+//! The memory of a capture: how large the pools are, which of them lie together, and all of it brought in.
+//!
+//! ```text
+//!   Builder: chunks_per_pool, memory, or neither ──► R ──► pools ──► parts of one mapping, each a UMEM
+//!
+//!   nothing is sent   │ pool │ pool │ pool │ …     a part each: the kernel keeps a record of each cell of a part for each of its sockets
+//!   Reach::Worker     │ pools of worker 0  │ …     what a worker sends lies where its transmit rings reach
+//!   Reach::All        │ all pools          │
+//! ```
+//!
+//! Rule: everything is in memory before a port is opened. The kernel pins each page of a UMEM when it is registered, so memory
+//! cannot come in later, and no packet waits for a page.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use wirecap_core::Geometry;
+use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemory};
+
+use crate::{
+    Builder, Error, Homes, Reach,
+    builder::{GivesUp, MAX_WORKERS, limit},
+    port::source::{PortPools, Source},
+    report::{BoundedMemory, MemoryReport},
+    transmit::{StockParts, carve_stocks},
+};
+
+/// Which part of the memory that is available the pools take at most where nothing is said: one in so many.
+const SHARE: u64 = 8;
+/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct xdp_buff_xsk`).
+const RECORD_BYTES: u64 = 128;
+/// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
+const RING_ENTRY_BYTES: u64 = 8 + 16;
+/// What a pool keeps of each of its cells: a slot, a node of its recycle queue.
+const BOOKS_BYTES: u64 = 32;
+/// What a thread brings in at a time.
+const PIECE_BYTES: usize = 16 << 20;
+/// Threads that bring memory in: more do not make it faster.
+const MOST_HELPERS: usize = 8;
+/// What a transmitter keeps of each cell it could have sent.
+const TOKEN_BYTES: u64 = 8;
+
+/// How many chunks a pool has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolSize {
+    /// So many, or fewer where that would take too much of the memory there is.
+    AtMost(u32),
+    /// So many.
+    Chunks(u32),
+    /// As many as fit into so many bytes, all pools together.
+    Memory(u64),
+}
+
+/// Which pools there are, and where they lie.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// For each source, the part in which each of its pools lies; none of a port whose rings are the kernel's.
+    pools: Vec<Vec<usize>>,
+    stocks: Vec<usize>,
+    parts: Vec<Part>,
+    /// Rings of passive ports.
+    passive: u64,
+    transmit_entries: u32,
+}
+
+/// Pools that the kernel knows under one registration.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    pools: u64,
+    /// Sockets that use it.
+    sockets: u64,
+}
+
+impl Layout {
+    pub(crate) fn new(builder: &Builder, sources: &[Source]) -> Self {
+        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
+        let workers = builder.workers.unwrap_or(queues).max(1);
+        let mut layout = Self {
+            pools: Vec::new(),
+            stocks: Vec::new(),
+            parts: Vec::new(),
+            passive: 0,
+            transmit_entries: builder.transmit_entries,
+        };
+        let together = |worker: usize| match builder.reach {
+            _ if builder.transmit_entries == 0 => None,
+            Reach::Worker => Some(worker),
+            Reach::All => Some(0),
+        };
+        let mut begin = 0;
+        for source in sources {
+            let in_memory = source.queues_in_memory();
+            let home = |at| builder.homes.of(begin + at, at, workers);
+            let places: Vec<_> =
+                (0..in_memory).map(|at| layout.place(together(home(at)), source.is_active())).collect();
+            layout.pools.push(places);
+            layout.passive += (source.rings.len() - in_memory) as u64;
+            begin += source.rings.len();
+        }
+        for stock in 0..usize::from(builder.stocks) {
+            let place = layout.place(together(stock % workers), false);
+            layout.stocks.push(place);
+        }
+        if layout.parts.is_empty() {
+            layout.parts.push(Part::default());
+        }
+        layout
+    }
+
+    /// The part for a pool: this one, or one of its own.
+    fn place(&mut self, together: Option<usize>, has_socket: bool) -> usize {
+        let place = together.unwrap_or(self.parts.len());
+        if self.parts.len() <= place {
+            self.parts.resize(place + 1, Part::default());
+        }
+        self.parts[place].pools += 1;
+        self.parts[place].sockets += u64::from(has_socket);
+        place
+    }
+
+    /// Pools in the packet memory, and rings of passive ports.
+    fn pools(&self) -> u64 {
+        self.passive + self.parts.iter().map(|part| part.pools).sum::<u64>()
+    }
+
+    /// What pools of these sizes take besides their cells.
+    fn beside(&self, geometry: Geometry) -> Need {
+        let sends = self.transmit_entries > 0;
+        let rings = u64::from(geometry.ring_entries() + self.transmit_entries) * RING_ENTRY_BYTES;
+        let mut need = Need { process: 0, kernel: self.passive * geometry.pool_bytes() };
+        for part in &self.parts {
+            let cells = part.pools * u64::from(geometry.cells_per_pool());
+            let tokens = if sends { part.sockets * TOKEN_BYTES } else { 0 };
+            need.process += cells * (BOOKS_BYTES + tokens);
+            need.kernel += part.sockets * (cells * RECORD_BYTES + rings);
+        }
+        need
+    }
+
+    /// All that pools of these sizes take.
+    fn bytes(&self, geometry: Geometry) -> u64 {
+        let Need { process, kernel } = self.beside(geometry);
+        process + kernel + (self.pools() - self.passive) * geometry.pool_bytes()
+    }
+
+    /// The sizes of the pools, and what has kept them from being larger if nobody has said how large they are.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`], and [`Error::LittleMemory`].
+    pub(crate) fn sizes(
+        &self,
+        builder: &Builder,
+        available: Option<Available>,
+    ) -> Result<(Geometry, Option<BoundedMemory>), Error> {
+        let (cells_per_chunk, cell_bytes) = (builder.cells_per_chunk, builder.cell_bytes);
+        let of = |chunks| Geometry::new(cells_per_chunk, chunks, cell_bytes);
+        let one = of(1)?;
+        let most = one.most_chunks();
+        match builder.pool_size {
+            PoolSize::Chunks(chunks) => Ok((of(chunks)?, None)),
+            PoolSize::Memory(bytes) => {
+                let least = self.pools() * one.pool_bytes();
+                let chunks = u32::try_from(bytes / least.max(1)).unwrap_or(u32::MAX);
+                if chunks == 0 {
+                    return Err(Error::LittleMemory { bytes, least });
+                }
+                Ok((of(chunks.min(most))?, None))
+            }
+            PoolSize::AtMost(chunks) => {
+                let wanted = of(chunks)?.chunks_per_pool();
+                let Some(available) = available else { return Ok((of(wanted)?, None)) };
+                let fits = |geometry: &Geometry| self.bytes(*geometry) <= available.bytes / SHARE;
+                let geometry =
+                    (1..=wanted).rev().filter_map(|chunks| of(chunks).ok()).find(fits).unwrap_or(one);
+                let bounded = BoundedMemory::new(wanted, &available);
+                Ok((geometry, (geometry.chunks_per_pool() < wanted).then_some(bounded)))
+            }
+        }
+    }
+
+    /// What the kernel takes for rings and for its records of the cells, in bytes.
+    pub(crate) fn kernel_bytes(&self, geometry: Geometry) -> u64 {
+        self.beside(geometry).kernel - self.passive * geometry.pool_bytes()
+    }
+
+    /// Bytes of cells, rings of passive ports among them.
+    pub(crate) fn cells_bytes(&self, geometry: Geometry) -> u64 {
+        self.pools() * geometry.pool_bytes()
+    }
+
+    /// Takes the memory, all of it there, and makes the pools in it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough; [`Error::GivenUp`].
+    pub(crate) fn reserve(
+        &self,
+        geometry: Geometry,
+        sources: &[Source],
+        gives_up: &GivesUp,
+    ) -> Result<Reserved, Error> {
+        limit("sockets of passive ports", self.passive as usize, MAX_WORKERS)?;
+        let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
+        let memories = PacketMemory::allocate_parts(&parts, self.beside(geometry))?;
+        let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
+        let of = |place: &usize| &memories[*place];
+        let carve = |(nic_id, (source, places)): (usize, (&Source, &Vec<usize>))| {
+            source.carve(nic_id as u16, places.iter().map(of), geometry)
+        };
+        let pools = sources.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
+        let stocks = carve_stocks(self.stocks.iter().map(of), geometry)?;
+        bring_in(&memories, gives_up)?;
+        Ok(Reserved { memories, pools, stocks })
+    }
+}
+
+/// What is made before anything on the machine is changed.
+pub(crate) struct Reserved {
+    pub(crate) memories: Vec<Arc<PacketMemory>>,
+    /// By source.
+    pub(crate) pools: Vec<PortPools>,
+    pub(crate) stocks: Vec<StockParts>,
+}
+
+/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a millisecond for each MiB that
+/// is touched for the first time.
+fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Error> {
+    let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
+    let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<(), Error> {
+        while let Some(&(memory, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let populated = memory.populate(at..at + PIECE_BYTES as u64, &|| !gives_up.is_wanted());
+            gives_up.check()?;
+            populated.map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
+        }
+        Ok(())
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_HELPERS).min(pieces.len());
+    thread::scope(|scope| {
+        // One that cannot be made is no error: the others do its part.
+        let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();
+        let helpers: Vec<_> = (1..threads).map_while(help).collect();
+        let helped = helpers.into_iter().map(|helper| helper.join().expect("no panic"));
+        work().and(helped.collect())
+    })
+}
+
+/// The memory of a capture that runs.
+#[derive(Debug)]
+pub(crate) struct CaptureMemory {
+    memories: Vec<Arc<PacketMemory>>,
+    geometry: Geometry,
+    cells_bytes: u64,
+    kernel_bytes: u64,
+    bounded: Option<BoundedMemory>,
+}
+
+impl CaptureMemory {
+    pub(crate) fn new(
+        memories: Vec<Arc<PacketMemory>>,
+        layout: &Layout,
+        geometry: Geometry,
+        bounded: Option<BoundedMemory>,
+    ) -> Self {
+        let (cells_bytes, kernel_bytes) = (layout.cells_bytes(geometry), layout.kernel_bytes(geometry));
+        Self { memories, geometry, cells_bytes, kernel_bytes, bounded }
+    }
+
+    pub(crate) fn report(&self, ring_entries: u32) -> MemoryReport {
+        // All are parts of one mapping.
+        let memory = &self.memories[0];
+        MemoryReport {
+            cells_bytes: self.cells_bytes,
+            kernel_bytes: self.kernel_bytes,
+            cells_per_chunk: self.geometry.cells_per_chunk(),
+            chunks_per_pool: self.geometry.chunks_per_pool(),
+            cell_bytes: self.geometry.cell_bytes(),
+            bounded: self.bounded.clone(),
+            pages: memory.pages().as_str().into(),
+            fallbacks: memory.fallbacks().to_vec(),
+            ring_entries,
+        }
+    }
+}
+
+impl BoundedMemory {
+    fn new(chunks_per_pool: u32, available: &Available) -> Self {
+        let control_group = match &available.bound {
+            MemoryBound::Machine => None,
+            MemoryBound::Group { directory, .. } => Some(directory.clone()),
+        };
+        Self { chunks_per_pool, available_bytes: available.bytes, share: SHARE, control_group }
+    }
+}
+
+impl Homes {
+    /// The worker that is home of a queue: by its number over all ports, or that on its port.
+    pub(crate) fn of(self, overall: usize, on_port: usize, workers: usize) -> usize {
+        match self {
+            Homes::InTurn => overall % workers,
+            Homes::ByQueue => on_port % workers,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The memory of a capture: the kernel's share of it, the size of pools, who reaches which, and opening that is given up.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap::{Builder, Capture, Error, Homes, Mode, Next, Reach, Refusal, port::null::NullPort};
+use wirecap_lab::VethOptions;
+
+use crate::support::{need_root, wire::Wire};
+
+const QUEUES: u32 = 24;
+
+/// Kernel memory that is mapped page by page, in MiB: rings, and its records of cells where they are many.
+fn kernel_mib() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("VmallocUsed:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// What it is once nothing is freed any more: the kernel takes its time after a capture has ended.
+fn settled_mib() -> u64 {
+    let mut last = u64::MAX;
+    loop {
+        let now = kernel_mib();
+        if now >= last {
+            return now;
+        }
+        last = now;
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// By how much it grows while a capture is open: the lesser of two times, since others take of it, too.
+fn growth_mib(open: impl Fn() -> Capture) -> u64 {
+    let growth = || {
+        let before = settled_mib();
+        let capture = open();
+        let growth = kernel_mib().saturating_sub(before);
+        drop(capture);
+        growth
+    };
+    growth().min(growth())
+}
+
+#[test]
+fn the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells() {
+    need_root!("memory::the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells");
+    let wire = Wire::with_queues("records", QUEUES);
+    let growth = growth_mib(|| {
+        let capture = wire.capture(Capture::builder().chunks_per_pool(16));
+        // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. Each socket with records of all cells would take 288 MiB.
+        let about = capture.report().memory.kernel_bytes >> 20;
+        assert!((10..20).contains(&about), "{about} MiB");
+        capture
+    });
+    assert!(growth < 100, "{growth} MiB");
+}
+
+#[test]
+fn what_is_sent_by_its_own_worker_needs_records_of_that_worker_s_cells_only() {
+    need_root!("memory::what_is_sent_by_its_own_worker_needs_records_of_that_worker_s_cells_only");
+    let wire = Wire::with_queues("reach", QUEUES);
+    let builder = || {
+        let builder = Capture::builder().chunks_per_pool(16).transmit(64).homes(Homes::ByQueue);
+        builder.mode(Mode::Basic).workers(QUEUES as usize).reach(Reach::Worker)
+    };
+    let growth = growth_mib(|| wire.capture(builder()));
+    assert!(growth < 100, "{growth} MiB");
+}
+
+#[test]
+fn a_packet_out_of_reach_is_given_back() {
+    need_root!("memory::a_packet_out_of_reach_is_given_back");
+    let wire = Wire::with_queues("out_of_reach", 2);
+    let builder = Capture::builder().chunks_per_pool(2).transmit(64).stocks(2).homes(Homes::ByQueue);
+    let mut capture = wire.capture(builder.reach(Reach::Worker));
+    let mut stocks = capture.take_stocks();
+    let mut transmitters = capture.take_transmitters();
+    assert_eq!(transmitters.iter().map(wirecap::Transmitter::worker).collect::<Vec<_>>(), [0, 1]);
+    let packet = stocks[1].packet(&[7; 60]).unwrap();
+    let refused = packet.forward(&mut transmitters[0]).unwrap_err();
+    assert_eq!(refused.reason, Refusal::NotSendable);
+    refused.packet.forward(&mut transmitters[1]).unwrap();
+}
+
+fn null(queues: u16) -> Builder {
+    let port = NullPort { queues, packet_bytes: 60, packets_per_queue: 10 };
+    Capture::builder().port(port).cells_per_chunk(16)
+}
+
+#[test]
+fn r_follows_from_the_memory_of_all_pools() {
+    // A chunk is 32 KiB.
+    let memory = |builder: Builder| builder.open().unwrap().report().memory;
+    let report = memory(null(4).memory(1 << 20));
+    assert_eq!((report.chunks_per_pool, report.cells_bytes, report.bounded), (8, 1 << 20, None));
+    assert_eq!(memory(null(3).memory((1 << 20) - 1)).chunks_per_pool, 10, "rounded down");
+    assert_eq!(memory(null(2).stocks(2).memory(1 << 20)).chunks_per_pool, 8, "stocks have pools, too");
+    assert_eq!(
+        memory(null(1).memory(u64::MAX).chunks_per_pool(7)).chunks_per_pool,
+        7,
+        "the last word counts"
+    );
+    let error = null(4).memory(100_000).open().unwrap_err();
+    assert!(matches!(error, Error::LittleMemory { bytes: 100_000, least: 131_072 }), "{error}");
+}
+
+#[test]
+fn by_default_pools_take_a_share_of_the_memory_that_is_available_at_most() {
+    let plain = null(1).open().unwrap().report().memory;
+    assert_eq!((plain.chunks_per_pool, plain.bounded), (128, None));
+    // Chunks of 32 MiB: 128 for each of 64 queues would be 256 GiB.
+    let many = null(64).cells_per_chunk(1 << 14);
+    let looked_up = many.look_up().unwrap();
+    let (chunks, bytes) = (looked_up.geometry().chunks_per_pool(), looked_up.cells_bytes());
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let total = meminfo.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024;
+    assert!(chunks == 1 || (chunks < 128 && bytes < total / 8), "R = {chunks}, {} MiB", bytes >> 20);
+}
+
+#[test]
+fn opening_is_given_up_within_a_second() {
+    need_root!("memory::opening_is_given_up_within_a_second");
+    let wire = Wire::new("give_up", VethOptions { queues: 64, ..VethOptions::default() });
+    for chunks in [4, 40] {
+        let begun = Instant::now();
+        drop(wire.capture(Capture::builder().chunks_per_pool(chunks)));
+        let whole = begun.elapsed();
+        for part in 1..8 {
+            let (flag, after) = (Arc::new(AtomicBool::new(false)), whole * part / 8);
+            let builder = Capture::builder().chunks_per_pool(chunks).give_up(Arc::clone(&flag));
+            let ended = thread::scope(|scope| {
+                let opening = scope.spawn(|| wire.try_capture(builder).map(drop));
+                thread::sleep(after);
+                flag.store(true, Ordering::Relaxed);
+                let asked = Instant::now();
+                let opened = opening.join().unwrap();
+                // It may have come about just before.
+                assert!(opened.is_ok() || matches!(opened, Err(Error::GivenUp)), "{opened:?}");
+                if opened.is_ok() { Duration::ZERO } else { asked.elapsed() }
+            });
+            assert!(ended < Duration::from_secs(1), "R = {chunks}, after {after:?}: {ended:?}");
+        }
+    }
+    // And the queues are free again.
+    let mut capture = wire.capture(Capture::builder().chunks_per_pool(1));
+    capture.stopper().stop();
+    assert!(
+        capture
+            .take_workers()
+            .into_iter()
+            .all(|mut worker| matches!(worker.next_batch_within(Duration::ZERO), Next::Ended))
+    );
+}
