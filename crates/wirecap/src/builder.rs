@@ -443,20 +443,16 @@ impl LookedUp {
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
-        let (promiscuous, modes, rss) = (builder.promiscuous, builder.modes, builder.rss);
-        let (timestamp, stamp_packets) = (builder.timestamp, builder.stamp_packets);
-        let (transmit_entries, on_wait, rx_hash) =
-            (builder.transmit_entries, builder.on_wait, builder.rx_hash);
         let xdp = XdpOptions {
             ring_entries,
-            promiscuous,
-            modes,
-            rss,
-            timestamp,
-            stamp_packets,
-            rx_hash,
-            transmit_entries,
-            on_wait,
+            promiscuous: builder.promiscuous,
+            modes: builder.modes,
+            rss: builder.rss,
+            timestamp: builder.timestamp,
+            stamp_packets: builder.stamp_packets,
+            rx_hash: builder.rx_hash,
+            transmit_entries: builder.transmit_entries,
+            on_wait: builder.on_wait,
         };
         let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
         let watched = sources.iter().any(Source::is_interface);
