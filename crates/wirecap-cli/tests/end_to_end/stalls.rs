@@ -92,12 +92,10 @@ fn a_slow_reader_does_not_make_times_worse_than_they_say() {
         let options =
             LiveOptions { frame, rate_pps: std::num::NonZeroU64::new(12_000), ..LiveOptions::default() };
         thread::scope(|scope| {
-            (0..cores()).for_each(|core| {
-                drop(scope.spawn({
-                    let (lab, options) = (&lab, options.clone());
-                    move || lab.send(0, core, FRAMES, options)
-                }))
-            });
+            for core in 0..cores() {
+                let lab = &lab;
+                scope.spawn(move || lab.send(0, core, FRAMES, options));
+            }
         });
         let ended = running.stop();
         let bytes = reader.join().unwrap();
