@@ -25,7 +25,7 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`] and [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`RssReader::set`] and [`Namespace::enter`].
 
 mod bridge_table;
 mod bypass;
