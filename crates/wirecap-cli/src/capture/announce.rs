@@ -22,7 +22,7 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     tell(sizes_line(plan, report));
 }
 
-/// Who gets nothing of an interface that is taken; why one is not taken is in its line.
+/// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is in its own line.
 fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     if port.is_passive() {
         return host_use::unknown(&port.name, &port.host_use).collect();

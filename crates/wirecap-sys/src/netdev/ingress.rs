@@ -39,7 +39,7 @@ pub fn ingress_filters(ifindex: u32) -> Result<Vec<String>> {
     Ok(filters)
 }
 
-/// `None` for the head of a chain of filters, which the kernel tells as one without a handle.
+/// `None` for the head of a chain of filters, which has no handle.
 fn parse(payload: &[u8]) -> Result<Option<String>> {
     let (header, attributes) = split_header::<HEADER_BYTES>(ACTION, payload)?;
     let (mut kind_of, mut name) = (String::new(), None);

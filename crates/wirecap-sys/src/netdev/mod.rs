@@ -216,7 +216,7 @@ pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
     Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
 }
 
-/// The interface with index `ifindex` of this network namespace, whatever it is called by now.
+/// The interface with index `ifindex` of this network namespace, also after it was renamed.
 ///
 /// # Errors
 /// [`Error::NoSuchIndex`]; else as [`interfaces`].
