@@ -1,25 +1,25 @@
-//! What is said of how the host, and other programs on it, use an interface.
+//! Sentences about how the host, and other programs on it, use an interface.
 //!
-//! | the interface is | said |
+//! | the interface is | the command says |
 //! |---|---|
 //! | captured beside the host | why, in the line of the port (`capture/announce.rs`) |
-//! | taken | who gets none of its packets, as a warning |
+//! | taken | which users go without its packets, as a warning |
 //! | sent from | why zero-copy was left alone (`generate`, `replay`) |
-//! | in any of these ways used as far as cannot be known | that, as a warning |
+//! | perhaps in use, since the kernel did not answer | what is unknown, as a warning |
 
 use wirecap::HostUse;
 
 /// Warnings about an interface that is taken.
 pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Vec<String> {
     let deprived = |host_use: &&HostUse| {
-        // One that shares the interface is of wirecap; any other would not have let it be taken.
+        // Only the dispatcher of wirecap leaves room for a capture; with any other program opening fails.
         !matches!(host_use, HostUse::XdpProgram { .. } | HostUse::Unknown { .. }) && is_deprived(host_use)
     };
-    let told: Vec<_> = uses.iter().filter(deprived).map(ToString::to_string).collect();
-    let taken = (!told.is_empty()).then(|| {
+    let named: Vec<_> = uses.iter().filter(deprived).map(ToString::to_string).collect();
+    let taken = (!named.is_empty()).then(|| {
         format!(
             "{port}: the host uses it ({}) and gets none of the packets that wirecap takes",
-            told.join("; ")
+            named.join("; ")
         )
     });
     taken.into_iter().chain(unknown(port, uses)).collect()
@@ -27,12 +27,12 @@ pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostU
 
 /// A warning about uses that have begun of an interface that is taken, if they matter.
 pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
-    let told: Vec<_> =
+    let named: Vec<_> =
         uses.iter().filter(|host_use| is_deprived(host_use)).map(ToString::to_string).collect();
-    (!told.is_empty()).then(|| {
+    (!named.is_empty()).then(|| {
         format!(
             "{port}: the host has begun to use it ({}) and gets none of the packets that wirecap takes",
-            told.join("; ")
+            named.join("; ")
         )
     })
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_who_gets_nothing_and_what_is_not_known() {
+    fn warnings_name_users_without_packets_and_what_is_unknown() {
         let address = InterfaceAddress { address: "192.0.2.1".parse().unwrap(), prefix_length: 24 };
         let uses = [
             HostUse::Address { address },

@@ -51,8 +51,8 @@ pub struct PoolId {
 }
 
 impl PoolId {
-    /// Panics unless its numbers fit the names of chunks: one bit more would name a chunk of another port. Whoever takes such
-    /// numbers from outside checks them first.
+    /// Panics unless its numbers fit the names of chunks: one bit more would name a chunk of another port. Callers check numbers
+    /// that come from outside first.
     #[inline]
     pub(crate) fn assert_fits(self) {
         let Self { nic_id, ring_id } = self;

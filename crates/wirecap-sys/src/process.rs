@@ -1,4 +1,4 @@
-//! Processes, as `/proc` shows them: who holds what.
+//! Processes, as `/proc` shows them, and what they hold.
 //!
 //! Rule: what this process may not look into is left out. So nothing found means "not known", never "nothing there".
 

@@ -1,4 +1,4 @@
-//! TCX programs that others have attached. Needs root, and Linux 6.6: before that there are none.
+//! TCX programs of others. Needs root and Linux 6.6.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -82,7 +82,7 @@ fn tcx_programs_on_the_way_in_are_found() {
         flags: 0,
     };
     let link = match namespace.enter(|| bpf(LINK_CREATE, &attr)) {
-        // Before Linux 6.6 nobody can have one.
+        // Linux before 6.6 has no TCX.
         Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => return,
         link => link.unwrap(),
     };

@@ -138,8 +138,8 @@ impl OpenPort {
                 attached.program_id
             )
         });
-        let told = reason.into_iter().chain(behind).chain(port.fallbacks.iter().cloned());
-        open.fallbacks.splice(..0, told);
+        let reasons = reason.into_iter().chain(behind).chain(port.fallbacks.iter().cloned());
+        open.fallbacks.splice(..0, reasons);
         open.link_type = port.link_type;
         open.length_limit = port.length_limit;
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));

@@ -129,8 +129,8 @@ pub struct PortReport {
     /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<String>,
-    /// How the interface is used by the host and by others: why it is captured beside the host or, if it is taken, who gets none of
-    /// the packets that are, those that have begun since included. Empty where `packet:` asks to capture beside the host.
+    /// How the host and others use the interface: why it is captured beside the host or, if it is taken, which users go without the
+    /// packets that are, those that have begun since included. Empty where `packet:` asks to capture beside the host.
     pub host_use: Vec<HostUse>,
     /// Where the times of its packets come from.
     pub timestamp: TimestampReport,

@@ -55,7 +55,7 @@ fn too_long(memory: &MemoryReport, LengthLimit { bytes, beyond }: LengthLimit) -
     }
 }
 
-/// Who gets nothing of an interface that is taken; why one is not taken is in its line.
+/// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is in its own line.
 fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     if port.is_passive() {
         return host_use::unknown(&port.name, &port.host_use).collect();

@@ -48,7 +48,7 @@ pub(crate) trait Job {
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
 
-    /// Whether somebody who uses a port in this way gets none of its packets while it runs.
+    /// Whether such a user of a port goes without the packets that the job takes.
     fn deprives(&self, _: &HostUse) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What is said of interfaces that the host, or another program on it, uses.
+//! What the command says about interfaces that the host, or another program on it, uses.
 
 use serde_json::Value;
 use wirecap_lab::{Namespace, VethOptions, require_root};
@@ -30,8 +30,8 @@ fn port(ended: &Ended) -> Value {
 }
 
 #[test]
-fn a_listener_is_captured_beside_and_named_where_it_goes_blind() {
-    if !require_root("a_listener_is_captured_beside_and_named_where_it_goes_blind") {
+fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
+    if !require_root("a_listener_keeps_the_interface_and_is_named_where_it_goes_blind") {
         return;
     }
     let lab = Lab::with_queues("blind", 1);
@@ -59,8 +59,8 @@ fn a_listener_is_captured_beside_and_named_where_it_goes_blind() {
 }
 
 #[test]
-fn who_begins_to_listen_while_an_interface_is_taken_is_named() {
-    if !require_root("who_begins_to_listen_while_an_interface_is_taken_is_named") {
+fn a_listener_that_comes_while_an_interface_is_taken_is_named() {
+    if !require_root("a_listener_that_comes_while_an_interface_is_taken_is_named") {
         return;
     }
     let lab = Lab::with_queues("later", 1);
@@ -70,15 +70,15 @@ fn who_begins_to_listen_while_an_interface_is_taken_is_named() {
     lab.right.ip(&["address", "add", "192.0.2.1/24", "dev", "r0"]).unwrap();
     running.wait_for("WARNING: r0: the host has begun to use it (address 192.0.2.1/24)");
     let ended = running.stop();
-    assert_eq!(ended.stderr.matches("has begun to use it").count(), 2, "each is told once: {ended:#?}");
+    assert_eq!(ended.stderr.matches("has begun to use it").count(), 2, "one warning each: {ended:#?}");
     let kinds: Vec<_> =
         port(&ended)["host_use"].as_array().unwrap().iter().map(|one| one["kind"].clone()).collect();
     assert_eq!(kinds, ["listener", "address"]);
 }
 
 #[test]
-fn a_cable_and_a_router_name_whom_they_blind() {
-    if !require_root("a_cable_and_a_router_name_whom_they_blind") {
+fn a_cable_and_a_router_name_the_listeners_they_blind() {
+    if !require_root("a_cable_and_a_router_name_the_listeners_they_blind") {
         return;
     }
     let cable = Cable::new("blindcable", VethOptions::default());
@@ -100,8 +100,8 @@ fn a_cable_and_a_router_name_whom_they_blind() {
 }
 
 #[test]
-fn frames_are_sent_beside_who_listens() {
-    if !require_root("frames_are_sent_beside_who_listens") {
+fn frames_are_sent_beside_a_listener() {
+    if !require_root("frames_are_sent_beside_a_listener") {
         return;
     }
     let lab = Lab::with_queues("beside", 1);
@@ -125,8 +125,8 @@ fn frames_are_sent_beside_who_listens() {
 }
 
 #[test]
-fn a_program_that_is_taken_off_by_force_is_told() {
-    if !require_root("a_program_that_is_taken_off_by_force_is_told") {
+fn a_program_that_is_detached_by_force_is_reported() {
+    if !require_root("a_program_that_is_detached_by_force_is_reported") {
         return;
     }
     let lab = Lab::with_queues("forced", 1);

@@ -190,7 +190,7 @@ impl Program {
         prog_info(fd.as_fd()).map(|info| text(&info.name)).map_err(failed)
     }
 
-    /// Any program of this machine by its number, held by us, too. `None` if there is none.
+    /// Opens any program of this machine by its number. `None` if there is no such program.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].

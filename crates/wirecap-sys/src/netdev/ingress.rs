@@ -31,18 +31,17 @@ pub fn ingress_filters(ifindex: u32) -> Result<Vec<String>> {
     header[12..16].copy_from_slice(&INGRESS.to_ne_bytes());
     let mut filters = Vec::new();
     link::open()?.find(ACTION, &Message::new(RTM_GETTFILTER, &header), |reply| {
-        filters.push(parse(&reply.payload)?);
+        filters.extend(parse(&reply.payload)?);
         Ok(None::<()>)
     })?;
     filters.sort();
     filters.dedup();
-    // Each filter is told twice, the first time without its options.
-    let told_better = |name: &String| filters.iter().any(|other| other.starts_with(&format!("{name} ")));
-    Ok(filters.iter().filter(|name| !told_better(name)).cloned().collect())
+    Ok(filters)
 }
 
-fn parse(payload: &[u8]) -> Result<String> {
-    let (_, attributes) = split_header::<HEADER_BYTES>(ACTION, payload)?;
+/// `None` for the head of a chain of filters, which has no handle.
+fn parse(payload: &[u8]) -> Result<Option<String>> {
+    let (header, attributes) = split_header::<HEADER_BYTES>(ACTION, payload)?;
     let (mut kind_of, mut name) = (String::new(), None);
     each_attribute(ACTION, attributes, |kind, value| {
         match kind {
@@ -52,7 +51,8 @@ fn parse(payload: &[u8]) -> Result<String> {
         }
         Ok(())
     })?;
-    Ok(name.map_or_else(|| kind_of.clone(), |name| format!("{kind_of} {name}")))
+    let is_filter = header[8..12] != [0; 4];
+    Ok(is_filter.then(|| name.map_or_else(|| kind_of.clone(), |name| format!("{kind_of} {name}"))))
 }
 
 fn program_name(options: &[u8]) -> std::result::Result<Option<String>, DecodeError> {
@@ -71,10 +71,16 @@ mod tests {
 
     #[test]
     fn a_filter_is_called_by_its_kind_and_its_program() {
-        let filter = |kind: &[u8]| Message::new(0, &[0; HEADER_BYTES]).with(TCA_KIND, kind);
-        assert_eq!(parse(&filter(b"u32\0").payload).unwrap(), "u32");
+        let filter = |handle: u32, kind: &[u8]| {
+            let mut header = [0; HEADER_BYTES];
+            header[8..12].copy_from_slice(&handle.to_ne_bytes());
+            Message::new(0, &header).with(TCA_KIND, kind)
+        };
+        let parsed = |message: Message| parse(&message.payload).unwrap();
+        assert_eq!(parsed(filter(0x800_0000, b"u32\0")).unwrap(), "u32");
         let options = Message::new(0, &[]).with(TCA_BPF_NAME, b"mirror.o\0").payload;
-        assert_eq!(parse(&filter(b"bpf\0").with(TCA_OPTIONS, &options).payload).unwrap(), "bpf mirror.o");
-        assert_eq!(parse(&filter(b"bpf\0").payload).unwrap(), "bpf");
+        assert_eq!(parsed(filter(1, b"bpf\0").with(TCA_OPTIONS, &options)).unwrap(), "bpf mirror.o");
+        assert_eq!(parsed(filter(1, b"bpf\0")).unwrap(), "bpf");
+        assert_eq!(parsed(filter(0, b"bpf\0")), None, "the head of a chain");
     }
 }

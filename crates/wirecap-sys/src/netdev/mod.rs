@@ -26,8 +26,8 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`] and
-//! [`RssReader::set`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`], [`RssReader::set`] and
+//! [`Namespace::enter`].
 
 mod bridge_table;
 mod bypass;
@@ -223,7 +223,7 @@ pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
     Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
 }
 
-/// The interface with index `ifindex` of this network namespace, whatever it is called by now.
+/// The interface with index `ifindex` of this network namespace, also after it was renamed.
 ///
 /// # Errors
 /// [`Error::NoSuchIndex`]; else as [`interfaces`].

@@ -1,10 +1,10 @@
 //! What a port has set where others can undo it, looked after while it is captured.
 //!
 //! ```text
-//!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and told
+//!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and reported
 //!                         entries of its queues in a shared table ── gone? ─► written again, and told
 //!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
-//!   every five seconds:   who uses its interface ──────────────────── begun? ─► told
+//!   every five seconds:   uses of its interface by others ─────────── begun? ─► reported
 //! ```
 //!
 //! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
@@ -36,12 +36,12 @@ pub(crate) struct Upkeep {
     looked: Option<Instant>,
     /// The last time that the program was not on the interface.
     detached: Option<Lost>,
-    detached_told: bool,
+    detached_reported: bool,
     /// Uses of its interface that begin while it is taken.
     host: Option<HostWatch>,
     begun: Vec<HostUse>,
-    /// So many of these were told.
-    begun_told: usize,
+    /// How many of these [`look_after`] has reported.
+    begun_reported: usize,
     /// Queues whose entries were gone at some time.
     lost: BTreeSet<u16>,
     /// Of these, those that [`look_after`] has not told of.
@@ -54,7 +54,7 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Watches from now on who begins to use the interface beside those that are known.
+    /// Watches from now on for uses of the interface beside the known ones.
     pub(crate) fn watch_host(&mut self, known: &[HostUse]) {
         self.host = Some(HostWatch::new(known));
     }
@@ -93,9 +93,9 @@ impl Upkeep {
     }
 
     fn note_detached(&mut self, lost: Lost) {
-        // What cannot be attached again is found missing each time, and told once.
+        // A program that cannot be attached again is missing at each look, and reported once.
         let is_known = matches!((&self.detached, &lost), (Some(Lost::Still(_)), Lost::Still(_)));
-        self.detached_told &= is_known;
+        self.detached_reported &= is_known;
         self.detached = Some(lost);
     }
 
@@ -120,7 +120,8 @@ impl Upkeep {
             };
             PortEvent::Asymmetric { port: port.into(), failure }
         });
-        let detached = self.detached.as_ref().filter(|_| !std::mem::replace(&mut self.detached_told, true));
+        let detached =
+            self.detached.as_ref().filter(|_| !std::mem::replace(&mut self.detached_reported, true));
         let detached = detached.map(|lost| PortEvent::Detached {
             port: port.into(),
             failure: match lost {
@@ -129,8 +130,8 @@ impl Upkeep {
                 Lost::AtEnd => Some("the capture has ended".into()),
             },
         });
-        let uses = self.begun[self.begun_told..].to_vec();
-        self.begun_told = self.begun.len();
+        let uses = self.begun[self.begun_reported..].to_vec();
+        self.begun_reported = self.begun.len();
         let in_use = (!uses.is_empty()).then(|| PortEvent::InUse { port: port.into(), uses });
         detached.into_iter().chain(lost).chain(asymmetric).chain(in_use).collect()
     }
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_taken_off_is_told_each_time_and_what_stays_off_once() {
+    fn each_detachment_is_reported_and_a_lasting_one_once() {
         let mut upkeep = Upkeep::default();
         let detached = |failure: Option<&str>| {
             vec![PortEvent::Detached { port: "in0".into(), failure: failure.map(String::from) }]

@@ -1,4 +1,4 @@
-//! A program that was taken off its interface by force is attached again, and that is told.
+//! A program that is detached by force is attached again, and that is reported.
 
 use wirecap::{Builder, Capture, Modes, PortEvent};
 use wirecap_sys::{
@@ -34,11 +34,11 @@ fn foreign() -> Program {
     Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &asm.finish().unwrap())).unwrap()
 }
 
-/// Waits until it is told that the program was off; why it still is, if so.
+/// Waits for the report that the program was off; gives the reason if it still is.
 #[track_caller]
-fn told(capture: &mut Capture) -> Option<String> {
+fn reported(capture: &mut Capture) -> Option<String> {
     let mut found = None;
-    wait_until("it is told", || {
+    wait_until("it is reported", || {
         found = capture.events().into_iter().find_map(|event| match event {
             PortEvent::Detached { failure, .. } => Some(failure),
             _ => None,
@@ -67,7 +67,7 @@ fn a_program_that_is_detached_by_force_is_attached_again() {
         for round in 2..4 {
             detach(&wire);
             assert!(!wire.is_captured());
-            assert_eq!(told(&mut capture), None);
+            assert_eq!(reported(&mut capture), None);
             send(&mut sender, &crew, 100 * round);
         }
         capture.stopper().stop();
@@ -81,22 +81,20 @@ fn a_program_that_is_detached_by_force_is_attached_again() {
 }
 
 #[test]
-fn where_another_program_was_faster_it_is_named_and_the_interface_taken_when_that_is_gone() {
-    need_root!(
-        "detached::where_another_program_was_faster_it_is_named_and_the_interface_taken_when_that_is_gone"
-    );
+fn a_program_that_was_faster_is_named_and_the_interface_taken_after_it() {
+    need_root!("detached::a_program_that_was_faster_is_named_and_the_interface_taken_after_it");
     let wire = Wire::with_queues("faster", 1);
     let mut capture = wire.capture(small());
     let crew = Crew::eager(capture.take_workers());
     let (program, ifindex) = (foreign(), wire.veth.b().ifindex().unwrap());
     detach(&wire);
     let other = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
-    let reason = told(&mut capture).expect("there is no room for two");
+    let reason = reported(&mut capture).expect("there is no room for two");
     assert!(reason.contains("somebody"), "{reason}");
     let warning = &capture.report().ports[0].warnings[0];
     assert!(warning.contains("since then, as it cannot be attached again"), "{warning}");
     drop(other);
-    assert_eq!(told(&mut capture), None);
+    assert_eq!(reported(&mut capture), None);
     send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
     capture.stopper().stop();
     crew.join();
@@ -111,7 +109,7 @@ fn a_program_that_replaces_ours_is_replaced() {
         let mut capture = wire.capture_of(port, small());
         let crew = Crew::eager(capture.take_workers());
         Link::of_program(attached(&wire)).unwrap().unwrap().update(&foreign()).unwrap();
-        assert_eq!(told(&mut capture), None);
+        assert_eq!(reported(&mut capture), None);
         send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
         capture.stopper().stop();
         crew.join();
@@ -120,8 +118,8 @@ fn a_program_that_replaces_ours_is_replaced() {
 }
 
 #[test]
-fn a_program_that_is_missing_at_the_end_is_told() {
-    need_root!("detached::a_program_that_is_missing_at_the_end_is_told");
+fn a_program_that_is_missing_at_the_end_is_reported() {
+    need_root!("detached::a_program_that_is_missing_at_the_end_is_reported");
     let wire = Wire::with_queues("late", 2);
     let captures = [wire.capture_of("in0@0", small()), wire.capture_of("in0@1", small())];
     detach(&wire);
@@ -146,7 +144,7 @@ fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
     let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
     let dispatcher = attached(&wire);
     detach(&wire);
-    assert_eq!((told(&mut first), told(&mut second)), (None, None));
+    assert_eq!((reported(&mut first), reported(&mut second)), (None, None));
     assert_eq!(attached(&wire), dispatcher, "with the table that all have");
     for (sender, crew) in senders.iter_mut().zip(&crews) {
         send(sender, crew, 100);
@@ -166,15 +164,15 @@ fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
 }
 
 #[test]
-fn where_a_newcomer_has_founded_another_dispatcher_that_one_is_joined() {
-    need_root!("detached::where_a_newcomer_has_founded_another_dispatcher_that_one_is_joined");
+fn the_dispatcher_of_a_newcomer_is_joined() {
+    need_root!("detached::the_dispatcher_of_a_newcomer_is_joined");
     let wire = Wire::with_queues("newcomer", 2);
     let mut old = wire.capture_of("in0@0", small());
     let dispatcher = attached(&wire);
     detach(&wire);
     let mut new = wire.capture_of("in0@1", small());
     assert_ne!(attached(&wire), dispatcher);
-    assert_eq!(told(&mut old), None);
+    assert_eq!(reported(&mut old), None);
     let crews = [Crew::eager(old.take_workers()), Crew::eager(new.take_workers())];
     for (queue, crew) in crews.iter().enumerate() {
         send(&mut wire.queue_sender(queue as u16, FrameSpec::default()), crew, 100);

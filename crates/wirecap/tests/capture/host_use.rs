@@ -158,8 +158,8 @@ fn a_multicast_group_that_the_host_has_joined_is_use() {
 }
 
 #[test]
-fn who_listens_is_use() {
-    need_root!("host_use::who_listens_is_use");
+fn a_listener_is_use() {
+    need_root!("host_use::a_listener_is_use");
     let wire = Wire::with_queues("listeners", 1);
     taken(&wire, "in0");
     let ids = Running::start(&wire, LISTEN, &["0003", "in0"]);
@@ -183,8 +183,8 @@ fn who_listens_is_use() {
 }
 
 #[test]
-fn who_listens_for_lldp_alone_is_told_and_does_not_keep_the_interface() {
-    need_root!("host_use::who_listens_for_lldp_alone_is_told_and_does_not_keep_the_interface");
+fn a_listener_for_lldp_does_not_keep_the_interface() {
+    need_root!("host_use::a_listener_for_lldp_does_not_keep_the_interface");
     let wire = Wire::with_queues("lldp", 1);
     let _agent = Running::start(&wire, LISTEN, &["88cc", "in0"]);
     taken(&wire, "in0");
@@ -210,15 +210,15 @@ fn a_filter_of_traffic_control_on_the_way_in_is_use() {
 }
 
 #[test]
-fn what_begins_while_an_interface_is_taken_is_told_once() {
-    need_root!("host_use::what_begins_while_an_interface_is_taken_is_told_once");
+fn a_use_that_begins_while_an_interface_is_taken_is_reported_once() {
+    need_root!("host_use::a_use_that_begins_while_an_interface_is_taken_is_reported_once");
     let wire = Wire::with_queues("begins", 2);
     let known = Running::start(&wire, LISTEN, &["0003", "in0"]);
     let mut captures = ["xdp:in0@0", "xdp:in0@1"].map(|port| wire.capture_of(port, small()));
     let new = Running::start(&wire, LISTEN, &["0003", "in0"]);
     for capture in &mut captures {
         let mut begun = Vec::new();
-        wait_until("it is told", || {
+        wait_until("it is reported", || {
             begun.extend(
                 capture.events().into_iter().filter(|event| matches!(event, PortEvent::InUse { .. })),
             );
@@ -227,13 +227,13 @@ fn what_begins_while_an_interface_is_taken_is_told_once() {
         let [PortEvent::InUse { uses, .. }] = &begun[..] else { panic!("{begun:?}") };
         let [HostUse::Listener { processes, .. }] = &uses[..] else { panic!("{uses:?}") };
         assert_eq!(processes[0].pid, new.0.id());
-        let told = &capture.report().ports[0].host_use;
+        let uses = &capture.report().ports[0].host_use;
         let of = |running: &Running| {
             let pid = running.0.id();
-            told.iter()
+            uses.iter()
                 .any(|one| matches!(one, HostUse::Listener { processes, .. } if processes[0].pid == pid))
         };
-        assert!(of(&known) && of(&new), "{told:?}");
+        assert!(of(&known) && of(&new), "{uses:?}");
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   /proc/thread-self/net/igmp        groups of the interface itself
-//!   /proc/thread-self/net/dev_mcast   3  eth1  2  0  01005e000001      so many have asked for this address: itself, and one above
+//!   /proc/thread-self/net/dev_mcast   3  eth1  2  0  01005e000001      two ask for this address: eth1 itself, and one above
 //! ```
 //!
-//! Each interface with IPv4 is in 224.0.0.1 (all hosts) while it is up, and passes that on to the one below it, whatever
-//! namespace either is in. So an address that more have asked for than the interface's own groups need has been asked for from above.
+//! Each interface with IPv4 joins 224.0.0.1 (all hosts) while it is up, and passes that on to the one below it, across
+//! namespaces. So if an address has more askers than the interface's own groups need, the others are above it.
 
 use std::net::Ipv4Addr;
 
@@ -21,7 +21,7 @@ const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 pub(super) struct Groups {
     /// Interface and group.
     joined: Vec<(u32, Ipv4Addr)>,
-    /// Interface, and how many have asked for the Ethernet address of all hosts.
+    /// Interface, and the number of askers for the Ethernet address of all hosts.
     askers: Vec<(u32, u32)>,
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_above_is_told_from_groups_of_the_interface_itself() {
+    fn an_interface_above_is_distinguished_from_own_groups() {
         let ospf = Ipv4Addr::new(224, 0, 0, 5);
         let alone = Groups::parse(&igmp(&[ALL_HOSTS, ospf]), &dev_mcast(1));
         assert_eq!((alone.joined(3).collect::<Vec<_>>(), alone.asked_from_above(3)), (vec![ospf], 0));

@@ -43,7 +43,7 @@ impl Surroundings {
     /// Reads those of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// As [`interfaces`](super::interfaces). What is in `/proc` and cannot be read is told by whom it concerns.
+    /// As [`interfaces`](super::interfaces). A table of `/proc` that cannot be read is the error of the method that needs it.
     pub fn read() -> Result<Self> {
         let mut rtnetlink = link::open()?;
         let table = |name: &str| read_table(Path::new(PROC_NET), name);
@@ -130,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_is_not_there_is_empty_and_one_that_cannot_be_read_is_told() {
+    fn a_missing_table_is_empty_and_an_unreadable_one_an_error() {
         let directory = std::env::temp_dir();
         assert_eq!(read_table(&directory, "wirecap-no-such-table").unwrap(), "");
         let nowhere = directory.join("wirecap-no-such-directory");
-        let told = read_table(&nowhere, "packet").unwrap_err().to_string();
-        assert!(told.contains("wirecap-no-such-directory/packet"), "{told}");
+        let error = read_table(&nowhere, "packet").unwrap_err().to_string();
+        assert!(error.contains("wirecap-no-such-directory/packet"), "{error}");
         assert!(read_table(Path::new(PROC_NET), "dev").unwrap().contains("lo:"));
     }
 

@@ -10,14 +10,15 @@
 //! | an IP address, but the link-local one of IPv6 | rtnetlink | yes |
 //! | a bridge, bond, VLAN, macvlan … on top, with an address or up | rtnetlink | yes |
 //! | a route over it, but those that come by themselves with IPv6 | rtnetlink | yes |
-//! | an interface of another network namespace on top, that is up | more ask for multicast than the interface itself | yes |
+//! | an interface of another network namespace on top, that is up | requests for multicast from above | yes |
 //! | Ethernet addresses beside its own | bridge table | yes |
 //! | a PPPoE session, an IPv4 multicast group | `/proc` | yes |
-//! | who listens by AF_PACKET: tcpdump, Suricata, a DHCP client | `/proc` | yes, unless for LLDP alone |
+//! | an AF_PACKET listener: tcpdump, Suricata, a DHCP client | `/proc` | yes, unless for LLDP alone |
 //! | a tc filter or TCX program on what comes in | rtnetlink, bpf(2) | yes |
 //! | an XDP program | rtnetlink | no: there is room for one, so opening fails |
 //!
-//! Rule: everybody who takes an interface, or sends from it, asks here. What cannot be known is a [`HostUse::Unknown`], never left out.
+//! Rule: all commands that take an interface, or send from one, ask here. What cannot be known is a [`HostUse::Unknown`], never
+//! left out.
 
 mod view;
 pub(crate) mod watch;
@@ -162,8 +163,7 @@ impl HostUse {
         }
     }
 
-    /// Whether the host's own packets may be disturbed by one who sends without a copy: zero-copy takes the receive queue
-    /// of the same number as well.
+    /// Whether sending without a copy may disturb such a user: zero-copy takes the receive queue of the same number as well.
     pub fn forbids_zero_copy_sending(&self) -> bool {
         self.keeps_interface() || matches!(self, HostUse::XdpProgram { .. })
     }
@@ -208,7 +208,7 @@ impl Choice {
         Self { access, left_to_host, uses }
     }
 
-    /// Why frames that are sent from it go by copy unless zero-copy is asked for: that could take packets from those who use it.
+    /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those users.
     pub fn against_zero_copy_sending(&self) -> Option<LeftToHost> {
         let disturbed = self.uses.iter().filter(|host_use| host_use.forbids_zero_copy_sending());
         let disturbed: Vec<_> = disturbed.cloned().collect();

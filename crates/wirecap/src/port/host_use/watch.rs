@@ -1,6 +1,6 @@
-//! Uses of an interface that begin while it is taken: a DHCP client that starts after the capture, somebody's tcpdump.
+//! Uses of an interface that begin while it is taken: a DHCP client or a tcpdump that starts after the capture.
 //!
-//! Rule: what was known when the interface was taken has been told. What begins later is told once.
+//! Rule: uses that were known when the interface was taken are reported then. Each later one is reported once.
 
 use std::{
     collections::BTreeSet,
@@ -61,7 +61,7 @@ impl HostWatch {
     fn knows(&self, host_use: &HostUse) -> bool {
         match host_use {
             HostUse::Listener { sockets, .. } => sockets.iter().all(|socket| self.sockets.contains(socket)),
-            // Of many routes one is told, and it need not be the same each time.
+            // Only the first of many routes is known, which may be another one next time.
             HostUse::Route { .. } => self.known.iter().any(|known| matches!(known, HostUse::Route { .. })),
             host_use => self.known.contains(host_use),
         }

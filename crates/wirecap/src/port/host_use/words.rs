@@ -6,8 +6,8 @@ use wirecap_sys::process::Process;
 
 use super::{ETHERTYPE_LLDP, HostUse, LeftToHost, Sight};
 
-/// So many uses are told one by one.
-const MAX_TOLD: usize = 4;
+/// Uses that are named one by one; the others are counted.
+const MAX_NAMED: usize = 4;
 /// EtherType of a socket that listens for all.
 const ETHERTYPE_ALL: u16 = 3;
 
@@ -83,9 +83,9 @@ impl fmt::Display for LeftToHost {
         match self {
             LeftToHost::NotEthernet { kind } => write!(f, "it is no Ethernet interface ({kind})"),
             LeftToHost::InUse(uses) => {
-                let told: Vec<_> = uses.iter().take(MAX_TOLD).map(HostUse::to_string).collect();
-                write!(f, "the host uses it ({}", told.join("; "))?;
-                let others = uses.len() - told.len();
+                let named: Vec<_> = uses.iter().take(MAX_NAMED).map(HostUse::to_string).collect();
+                write!(f, "the host uses it ({}", named.join("; "))?;
+                let others = uses.len() - named.len();
                 f.write_str(&if others == 0 { ")".to_owned() } else { format!("; and {others} more)") })
             }
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_named_with_what_they_listen_for() {
+    fn listeners_are_named_with_their_protocol() {
         assert_eq!(listener(3, false, &[7]).to_string(), "listener tcpdump (pid 7)");
         let all = listener(3, true, &[7, 8]).to_string();
         assert_eq!(all, "listener tcpdump (pid 7), tcpdump (pid 8) on all interfaces");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_programs_and_what_is_unknown_are_told() {
+    fn sessions_programs_and_unknown_uses_have_words() {
         let peer = wirecap_headers::MacAddress([2, 0, 0, 0, 0, 1]);
         let words = |host_use: HostUse| host_use.to_string();
         assert_eq!(

@@ -4,13 +4,13 @@
 //!   look, about once a second
 //!     whole:  our link ── has our program ─► nothing to do
 //!                      ├─ has another ─────► ours is put back into it
-//!                      └─ has none ────────► attached by a new link; where another program was faster, that is told
-//!     shared: the dispatcher's link, in the same way, but what is on the interface by now may be
+//!                      └─ has none ────────► attached by a new link, unless another program is there now
+//!     shared: the dispatcher's link, in the same way; the interface may also have
 //!                      ├─ our dispatcher, attached again by another member ─► its link is held
 //!                      └─ a dispatcher of a newcomer ──────────────────────► entered into its table
 //! ```
 //!
-//! Rule: until it is attached again packets go to the host, uncounted. So this is always told, also at the end.
+//! Rule: until it is attached again packets go to the host, uncounted. So this is always reported, also at the end.
 
 use std::sync::Arc;
 
@@ -191,7 +191,7 @@ impl Membership {
         if other.mode != self.site.mode {
             let (ours, theirs) = (self.site.mode, other.mode);
             return Err(format!(
-                "others share the interface in {theirs} mode by now, and this capture has it in {ours} mode"
+                "others now share the interface in {theirs} mode, and this capture has it in {ours} mode"
             ));
         }
         for &(queue, _) in &self.entries {
