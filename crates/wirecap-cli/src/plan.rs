@@ -52,7 +52,6 @@ pub(crate) struct Plan {
     /// Cores that threads shall be bound to.
     pub(crate) cores: Vec<usize>,
     pub(crate) modes: Modes,
-    pub(crate) wait: Wait,
     pub(crate) given: Given,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -130,7 +129,6 @@ impl Plan {
                 .copied()
                 .collect(),
             modes: modes(flags.port.xdp_mode()),
-            wait: wait(flags.workers.wait),
             ports,
             filter,
             geometry,
@@ -157,10 +155,15 @@ impl Plan {
         self.workers = Some(workers);
     }
 
+    /// How many workers there are for `queues` receive queues.
+    pub(crate) fn workers(&self, queues: usize) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or(queues.min(cores))
+    }
+
     /// What to open on ports that have `queues` receive queues together.
     pub(crate) fn builder(&self, queues: usize) -> Builder {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.builder.clone().workers(self.workers.unwrap_or(queues.min(cores)))
+        self.builder.clone().workers(self.workers(queues))
     }
 
     /// Whether results go to standard error, because the packets have standard output.

@@ -11,6 +11,7 @@
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
+//! | threads that wait, and what wakes them | [`wake`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | generated machine code, and calling it | [`machine_code`] |
 
@@ -28,4 +29,5 @@ pub mod netdev;
 pub mod packet;
 pub mod pcap;
 mod socket_option;
+pub mod wake;
 pub mod xsk;

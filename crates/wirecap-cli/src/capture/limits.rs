@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, Wait};
+use wirecap::Dispatch;
 use wirecap_core::words::counted;
 
 use crate::plan::Plan;
@@ -37,8 +37,11 @@ pub(super) fn check(plan: &Plan, queues: usize) -> Result<()> {
 fn open_files(plan: &Plan, queues: u64) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64);
-    let per_queue = if plan.wait == Wait::Block { 2 } else { 1 };
-    let needed = open + OTHER_FILES + plan.ports.len() as u64 * FILES_PER_PORT + queues * per_queue;
+    let per_port = plan.ports.len() as u64 * FILES_PER_PORT;
+    // Each worker and each capture thread has one that others wake it by.
+    let threads =
+        plan.workers(queues as usize) as u64 + if plan.dispatch == Dispatch::Push { queues } else { 0 };
+    let needed = open + OTHER_FILES + per_port + queues + threads;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }
