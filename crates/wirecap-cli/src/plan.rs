@@ -157,10 +157,15 @@ impl Plan {
         self.workers = Some(workers);
     }
 
+    /// How many workers there are for `queues` receive queues.
+    pub(crate) fn workers(&self, queues: usize) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or(queues.min(cores))
+    }
+
     /// What to open on ports that have `queues` receive queues together.
     pub(crate) fn builder(&self, queues: usize) -> Builder {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.builder.clone().workers(self.workers.unwrap_or(queues.min(cores)))
+        self.builder.clone().workers(self.workers(queues))
     }
 
     /// Whether results go to standard error, because the packets have standard output.

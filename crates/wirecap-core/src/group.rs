@@ -62,6 +62,12 @@ impl BuddyGroup {
         self.mode
     }
 
+    /// The buddies that worker `helper` may help: none in basic mode.
+    pub fn helped_by(&self, helper: usize) -> impl Iterator<Item = usize> + '_ {
+        let members = if self.mode == Mode::Basic { &[] } else { &self.members[..] };
+        members.iter().copied().filter(move |&member| member != helper)
+    }
+
     /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
     /// unless its backlog is over T and a buddy has a smaller one.
     pub fn destination(&self, home: usize, load: impl Fn(usize) -> Load) -> usize {

@@ -14,6 +14,7 @@ use std::{
         unix::fs::OpenOptionsExt,
     },
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -30,6 +31,8 @@ pub struct Input {
     len: Option<u64>,
     /// What to wait on. `None` for a file, which never makes anybody wait.
     ready: Option<PollSet>,
+    /// The same, for others to wait on.
+    waker: Option<Arc<OwnedFd>>,
     patient: bool,
 }
 
@@ -56,11 +59,12 @@ impl Input {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
         let len = metadata.is_file().then_some(metadata.len());
-        let ready = match len {
+        let waker = match len {
             Some(_) => None,
-            None => Some(PollSet::new(vec![file.as_fd().try_clone_to_owned()?])),
+            None => Some(Arc::new(file.as_fd().try_clone_to_owned()?)),
         };
-        Ok(Self { file, len, ready, patient: true })
+        let ready = waker.clone().map(|waker| PollSet::new([waker]));
+        Ok(Self { file, len, ready, waker, patient: true })
     }
 
     /// Whether a read waits until there is something. It does at first; else it fails with
@@ -80,9 +84,8 @@ impl Input {
     }
 
     /// Becomes readable when there is something; `None` for a file, which always has.
-    pub fn waker(&self) -> Option<OwnedFd> {
-        self.ready.as_ref()?;
-        self.file.as_fd().try_clone_to_owned().ok()
+    pub fn waker(&self) -> Option<Arc<OwnedFd>> {
+        self.waker.clone()
     }
 }
 

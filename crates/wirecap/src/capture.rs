@@ -26,7 +26,10 @@ use wirecap_sys::{
 use crate::{
     Builder, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
     books::Books,
-    engine::{Shared, WorkerState, capture_thread::CaptureThread, queue::Queue, stopping::Stopping},
+    engine::{
+        self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
+        stopping::Stopping,
+    },
     horizon::Horizons,
     open_port::{OpenPort, Taken},
     port::{
@@ -171,6 +174,8 @@ impl Capture {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
         }
+        let wakers = engine::wakers(&mut queues, builder.wait);
+        let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
         let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
@@ -183,13 +188,15 @@ impl Capture {
             homes,
             ports: ranges,
             workers: (0..workers).map(|_| WorkerState::new(queue_count)).collect(),
+            stopping: Stopping::new(queue_count, Arc::clone(&sleepers)),
+            sleepers,
+            wakers: Mutex::new(Some(Arc::new(wakers))),
             groups,
             group_of,
             gauges,
             pull,
             ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
             orphans: Orphans::default(),
-            stopping: Stopping::new(queue_count),
             capture_threads: AtomicUsize::new(threads),
             stocks,
         });
@@ -221,7 +228,7 @@ impl Capture {
         for (index, capture_queues) in producers.into_iter().enumerate() {
             let served = (index..queue_count).step_by(threads).collect();
             let core = core(&builder.capture_cores, index);
-            let thread = CaptureThread::new(&capture.shared, core, served, capture_queues);
+            let thread = CaptureThread::new(&capture.shared, (index, core), served, capture_queues);
             let name = format!("wirecap-cap-{index}");
             let handle =
                 thread::Builder::new().name(name).spawn(move || thread.run()).map_err(Error::Thread)?;
@@ -340,8 +347,14 @@ impl Capture {
         self.end();
         self.shared.queues.iter().for_each(|queue| queue.discard_rest(&self.shared.stopping));
         let report = self.report_with(true);
-        self.shared.queues.iter().for_each(Queue::close);
+        self.close();
         report
+    }
+
+    fn close(&self) {
+        // Threads that wait on them have them for a moment still: their bells were rung at the stop.
+        self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.queues.iter().for_each(Queue::close);
     }
 
     fn end(&mut self) {
@@ -368,7 +381,7 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.end();
-        self.shared.queues.iter().for_each(Queue::close);
+        self.close();
     }
 }
 

@@ -391,6 +391,9 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// What threads wait on while nothing comes could not be opened.
+    #[error("no descriptor to wait on while nothing comes: {0}; perhaps `ulimit -n` is too low")]
+    Descriptor(io::Error),
     /// A thread could not be started.
     #[error(
         "a capture thread could not be started: {0}; raise the limit on threads: pids.max of its control group (TasksMax= in a \

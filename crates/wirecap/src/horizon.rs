@@ -84,7 +84,11 @@ impl Horizons {
     /// Batches that were read before still come: up to as many as the pool has chunks.
     pub fn hold(&self, port: usize, queue: u16, on_hold: bool) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
-        find(&shared, port, queue).is_some_and(|queue| queue.lock().hold(on_hold))
+        let can_wait = find(&shared, port, queue).is_some_and(|queue| queue.lock().hold(on_hold));
+        if can_wait && !on_hold {
+            shared.sleepers.wake_all();
+        }
+        can_wait
     }
 }
 

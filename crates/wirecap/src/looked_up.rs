@@ -12,9 +12,8 @@ use wirecap_core::Geometry;
 use wirecap_sys::{clock::BatchClock, netdev};
 
 use crate::{
-    Builder, Capture, Error,
+    Builder, Capture, Dispatch, Error,
     capture::Parts,
-    engine::wait::Wait,
     port::source::{OpenOptions, Source},
     report::BoundedMemory,
     reserve::{CaptureMemory, Layout, Reserved},
@@ -66,18 +65,22 @@ impl LookedUp {
 
     /// Files that it will have open, about: a limit below that (`RLIMIT_NOFILE`) would make opening fail.
     pub fn open_files(&self) -> usize {
-        let waits = usize::from(self.builder.wait == Wait::Block);
         let sends = usize::from(self.builder.transmit_entries > 0);
         let of = |source: &Source| {
             let by_queue = match source.is_passive() {
                 // The socket, and what closes it.
-                true => 2 + waits,
+                true => 2,
                 // The socket, and again for its sending half.
-                false => 1 + waits + sends,
+                false => 1 + sends,
             };
             FILES_PER_PORT + source.rings.len() * by_queue
         };
-        self.sources.iter().map(of).sum()
+        // Each worker and each capture thread has one that others wake it by.
+        let capture_threads = match self.builder.dispatch {
+            Dispatch::Pull => 0,
+            Dispatch::Push => self.queues(),
+        };
+        self.sources.iter().map(of).sum::<usize>() + self.workers() + capture_threads
     }
 
     /// Bytes of cells of all pools.

@@ -70,7 +70,7 @@ pub struct PacketStatistics {
 /// An AF_PACKET socket with a ring of blocks.
 #[derive(Debug)]
 pub struct PacketSocket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     ring: Arc<BlockRing>,
     ifindex: u32,
     geometry: Geometry,
@@ -116,7 +116,7 @@ impl PacketSocket {
     /// # Errors
     /// [`PacketError`], each variant with the remedy.
     pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
-        let fd = open()?;
+        let fd = Arc::new(open()?);
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
             .map_err(set_up("choosing TPACKET_V3"))?;
@@ -244,6 +244,12 @@ impl PacketSocket {
             None => attach_classic(&self.fd, &INCOMING_ONLY),
         }
         .map_err(set_up("attaching the filter"))
+    }
+
+    /// Becomes readable when a block was handed over; in error when the interface is gone. The socket is closed when nobody has it
+    /// any more.
+    pub fn waker(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     /// What ends the listening, from any thread.

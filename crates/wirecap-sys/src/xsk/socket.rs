@@ -123,7 +123,7 @@ pub struct SocketStatistics {
 /// socket is bound.
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     config: SocketConfig,
     /// The socket whose registration this one uses; `None` once it is bound, or if it has its own.
     shared: Option<OwnedFd>,
@@ -148,7 +148,7 @@ impl Socket {
     /// [`XskError`], each variant with the remedy.
     pub fn create(config: SocketConfig, umem: Umem<'_>) -> Result<Self, XskError> {
         let rings = config.rings;
-        let fd = open()?;
+        let fd = Arc::new(open()?);
         let (memory, shared) = match umem {
             Umem::Register(memory) => {
                 register(&fd, memory, config)?;
@@ -344,6 +344,11 @@ impl Socket {
 }
 
 impl Socket {
+    /// Becomes readable when packets wait. The socket is closed when nobody has it any more.
+    pub fn waker(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
+    }
+
     /// Another descriptor of the same socket.
     pub(super) fn try_clone_fd(&self) -> io::Result<OwnedFd> {
         self.fd.try_clone()
@@ -371,12 +376,13 @@ impl AsFd for Socket {
 pub struct PollSet {
     /// INVARIANT: each `fd` here is one of `_fds`, so it is open.
     polls: Vec<libc::pollfd>,
-    _fds: Vec<OwnedFd>,
+    _fds: Vec<Arc<OwnedFd>>,
 }
 
 impl PollSet {
     /// A set of descriptors.
-    pub fn new(fds: Vec<OwnedFd>) -> Self {
+    pub fn new(fds: impl IntoIterator<Item = impl Into<Arc<OwnedFd>>>) -> Self {
+        let fds: Vec<_> = fds.into_iter().map(Into::into).collect();
         let polls = fds
             .iter()
             .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })

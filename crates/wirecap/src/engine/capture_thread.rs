@@ -7,16 +7,24 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use wirecap_core::{CaptureProducer, Crew, Dispatcher, Handover, Load};
 use wirecap_sys::cpu;
 
-use super::{Shared, wait::Waiter};
+use super::{
+    Shared,
+    doze::Sleeper,
+    wait::{Idler, Rest},
+};
+
+/// As good as for ever.
+const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) struct CaptureThread {
     shared: Arc<Shared>,
+    index: usize,
     core: Option<usize>,
     /// Queues this thread serves.
     queues: Vec<usize>,
@@ -33,13 +41,22 @@ pub(crate) struct CaptureThread {
 impl CaptureThread {
     pub(crate) fn new(
         shared: &Arc<Shared>,
-        core: Option<usize>,
+        (index, core): (usize, Option<usize>),
         queues: Vec<usize>,
         capture_queues: Vec<CaptureProducer>,
     ) -> Self {
         let dispatchers = queues.iter().map(|_| Dispatcher::default()).collect();
         let held_back = queues.iter().map(|_| None).collect();
-        Self { shared: Arc::clone(shared), core, queues, dispatchers, capture_queues, turn: 0, held_back }
+        Self {
+            shared: Arc::clone(shared),
+            index,
+            core,
+            queues,
+            dispatchers,
+            capture_queues,
+            turn: 0,
+            held_back,
+        }
     }
 
     /// Captures until the engine stops and everything is handed over.
@@ -49,7 +66,7 @@ impl CaptureThread {
             let _ = cpu::pin_to_core(core);
         }
         let shared = Arc::clone(&self.shared);
-        let mut waiter = Waiter::new(shared.wait, shared.ring_cells, shared.wakers(&self.queues));
+        let mut waiter = shared.waiter(&shared.sleepers.capture_threads[self.index], &self.queues, &[]);
         loop {
             // Looked at before the rings: what was in them at the end is handed over.
             let stopping = shared.is_stopping();
@@ -62,7 +79,7 @@ impl CaptureThread {
             } else if stopping && self.is_done() {
                 break;
             } else {
-                waiter.pause(Duration::from_millis(10), std::thread::sleep);
+                waiter.pause(Instant::now(), LONG, &self);
             }
         }
     }
@@ -112,11 +129,27 @@ impl CaptureThread {
             return;
         }
         self.turn += 1;
-        self.shared.workers[worker].wake();
+        self.shared.sleepers.workers[worker].wake();
         // It may have gone away after it was chosen: then it is for its buddies.
         if self.shared.workers[worker].gone.load(Ordering::Acquire) {
             self.shared.wake_group(self.shared.group_of[worker]);
         }
+    }
+}
+
+impl Idler for CaptureThread {
+    /// Whatever comes to it, it has.
+    fn activity(&self) -> u64 {
+        0
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        let is_busy = self.shared.is_stopping() || self.held_back.iter().any(Option::is_some);
+        if is_busy { None } else { self.shared.rest(&self.queues) }
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.shared.sleepers.capture_threads[self.index]
     }
 }
 
@@ -146,6 +179,6 @@ impl Drop for CaptureThread {
             }
         }
         self.shared.capture_threads.fetch_sub(1, Ordering::Release);
-        self.shared.workers.iter().for_each(super::WorkerState::wake);
+        self.shared.sleepers.workers.iter().for_each(Sleeper::wake);
     }
 }

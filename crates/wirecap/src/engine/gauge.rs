@@ -13,6 +13,8 @@
 
 use wirecap_core::PoolLevels;
 
+use super::wait::Rest;
+
 /// How much of a pool is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gauge {
@@ -35,6 +37,14 @@ impl Gauge {
     /// In percent.
     pub(crate) fn percent(self) -> f64 {
         if self.of_cells == 0 { 0.0 } else { 100.0 * f64::from(self.used_cells) / f64::from(self.of_cells) }
+    }
+
+    /// Whether whoever looks after the pool may leave it alone until a packet comes: it has all cells, or at least three quarters of them.
+    pub(crate) fn rest(self) -> Option<Rest> {
+        match self.used_cells {
+            0 => Some(Rest::Long),
+            used => (used <= self.of_cells / 4).then_some(Rest::Short),
+        }
     }
 
     /// The fuller of two.

@@ -18,29 +18,31 @@
 //! | the thread of the application | [`worker`] |
 //! | the thread that captures for others | [`capture_thread`] |
 //! | how it comes to an end | [`stopping`] |
-//! | what to do while nothing comes | [`wait`] |
+//! | what to do while nothing comes | [`wait`], [`doze`] |
 
 pub(crate) mod arrival;
 pub(crate) mod capture_thread;
+pub(crate) mod doze;
 pub(crate) mod gauge;
 pub(crate) mod queue;
 pub(crate) mod stopping;
 pub(crate) mod wait;
 pub(crate) mod worker;
 
-use std::{
-    os::fd::OwnedFd,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
-    },
-    thread::Thread,
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolId};
+use wirecap_sys::wake::Wakers;
 
-use self::{queue::Queue, stopping::Stopping, wait::Wait};
+use self::{
+    doze::{Sleeper, Sleepers},
+    queue::Queue,
+    stopping::Stopping,
+    wait::{Rest, Wait, Waiter},
+};
 use crate::transmit::{STOCK_NIC, StockHome};
 
 /// Counters of one worker. Written by the worker alone, read by reports.
@@ -52,10 +54,6 @@ pub(crate) struct WorkerState {
     pub(crate) offloaded_in: AtomicU64,
     /// The worker was dropped: it ended, or its thread panicked.
     pub(crate) gone: AtomicBool,
-    /// Push: the worker dozes and wants to be woken.
-    dozing: AtomicBool,
-    /// The thread that dozed last: a worker may be moved to another between two calls.
-    thread: Mutex<Option<Thread>>,
     /// It could not be bound to its core.
     pub(crate) unbound: AtomicBool,
     /// Packets given to this worker, by queue.
@@ -66,29 +64,16 @@ impl WorkerState {
     pub(crate) fn new(queues: usize) -> Self {
         Self { delivered: (0..queues).map(|_| AtomicU64::new(0)).collect(), ..Self::default() }
     }
+}
 
-    /// Sleeps until [`WorkerState::wake`], at most `limit`, unless `ready` says there is something.
-    pub(crate) fn doze(&self, limit: Duration, ready: impl FnOnce() -> bool) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
-        self.dozing.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see what was pushed, or the pusher sees that we
-        // doze.
-        fence(Ordering::SeqCst);
-        if !ready() {
-            std::thread::park_timeout(limit);
-        }
-        self.dozing.store(false, Ordering::Relaxed);
-    }
-
-    /// Wakes the worker if it dozes. Call after the push.
-    pub(crate) fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.dozing.load(Ordering::Relaxed) {
-            if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
-                thread.unpark();
-            }
-        }
-    }
+/// What threads wait on while nothing comes, if they do not ask all the time.
+pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
+    let waker = |queue: &mut Queue| {
+        let waker = if wait == Wait::Busy { None } else { queue.lock().waker() };
+        queue.has_waker = waker.is_some();
+        waker
+    };
+    Wakers::new(queues.iter_mut().map(waker).collect())
 }
 
 /// Adds to a counter that only one thread writes.
@@ -109,6 +94,10 @@ pub(crate) struct Shared {
     /// For each port, where its queues begin in `queues`, and how many there are.
     pub(crate) ports: Vec<std::ops::Range<usize>>,
     pub(crate) workers: Vec<WorkerState>,
+    /// By which these and the capture threads are woken.
+    pub(crate) sleepers: Arc<Sleepers>,
+    /// What becomes readable when packets wait in a queue, as long as the queues are open.
+    pub(crate) wakers: Mutex<Option<Arc<Wakers>>>,
     pub(crate) groups: Vec<BuddyGroup>,
     /// The group of each worker.
     pub(crate) group_of: Vec<usize>,
@@ -134,7 +123,49 @@ impl Shared {
 
     /// Wakes all workers of a group: something waits that is for any of them.
     pub(crate) fn wake_group(&self, group: usize) {
-        self.groups[group].members().iter().for_each(|&member| self.workers[member].wake());
+        self.groups[group].members().iter().for_each(|&member| self.sleepers.workers[member].wake());
+    }
+
+    /// How a thread waits: for its own queues, and for those of its buddies.
+    pub(crate) fn waiter(&self, sleeper: &Sleeper, own: &[usize], of_buddies: &[usize]) -> Waiter {
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = Arc::new(Wakers::new(Vec::new()));
+        let (wakers, queues) = match &*wakers {
+            Some(wakers) => (wakers, [own, of_buddies].concat()),
+            None => (&none, Vec::new()),
+        };
+        let own_wakers = own.iter().filter(|&&queue| self.queues[queue].has_waker).count();
+        Waiter::new(self.wait, self.ring_cells, sleeper.watch(wakers, queues), own_wakers)
+    }
+
+    /// Pull: the queues that a worker looks after, and those that it may come to look after.
+    pub(crate) fn watched_by(&self, worker: usize) -> (Vec<usize>, Vec<usize>) {
+        let buddies = self.group(worker).helped_by(worker);
+        (self.homes[worker].clone(), buddies.flat_map(|buddy| self.homes[buddy].iter().copied()).collect())
+    }
+
+    /// How quiet it is around the queues of a buddy, for a worker that may have to help. One that is gone takes nothing back; and of
+    /// a queue without a waker nothing tells that the buddy needs help with it.
+    pub(crate) fn rest_of_buddy(&self, buddy: usize) -> Option<Rest> {
+        if self.workers[buddy].gone.load(Ordering::Acquire) {
+            return self.rest(&self.homes[buddy]);
+        }
+        let mut unannounced = self.homes[buddy].iter().filter(|&&queue| !self.queues[queue].has_waker);
+        unannounced.all(|&queue| self.queues[queue].backlog() == 0).then_some(Rest::Long)
+    }
+
+    /// A figure that changes with each batch that a worker of a group is given.
+    pub(crate) fn activity(&self, group: usize) -> u64 {
+        let packets = |&member: &usize| self.workers[member].packets.load(Ordering::Relaxed);
+        self.groups[group].members().iter().map(packets).fold(0, u64::wrapping_add)
+    }
+
+    /// How quiet it is around these queues: nothing of theirs is about to come home or be handed over.
+    pub(crate) fn rest(&self, queues: &[usize]) -> Option<Rest> {
+        queues
+            .iter()
+            .map(|&queue| self.queues[queue].rest())
+            .try_fold(Rest::Long, |all, one| Some(all.min(one?)))
     }
 
     /// Sends cells home, whoever they belong to.
@@ -185,16 +216,6 @@ impl Shared {
         &self.groups[self.group_of[worker]]
     }
 
-    /// Descriptors that become readable when packets wait in one of these queues, if that is what is
-    /// waited for.
-    pub(crate) fn wakers(&self, queues: &[usize]) -> Vec<OwnedFd> {
-        // Only where they are used: they keep a socket open as long as the thread's waiter lives.
-        if self.wait != Wait::Block {
-            return Vec::new();
-        }
-        queues.iter().filter_map(|&queue| self.queues[queue].lock().waker()).collect()
-    }
-
     /// How busy a worker is. With `pull`, a queue that somebody is working at right now counts as
     /// having no backlog: it is being looked after.
     pub(crate) fn load(&self, worker: usize) -> Load {
@@ -215,29 +236,5 @@ impl Shared {
     /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_stopping()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{thread, time::Instant};
-
-    #[test]
-    fn a_worker_that_was_moved_to_another_thread_is_woken_there() {
-        let state = WorkerState::new(1);
-        state.doze(Duration::from_millis(1), || false);
-        thread::scope(|scope| {
-            let elsewhere = scope.spawn(|| {
-                let begun = Instant::now();
-                state.doze(Duration::from_secs(60), || false);
-                begun.elapsed()
-            });
-            while !elsewhere.is_finished() {
-                state.wake();
-                thread::sleep(Duration::from_millis(1));
-            }
-            assert!(elsewhere.join().unwrap() < Duration::from_secs(30));
-        });
     }
 }

@@ -11,7 +11,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use wirecap_core::{ChunkRange, Handover, Pool, RecycleQueue};
@@ -21,7 +21,7 @@ use wirecap_sys::{
     xsk::Sender,
 };
 
-use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping};
+use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
 use crate::batch::Reader;
 use crate::horizon::Horizon;
 use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
@@ -42,6 +42,8 @@ pub(crate) struct Queue {
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
+    /// Whether there is a descriptor that becomes readable when packets wait.
+    pub(crate) has_waker: bool,
     owner: Mutex<QueueOwner>,
 }
 
@@ -61,6 +63,7 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(pool.id(), pool.geometry()),
             is_of_frames: true,
+            has_waker: false,
             owner: Mutex::new(QueueOwner {
                 ring_cells: pool.geometry().cells_per_pool(),
                 peak: Gauge::default(),
@@ -146,6 +149,13 @@ impl Queue {
         if owner.source.is_socket() && owner.backlog() == 0 && !owner.pool.has_begun() {
             owner.close();
         }
+    }
+
+    /// Whether it may be left alone until packets come, which its waker announces if it has one. `None` if somebody is at it.
+    pub(crate) fn rest(&self) -> Option<Rest> {
+        let owner = self.try_lock()?;
+        let waits = owner.pool.filled_cells() > 0 || (!self.has_waker && owner.backlog() > 0);
+        if waits || !self.recycle.is_empty() { None } else { owner.gauge(false).rest() }
     }
 
     /// Closes the port's queue, so that its socket is free for others. The counters are kept.
@@ -290,7 +300,7 @@ impl QueueOwner {
     }
 
     /// Readable when packets wait.
-    pub(crate) fn waker(&self) -> Option<OwnedFd> {
+    pub(crate) fn waker(&self) -> Option<Arc<OwnedFd>> {
         self.source.waker()
     }
 

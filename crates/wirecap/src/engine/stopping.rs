@@ -1,6 +1,11 @@
 //! Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use super::doze::Sleepers;
 
 /// Every thread reads it with each batch, and it is written when something ends: it has a cache line to itself.
 #[derive(Debug)]
@@ -11,17 +16,20 @@ pub(crate) struct Stopping {
     stopping: AtomicBool,
     /// Queues that are not at their end. Written by who sees one end.
     open_queues: AtomicUsize,
+    /// Who must learn of it.
+    sleepers: Arc<Sleepers>,
 }
 
 impl Stopping {
-    /// Of an engine with so many queues.
-    pub(crate) fn new(queues: usize) -> Self {
-        Self { stopping: AtomicBool::new(false), open_queues: AtomicUsize::new(queues) }
+    /// For an engine with `queues` queues and these threads.
+    pub(crate) fn new(queues: usize, sleepers: Arc<Sleepers>) -> Self {
+        Self { stopping: AtomicBool::new(false), open_queues: AtomicUsize::new(queues), sleepers }
     }
 
     /// The ports are detached; what is in the rings is the last.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.sleepers.wake_all();
     }
 
     /// One more queue is at its end. Each once.
@@ -48,14 +56,15 @@ mod tests {
 
     #[test]
     fn the_last_queue_stops_the_engine_and_a_stop_ends_no_queue() {
-        let stopping = Stopping::new(3);
+        let sleepers = Arc::new(Sleepers::new(1, 0).unwrap());
+        let stopping = Stopping::new(3, Arc::clone(&sleepers));
         for _ in 0..3 {
             assert!(!stopping.is_stopping() && !stopping.is_at_end());
             stopping.queue_ended();
         }
         assert!(stopping.is_stopping() && stopping.is_at_end());
 
-        let stopping = Stopping::new(1);
+        let stopping = Stopping::new(1, sleepers);
         stopping.stop();
         assert!(stopping.is_stopping() && !stopping.is_at_end());
         assert!(size_of::<Stopping>() >= 128, "whatever is beside it is in another cache line");

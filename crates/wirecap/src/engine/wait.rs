@@ -1,36 +1,81 @@
 //! Waiting for packets.
 //!
-//! | strategy | while nothing comes | what it costs |
-//! |---|---|---|
-//! | busy | asks again at once | a core |
-//! | sleep | sleeps 50 µs, then longer, up to a bound | latency up to the bound; little CPU |
-//! | block | sleeps in the kernel until it is woken | on veth, the sender's core pays for the wake-up |
+//! ```text
+//!   a batch ── nothing ── nothing ── … ── nothing for 2 ms, to any buddy ── doze ── 0.5 s ── doze …
+//!              sleep 50 µs, 100 µs, … up to a bound            in the kernel, until something comes
+//! ```
 //!
-//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it
-//! at the line rate of 10 Gigabit Ethernet.
+//! | strategy | while nothing comes | after a while of silence | what it costs |
+//! |---|---|---|---|
+//! | busy | asks again at once | the same | a core |
+//! | sleep | sleeps 50 µs, then longer, up to a bound | dozes | latency up to the bound; little CPU, none in silence |
+//! | block | sleeps in the kernel until a packet comes to its own queues | dozes | a wake-up for each lull, which on veth the sender's core pays |
+//!
+//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at the line rate of 10
+//! Gigabit Ethernet. Small pools make it so short that sleeping takes a core, which is right for bursts and wrong for silence.
+//!
+//! Rule of the doze: a thread dozes until *anything* comes that may become its business: a packet in its own queues or those of its
+//! buddies, the end, a buddy that goes away ([`doze`](super::doze)). The first packet wakes it at once. So it is allowed only if nothing else
+//! is to be done: hardly any cell is on its way home, which the kernel would lack meanwhile.
 
-use std::{hint, os::fd::OwnedFd, thread, time::Duration};
+use std::{
+    hint, thread,
+    time::{Duration, Instant},
+};
 
-use wirecap_sys::xsk::PollSet;
+use wirecap_sys::wake::{Watch, Woken};
+
+use super::doze::Sleeper;
 
 /// 64-byte frames per second on 10 Gigabit Ethernet.
 const LINE_RATE_PPS: f64 = 14_880_952.0;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
-/// How long to block before looking again, for what no wake-up announces: the end of the capture,
-/// and buddies in need.
+/// How long a thread that blocks on its own queues waits before it looks for buddies in need.
 const BLOCK: Duration = Duration::from_millis(10);
+/// After so long without a packet a thread dozes. Short, since until then a thread with a small pool takes a core; but longer than
+/// the gaps in traffic whose every packet would wake all threads of a group.
+const SILENCE: Duration = Duration::from_millis(2);
+/// The first doze, and the longest: each is twice as long as the one before. Whatever ends them, it is looked at once more after that time,
+/// in case that nothing announced it: soon at first, while what is not announced may still be on its way.
+const FIRST_DOZE: Duration = Duration::from_millis(10);
+const LONGEST_DOZE: Duration = Duration::from_millis(500);
 
 /// How workers and capture threads wait for packets.
+///
+/// Whichever it is but [`Wait::Busy`], threads to which nothing has come for 2 ms, nor to their buddies, wait in the kernel until a packet comes,
+/// and take no CPU time meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Ask again at once. Costs a core per thread.
+    /// Ask again at once. Costs a core per thread, also in silence.
     Busy,
-    /// Sleep, up to a bound that follows from the size of the pool. Frugal; the default.
+    /// Sleep 50 µs, and then longer, up to a bound that follows from the size of the pool: a quarter of what it lasts at 10 Gbit/s, and
+    /// 1 ms at most. Frugal; the default.
     #[default]
     Sleep,
     /// Sleep in the kernel until a packet comes (`poll(2)`).
     Block,
+}
+
+/// What a thread that waits knows of the engine.
+pub(crate) trait Idler {
+    /// A figure that changes when a packet comes to the thread or a buddy.
+    fn activity(&self) -> u64;
+
+    /// For how long at most the thread may doze: `None` if there is something to do that nothing will announce.
+    fn rest(&self) -> Option<Rest>;
+
+    /// By which others wake it.
+    fn sleeper(&self) -> &Sleeper;
+}
+
+/// How quiet it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rest {
+    /// Some cells are on their way home, and have to be taken back before long.
+    Short,
+    /// Nothing is to be done until something comes.
+    Long,
 }
 
 /// The longest sleep that is safe when the kernel has this many cells.
@@ -39,27 +84,47 @@ pub(crate) fn longest_sleep(ring_cells: u32) -> Duration {
     Duration::from_secs_f64(quarter / LINE_RATE_PPS).clamp(Duration::from_micros(5), LONGEST_SLEEP)
 }
 
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Spin,
+    Sleep(Duration),
+    /// Until one of the own wakers is readable.
+    Block,
+    /// Until anything comes, or this time is over.
+    Doze(Duration),
+}
+
 /// The state of one waiting thread.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     wait: Wait,
     longest: Duration,
     next: Duration,
-    wakers: PollSet,
-    /// The last wake-up came early, and nothing was there: a link that is down, or a block that somebody holds, makes
-    /// a socket readable for ever.
+    /// Since when nothing has come, if that is known.
+    silent_since: Option<Instant>,
+    activity: u64,
+    next_doze: Duration,
+    watch: Watch,
+    /// How many of its wakers are those of own queues: they come first.
+    own_wakers: usize,
+    /// The last wake-up came early, and nothing was there: a block that somebody holds makes a socket readable for ever.
     in_vain: bool,
 }
 
 impl Waiter {
-    /// A waiter that blocks, if that is the strategy, until one of `wakers` is readable.
-    pub(crate) fn new(wait: Wait, ring_cells: u32, wakers: Vec<OwnedFd>) -> Self {
+    /// For a thread that waits on `watch`, of which the first `own_wakers` are of its own queues.
+    pub(crate) fn new(wait: Wait, ring_cells: u32, watch: Watch, own_wakers: usize) -> Self {
         let longest = longest_sleep(ring_cells);
         Self {
             wait,
             longest,
             next: SHORTEST_SLEEP.min(longest),
-            wakers: PollSet::new(wakers),
+            silent_since: None,
+            activity: 0,
+            next_doze: FIRST_DOZE,
+            watch,
+            own_wakers,
             in_vain: false,
         }
     }
@@ -67,35 +132,74 @@ impl Waiter {
     /// There were packets: the next wait is short again.
     pub(crate) fn reset(&mut self) {
         self.next = SHORTEST_SLEEP.min(self.longest);
+        self.silent_since = None;
+        self.next_doze = FIRST_DOZE;
         self.in_vain = false;
     }
 
-    /// Waits once, at most `limit`. `doze` is how to block where there is no waker.
-    pub(crate) fn pause(&mut self, limit: Duration, doze: impl FnOnce(Duration)) {
-        match self.wait {
-            Wait::Busy => hint::spin_loop(),
-            Wait::Sleep => self.sleep(limit),
-            Wait::Block if self.wakers.is_empty() => doze(BLOCK.min(limit)),
-            Wait::Block if self.in_vain => self.sleep(limit),
-            Wait::Block => self.in_vain = self.wakers.wait(BLOCK.min(limit)),
+    /// Waits once, at most `limit`. It is `now`.
+    pub(crate) fn pause(&mut self, now: Instant, limit: Duration, idler: &impl Idler) {
+        let plan = self.plan(now, idler.activity());
+        match plan {
+            Plan::Doze(longest) => {
+                let allowed = || match idler.rest()? {
+                    Rest::Short => Some(FIRST_DOZE.min(limit)),
+                    Rest::Long => Some(longest.min(limit)),
+                };
+                match idler.sleeper().doze(&mut self.watch, allowed) {
+                    Some(woken) => self.dozed(woken),
+                    None => self.carry_out(self.awake(), limit),
+                }
+            }
+            plan => self.carry_out(plan, limit),
         }
     }
 
-    fn sleep(&mut self, limit: Duration) {
-        thread::sleep(self.next.min(limit));
-        self.next = (self.next * 2).min(self.longest);
+    /// What to do at `now`, when so much has come to the thread and its buddies so far.
+    fn plan(&mut self, now: Instant, activity: u64) -> Plan {
+        if self.wait == Wait::Busy {
+            return Plan::Spin;
+        }
+        if std::mem::replace(&mut self.activity, activity) != activity {
+            self.silent_since = None;
+        }
+        let silent = now.saturating_duration_since(*self.silent_since.get_or_insert(now));
+        // A thread that has nothing to block on can only doze.
+        let has_nothing = self.wait == Wait::Block && self.own_wakers == 0;
+        if silent >= SILENCE || has_nothing { Plan::Doze(self.next_doze) } else { self.awake() }
+    }
+
+    /// How it waits while packets come and go.
+    fn awake(&self) -> Plan {
+        match self.wait {
+            Wait::Busy => Plan::Spin,
+            Wait::Block if self.own_wakers > 0 && !self.in_vain => Plan::Block,
+            Wait::Sleep | Wait::Block => Plan::Sleep(self.next),
+        }
+    }
+
+    fn carry_out(&mut self, plan: Plan, limit: Duration) {
+        match plan {
+            Plan::Spin | Plan::Doze(_) => hint::spin_loop(),
+            Plan::Sleep(duration) => {
+                thread::sleep(duration.min(limit));
+                self.next = (self.next * 2).min(self.longest);
+            }
+            Plan::Block => {
+                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == Woken::ByWaker;
+            }
+        }
+    }
+
+    fn dozed(&mut self, woken: Woken) {
+        match woken {
+            Woken::ByTime => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
+            // If it was for a buddy, or in vain, it is some time before the next one.
+            Woken::ByBell | Woken::ByWaker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_pool_is_looked_after_more_often() {
-        let sleep = |chunks: u32| longest_sleep(256 * chunks);
-        assert_eq!(sleep(500), LONGEST_SLEEP);
-        assert!(sleep(4) < Duration::from_micros(20));
-        assert!(sleep(1) >= Duration::from_micros(4));
-    }
-}
+#[path = "wait_tests.rs"]
+mod tests;

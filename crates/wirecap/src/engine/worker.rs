@@ -5,10 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{CaptureQueues, Handover, Mode};
+use wirecap_core::{BuddyGroup, CaptureQueues, Handover, Mode};
 use wirecap_sys::cpu;
 
-use super::{Shared, add, wait::Waiter};
+use super::{
+    Shared, add,
+    doze::Sleeper,
+    wait::{Idler, Rest, Waiter},
+};
 use crate::batch::Batch;
 
 /// As good as for ever.
@@ -50,9 +54,9 @@ impl Worker {
         core: Option<usize>,
         capture_queues: CaptureQueues,
     ) -> Self {
-        let wakers = if shared.pull { shared.wakers(&shared.homes[index]) } else { Vec::new() };
+        let (own, of_buddies) = if shared.pull { shared.watched_by(index) } else { Default::default() };
         Self {
-            waiter: Waiter::new(shared.wait, shared.ring_cells, wakers),
+            waiter: shared.waiter(&shared.sleepers.workers[index], &own, &of_buddies),
             shared: Arc::clone(shared),
             index,
             core,
@@ -120,7 +124,7 @@ impl Worker {
             if left.is_zero() {
                 return Next::Idle;
             }
-            self.pause(left);
+            self.pause(now, left);
         }
     }
 
@@ -176,7 +180,10 @@ impl Worker {
     fn help(&self, buddy: usize) -> Option<Handover> {
         let queues = self.shared.homes[buddy].iter().copied();
         let fullest = queues.max_by_key(|&queue| self.shared.queues[queue].backlog())?;
-        self.shared.capture(fullest)
+        let handover = self.shared.capture(fullest)?;
+        // It may doze, and has to take these cells back when they come home.
+        self.shared.sleepers.workers[buddy].wake();
+        Some(handover)
     }
 
     /// Takes from the capture queues, and what waits for buddies that are gone.
@@ -197,11 +204,57 @@ impl Worker {
         Batch::new(Arc::clone(&self.shared), queue, handover)
     }
 
-    fn pause(&mut self, limit: Duration) {
+    fn pause(&mut self, now: Instant, limit: Duration) {
         let Self { shared, waiter, capture_queues, index, .. } = self;
-        let group = shared.group_of[*index];
-        let ready = || !capture_queues.is_empty() || shared.orphans.wait_for(group);
-        waiter.pause(limit, |limit| shared.workers[*index].doze(limit, ready));
+        waiter.pause(now, limit, &IdleWorker { shared, index: *index, capture_queues });
+    }
+}
+
+/// A worker that waits, as the engine sees it.
+struct IdleWorker<'w> {
+    shared: &'w Shared,
+    index: usize,
+    capture_queues: &'w CaptureQueues,
+}
+
+impl IdleWorker<'_> {
+    fn group(&self) -> &BuddyGroup {
+        self.shared.group(self.index)
+    }
+
+    /// Buddies that are awake look after their queues; those that are gone do not.
+    fn rest_in_pull(&self) -> Option<Rest> {
+        let own = self.shared.rest(&self.shared.homes[self.index])?;
+        if self.shared.is_stopping() {
+            return None;
+        }
+        let buddies = self.group().helped_by(self.index);
+        buddies.map(|buddy| self.shared.rest_of_buddy(buddy)).try_fold(own, |all, one| Some(all.min(one?)))
+    }
+
+    fn rest_in_push(&self) -> Option<Rest> {
+        let has_ended = self.shared.capture_threads.load(Ordering::Acquire) == 0;
+        let waits =
+            !self.capture_queues.is_empty() || self.shared.orphans.wait_for(self.shared.group_of[self.index]);
+        (!has_ended && !waits).then_some(Rest::Long)
+    }
+}
+
+impl Idler for IdleWorker<'_> {
+    fn activity(&self) -> u64 {
+        if self.shared.pull && self.group().mode() != Mode::Basic {
+            self.shared.activity(self.shared.group_of[self.index])
+        } else {
+            0
+        }
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        if self.shared.pull { self.rest_in_pull() } else { self.rest_in_push() }
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.shared.sleepers.workers[self.index]
     }
 }
 

@@ -1,6 +1,6 @@
 //! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::clock::StampClock;
@@ -99,7 +99,7 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         self.inner.counts()
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
         self.inner.waker()
     }
 

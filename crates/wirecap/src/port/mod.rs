@@ -49,7 +49,7 @@ mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf};
+use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use wirecap_core::Pool;
 use wirecap_sys::{clock::StampClock, xsk::Sender};
@@ -131,8 +131,8 @@ pub(crate) trait ReceiveQueue: Send {
     /// The counters in front of the ring.
     fn counts(&mut self) -> QueueCounts;
 
-    /// A descriptor that becomes readable when packets wait, if there is one.
-    fn waker(&self) -> Option<OwnedFd>;
+    /// A descriptor that becomes readable when packets wait, if there is one. It is open for as long as somebody has it.
+    fn waker(&self) -> Option<Arc<OwnedFd>>;
 
     /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
     fn outlook(&self, now_ns: u64) -> Outlook;
@@ -244,7 +244,7 @@ impl ReceiveQueue for AnyQueue {
         each_port!(self, queue => queue.counts(), closed => closed.counts)
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
         each_port!(self, queue => queue.waker(), _closed => None)
     }
 

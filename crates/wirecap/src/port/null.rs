@@ -3,7 +3,7 @@
 //! Cells that are attached count as filled at once, with whatever is in memory, so that a
 //! measurement shows the engine alone: capture, hand over, read, recycle.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
@@ -124,7 +124,7 @@ impl ReceiveQueue for NullQueue {
         QueueCounts { seen: self.seen, ..QueueCounts::default() }
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
         None
     }
 

@@ -310,8 +310,8 @@ impl ReceiveQueue for PacketQueue {
         self.last
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned().ok()
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
+        Some(self.socket.waker())
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {

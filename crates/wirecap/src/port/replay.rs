@@ -327,7 +327,7 @@ impl ReceiveQueue for ReplayQueue {
         self.counts
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
         self.reader.get_ref().waker()
     }
 

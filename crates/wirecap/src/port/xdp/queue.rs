@@ -1,11 +1,6 @@
 //! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
 
-use std::{
-    io,
-    ops::Range,
-    os::fd::{AsFd, OwnedFd},
-    sync::Arc,
-};
+use std::{io, ops::Range, os::fd::OwnedFd, sync::Arc};
 
 use wirecap_core::Pool;
 use wirecap_sys::{
@@ -129,8 +124,8 @@ impl ReceiveQueue for XdpQueue {
         self.stamps.clock()
     }
 
-    fn waker(&self) -> Option<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned().ok()
+    fn waker(&self) -> Option<Arc<OwnedFd>> {
+        Some(self.socket.waker())
     }
 
     fn outlook(&self, now_ns: u64) -> Outlook {

@@ -1,0 +1,214 @@
+//! Threads that wait in the kernel, and what wakes them.
+//!
+//! ```text
+//!   socket of queue 0 ─┐
+//!   socket of queue 1 ─┼─ Wakers: shared by all threads, closed by one ─┐
+//!   pipe of a trace   ─┘                                                ├─► Watch: poll(2) by one thread
+//!   Bell: rung by other threads ────────────────────────────────────────┘
+//! ```
+//!
+//! Rule: a [`Watch`] keeps no waker open but while it waits. So a queue is free for others once the [`Wakers`] are dropped and
+//! all bells have been rung.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    ptr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use crate::socket_option;
+
+/// Wakes one thread that waits.
+#[derive(Debug)]
+pub struct Bell {
+    /// An eventfd.
+    event: File,
+}
+
+impl Bell {
+    /// A bell that has not been rung.
+    ///
+    /// # Errors
+    /// What the kernel said: too many open files, most likely.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: eventfd(2) takes no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        Ok(Self { event: File::from(unsafe { OwnedFd::from_raw_fd(fd) }) })
+    }
+
+    /// Ends the wait of the thread, or its next one. From any thread.
+    pub fn ring(&self) {
+        // It fails only when the bell has been rung 2^64 - 1 times and not been heard.
+        let _ = (&self.event).write(&1_u64.to_ne_bytes());
+    }
+
+    fn hear(&self) {
+        // Fails when it has not been rung.
+        let _ = (&self.event).read(&mut [0; 8]);
+    }
+}
+
+/// Descriptors of queues, by their numbers, that become readable when packets wait. A queue may have none.
+#[derive(Debug)]
+pub struct Wakers(Vec<Option<Arc<OwnedFd>>>);
+
+impl Wakers {
+    /// Of all queues.
+    pub fn new(wakers: Vec<Option<Arc<OwnedFd>>>) -> Self {
+        Self(wakers)
+    }
+
+    /// Whether this queue has one.
+    pub fn has(&self, queue: usize) -> bool {
+        self.0[queue].is_some()
+    }
+}
+
+/// What has ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// The time is over.
+    ByTime,
+    /// The bell was rung.
+    ByBell,
+    /// One of the wakers is readable, or broken.
+    ByWaker,
+}
+
+/// What one thread waits for. Allocates only when it is made.
+#[derive(Debug)]
+pub struct Watch {
+    bell: Arc<Bell>,
+    wakers: Weak<Wakers>,
+    /// The queues that have a waker.
+    queues: Vec<usize>,
+    /// The bell's, then the wakers of `queues`; -1, which the kernel skips, for one at its end.
+    /// INVARIANT: each but the first is of one of `wakers`, so that it is open as long as that can be upgraded.
+    polls: Vec<libc::pollfd>,
+}
+
+impl Watch {
+    /// For the thread of this bell, with the wakers of these queues, as far as they have one.
+    pub fn new(bell: &Arc<Bell>, wakers: &Arc<Wakers>, queues: impl IntoIterator<Item = usize>) -> Self {
+        let queues: Vec<_> = queues.into_iter().filter(|&queue| wakers.has(queue)).collect();
+        let of_queues = queues.iter().filter_map(|&queue| wakers.0[queue].as_ref());
+        let fds = [bell.event.as_raw_fd()].into_iter().chain(of_queues.map(AsRawFd::as_raw_fd));
+        let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let polls = fds.map(poll).collect();
+        Self { bell: Arc::clone(bell), wakers: Arc::downgrade(wakers), queues, polls }
+    }
+
+    /// Wakers it waits for.
+    pub fn wakers(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`. For an AF_XDP socket this is
+    /// also the call that wakes its driver. Once the wakers are dropped, it waits for the bell alone.
+    pub fn wait(&mut self, wakers: usize, timeout: Duration) -> Woken {
+        let open = self.wakers.upgrade();
+        let count = if open.is_some() { 1 + wakers.min(self.wakers()) } else { 1 };
+        let polls = &mut self.polls[..count];
+        let timeout = libc::timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // SAFETY: pointer and count are those of one slice, and the timespec lives through the call; no signal mask is given. The
+        // descriptors are open: `open` holds them, and `self.bell` its own.
+        let ready = unsafe {
+            libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const timeout, ptr::null())
+        };
+        if ready <= 0 {
+            return Woken::ByTime;
+        }
+        let [bell, polls @ ..] = polls else { unreachable!("the bell is always there") };
+        for (poll, &queue) in polls.iter_mut().zip(&self.queues) {
+            settle(poll, open.as_ref().and_then(|wakers| wakers.0[queue].as_deref()));
+        }
+        if bell.revents == 0 {
+            return Woken::ByWaker;
+        }
+        self.bell.hear();
+        Woken::ByBell
+    }
+}
+
+/// Sees to it that nothing wakes for ever.
+fn settle(poll: &mut libc::pollfd, waker: Option<&OwnedFd>) {
+    if poll.revents & libc::POLLERR != 0 {
+        // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A pipe has none.
+        let _ = waker.map(|waker| socket_option::get::<u32>(waker, libc::SOL_SOCKET, libc::SO_ERROR));
+    }
+    if poll.revents & (libc::POLLHUP | libc::POLLIN) == libc::POLLHUP {
+        // A pipe at its end: whoever reads it finds that out without being woken.
+        poll.fd = -1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::fd::AsFd, os::unix::net::UnixDatagram, thread, time::Instant};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn waker(socket: &UnixDatagram) -> Option<Arc<OwnedFd>> {
+        Some(Arc::new(socket.as_fd().try_clone_to_owned().unwrap()))
+    }
+
+    #[test]
+    fn a_bell_ends_one_wait_also_if_it_was_rung_before() {
+        let (bell, wakers) = (Arc::new(Bell::new().unwrap()), Arc::new(Wakers::new(vec![])));
+        let mut watch = Watch::new(&bell, &wakers, []);
+        bell.ring();
+        bell.ring();
+        assert_eq!(watch.wait(0, LONG), Woken::ByBell);
+        assert_eq!(watch.wait(0, Duration::from_micros(100)), Woken::ByTime);
+        thread::scope(|scope| {
+            let begun = Instant::now();
+            scope.spawn(|| bell.ring());
+            assert_eq!(watch.wait(0, LONG), Woken::ByBell);
+            assert!(begun.elapsed() < LONG);
+        });
+    }
+
+    #[test]
+    fn the_first_wakers_wake_and_the_others_do_not() {
+        let pairs = [(); 3].map(|()| UnixDatagram::pair().unwrap());
+        let wakers =
+            Arc::new(Wakers::new(vec![waker(&pairs[0].0), None, waker(&pairs[1].0), waker(&pairs[2].0)]));
+        let bell = Arc::new(Bell::new().unwrap());
+        assert!(wakers.has(0) && !wakers.has(1));
+        let mut watch = Watch::new(&bell, &wakers, [1, 2, 0]);
+        assert_eq!(watch.wakers(), 2, "queue 1 has none");
+        let short = Duration::from_millis(1);
+        pairs[2].1.send(b"not watched").unwrap();
+        assert_eq!(watch.wait(2, short), Woken::ByTime);
+        pairs[0].1.send(b"the second").unwrap();
+        assert_eq!((watch.wait(1, short), watch.wait(2, LONG)), (Woken::ByTime, Woken::ByWaker));
+        bell.ring();
+        assert_eq!(watch.wait(2, LONG), Woken::ByBell);
+        drop(wakers);
+        assert_eq!(watch.wait(2, short), Woken::ByTime, "it does not touch what may be closed");
+        bell.ring();
+        assert_eq!(watch.wait(2, LONG), Woken::ByBell);
+    }
+
+    #[test]
+    fn a_pipe_at_its_end_wakes_once() {
+        let (read, write) = nix::unistd::pipe().unwrap();
+        let wakers = Arc::new(Wakers::new(vec![Some(Arc::new(read))]));
+        let mut watch = Watch::new(&Arc::new(Bell::new().unwrap()), &wakers, [0]);
+        drop(write);
+        assert_eq!(watch.wait(1, LONG), Woken::ByWaker);
+        assert_eq!(watch.wait(1, Duration::from_millis(1)), Woken::ByTime);
+    }
+}

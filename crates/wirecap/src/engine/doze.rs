@@ -1,0 +1,146 @@
+//! Threads that wait in the kernel until there is something for them.
+//!
+//! ```text
+//!   packets ─► socket readable ────────────────────────────────────┐
+//!   a chunk, the end, a buddy that went away ─► wake() ─► bell ────┴─► doze() ends
+//! ```
+//!
+//! Rule: who has made something ready calls [`Sleeper::wake`] after it, and who dozes looks for it once more after having said so.
+//! So either the one sees that the other dozes, or the other sees what is ready.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering, fence},
+    },
+    time::Duration,
+};
+
+use wirecap_sys::wake::{Bell, Wakers, Watch, Woken};
+
+/// What others need to wake a thread.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Sleeper {
+    /// Written by the thread that waits.
+    dozing: AtomicBool,
+    bell: Arc<Bell>,
+}
+
+impl Sleeper {
+    /// # Errors
+    /// What the kernel said to one more descriptor.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { dozing: AtomicBool::new(false), bell: Arc::new(Bell::new()?) })
+    }
+
+    /// What the thread waits on: its bell, and the wakers of these queues.
+    pub(crate) fn watch(&self, wakers: &Arc<Wakers>, queues: impl IntoIterator<Item = usize>) -> Watch {
+        Watch::new(&self.bell, wakers, queues)
+    }
+
+    /// Waits until [`Sleeper::wake`], or until one of all the wakers is readable. `allowed` says for how long at most, and `None` if
+    /// there is something to do; it looks for all that others wake for.
+    pub(crate) fn doze(
+        &self,
+        watch: &mut Watch,
+        allowed: impl FnOnce() -> Option<Duration>,
+    ) -> Option<Woken> {
+        self.dozing.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`: either we see what was made ready, or who has made it sees that we doze.
+        fence(Ordering::SeqCst);
+        let woken = allowed().map(|limit| watch.wait(watch.wakers(), limit));
+        self.dozing.store(false, Ordering::Relaxed);
+        woken
+    }
+
+    /// Wakes the thread if it dozes. Call after what it is woken for.
+    pub(crate) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.dozing.load(Ordering::Relaxed) {
+            self.bell.ring();
+        }
+    }
+}
+
+/// All threads of an engine that may doze.
+#[derive(Debug)]
+pub(crate) struct Sleepers {
+    pub(crate) workers: Box<[Sleeper]>,
+    pub(crate) capture_threads: Box<[Sleeper]>,
+}
+
+impl Sleepers {
+    /// # Errors
+    /// What the kernel said to one more descriptor.
+    pub(crate) fn new(workers: usize, capture_threads: usize) -> io::Result<Self> {
+        let sleepers = |count| (0..count).map(|_| Sleeper::new()).collect::<io::Result<_>>();
+        Ok(Self { workers: sleepers(workers)?, capture_threads: sleepers(capture_threads)? })
+    }
+
+    /// Wakes all of them.
+    pub(crate) fn wake_all(&self) {
+        self.workers.iter().chain(&self.capture_threads).for_each(Sleeper::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::atomic::AtomicU32, thread};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn no_wakers() -> Arc<Wakers> {
+        Arc::new(Wakers::new(vec![]))
+    }
+
+    /// A worker may be moved to another thread between two calls.
+    #[test]
+    fn whichever_thread_dozes_is_woken() {
+        let sleeper = Sleeper::new().unwrap();
+        let mut watch = sleeper.watch(&no_wakers(), []);
+        assert_eq!(sleeper.doze(&mut watch, || Some(Duration::from_millis(1))), Some(Woken::ByTime));
+        thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| sleeper.doze(&mut watch, || Some(LONG)));
+            while !elsewhere.is_finished() {
+                sleeper.wake();
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(elsewhere.join().unwrap(), Some(Woken::ByBell));
+        });
+        assert_eq!(sleeper.doze(&mut watch, || None), None, "there is something to do");
+    }
+
+    #[test]
+    fn nothing_that_was_made_ready_is_slept_through() {
+        const ROUNDS: u32 = 2_000;
+        let (sleeper, ready) = (Sleeper::new().unwrap(), AtomicU32::new(0));
+        let mut watch = sleeper.watch(&no_wakers(), []);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    ready.store(round, Ordering::Relaxed);
+                    sleeper.wake();
+                    // Now the other one may go to sleep again.
+                    while ready.load(Ordering::Relaxed) == round {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut taken = 0;
+            while taken < ROUNDS {
+                let waiting = ready.load(Ordering::Relaxed);
+                if waiting > taken && waiting < u32::MAX {
+                    taken = waiting;
+                    ready.store(u32::MAX, Ordering::Relaxed);
+                    continue;
+                }
+                let is_ready = || matches!(ready.load(Ordering::Relaxed), waiting if waiting > taken && waiting < u32::MAX);
+                let woken = sleeper.doze(&mut watch, || (!is_ready()).then_some(LONG));
+                assert_ne!(woken, Some(Woken::ByTime));
+            }
+        });
+    }
+}

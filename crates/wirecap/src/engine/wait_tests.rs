@@ -1,0 +1,104 @@
+//! How a thread waits, in virtual time; and that a doze is over when it has to be.
+
+use std::sync::Arc;
+
+use wirecap_sys::wake::Wakers;
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn waiter(wait: Wait, ring_cells: u32, own_wakers: usize) -> Waiter {
+    let sleeper = Sleeper::new().unwrap();
+    Waiter::new(wait, ring_cells, sleeper.watch(&Arc::new(Wakers::new(vec![])), []), own_wakers)
+}
+
+#[test]
+fn a_small_pool_is_looked_after_more_often() {
+    let sleep = |chunks: u32| longest_sleep(256 * chunks);
+    assert_eq!(sleep(500), LONGEST_SLEEP);
+    assert!(sleep(4) < Duration::from_micros(20));
+    assert!(sleep(1) >= Duration::from_micros(4));
+}
+
+#[test]
+fn silence_ends_in_longer_and_longer_dozes_and_a_batch_begins_anew() {
+    for wait in [Wait::Sleep, Wait::Block] {
+        let (mut waiter, start) = (waiter(wait, 256, 1), Instant::now());
+        for round in 0..2 {
+            let now = start + 10_000 * MS * round;
+            let awake = waiter.plan(now, 0);
+            assert!(matches!(awake, Plan::Sleep(_) | Plan::Block), "{awake:?}");
+            assert_eq!(waiter.plan(now + MS, 0), awake);
+            let dozes: Vec<_> = (0..8)
+                .map(|_| {
+                    let plan = waiter.plan(now + SILENCE, 0);
+                    waiter.dozed(Woken::ByTime);
+                    plan
+                })
+                .collect();
+            let lengths = [10, 20, 40, 80, 160, 320, 500, 500];
+            assert_eq!(dozes, lengths.map(|ms| Plan::Doze(ms * MS)), "{wait:?}");
+            waiter.reset();
+        }
+    }
+}
+
+#[test]
+fn what_comes_to_a_buddy_is_no_silence_and_neither_is_what_wakes_in_vain() {
+    let (mut waiter, start) = (waiter(Wait::Sleep, 1 << 16, 1), Instant::now());
+    for ms in 0..100 {
+        let plan = waiter.plan(start + ms * MS, u64::from(ms / 2));
+        assert!(matches!(plan, Plan::Sleep(_)), "after {ms} ms: {plan:?}");
+    }
+    let silent = start + 200 * MS;
+    assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
+    waiter.dozed(Woken::ByTime);
+    waiter.dozed(Woken::ByWaker);
+    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "somebody else has to be at it first");
+    assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
+}
+
+#[test]
+fn who_asks_all_the_time_never_dozes_and_who_has_nothing_to_block_on_does_at_once() {
+    let start = Instant::now();
+    let mut busy = waiter(Wait::Busy, 256, 1);
+    assert_eq!((busy.plan(start, 0), busy.plan(start + 1_000 * MS, 0)), (Plan::Spin, Plan::Spin));
+    assert_eq!(waiter(Wait::Block, 256, 0).plan(start, 0), Plan::Doze(FIRST_DOZE));
+    assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0), Plan::Sleep(_)));
+}
+
+/// A thread that may not doze, or only for a short time.
+struct Restless(Sleeper, Option<Rest>);
+
+impl Idler for Restless {
+    fn activity(&self) -> u64 {
+        0
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        self.1
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.0
+    }
+}
+
+#[test]
+fn who_has_something_to_do_sleeps_and_who_takes_cells_back_dozes_shortly() {
+    let mut waiter = waiter(Wait::Sleep, 1 << 16, 0);
+    let start = Instant::now();
+    waiter.plan(start, 0);
+    waiter.next_doze = LONGEST_DOZE;
+    let mut pause = |rest, limit| {
+        let begun = Instant::now();
+        waiter.pause(start + SILENCE, limit, &Restless(Sleeper::new().unwrap(), rest));
+        begun.elapsed()
+    };
+    assert!(pause(Some(Rest::Short), MS * 1_000_000) >= FIRST_DOZE);
+    assert!(pause(Some(Rest::Long), MS) >= MS, "not longer than the caller wants");
+    assert!(pause(Some(Rest::Long), MS * 1_000_000) >= LONGEST_DOZE);
+    pause(None, MS);
+    assert_eq!(waiter.next, 2 * SHORTEST_SLEEP, "it slept as before the silence");
+}
