@@ -11,8 +11,8 @@ use std::{net::IpAddr, sync::LazyLock};
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, Filled, Verdict};
 use wirecap_headers::{
-    Frame, ICMP_ERROR_MAX, IcmpProblem, IpVersion, Layout, MacAddress, Offender, Refused, Rewrite, Routes,
-    SourceMac, Toward, Ttl, VecFrame,
+    Frame, ICMP_ERROR_MAX, IcmpProblem, Invalid, IpVersion, Layout, MacAddress, Offender, Refused, Rewrite,
+    Routes, SourceMac, Toward, Ttl, VecFrame,
 };
 
 /// Made once: it takes longer than all the rest.
@@ -76,6 +76,11 @@ fn look(bytes: &[u8]) {
     assert!(ip.ttl(bytes).is_some() && ip.source(bytes).is_some() && ip.destination(bytes).is_some());
     assert!(ip.start() + ip.header_len() <= bytes.len());
     assert!(ip.transport().is_none_or(|offset| offset < bytes.len()));
+    let valid = layout.valid_ip(bytes, bytes.len());
+    // No error is about a damaged packet.
+    if Offender::of(bytes, bytes.len()).is_some() {
+        assert!(matches!(valid, Ok(_) | Err(Invalid::StrictSourceRoute)), "{valid:?}");
+    }
 }
 
 /// What was changed is no more than what the rewrite is for.

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{Layout, checksum::Verdict};
+use crate::{Invalid, Layout, checksum::Verdict};
 
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 const BACK: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
@@ -289,6 +289,9 @@ proptest! {
             }
         }
         if let Some(offender) = Offender::of(&bytes, bytes.len()) {
+            let valid = Layout::of(&bytes).unwrap();
+            let valid = valid.valid_ip(&bytes, bytes.len());
+            prop_assert!(matches!(valid, Ok(_) | Err(Invalid::StrictSourceRoute)), "{valid:?}");
             let (mut error, version) = (Vec::new(), offender.version());
             if offender.answer(problem, router_of(version), &mut error) {
                 let start = Layout::of(&error).unwrap().network();

@@ -138,7 +138,7 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
     for (label, source) in [("one", &one as &(dyn Fn(u32) -> [u8; 4] + Sync)), ("many", &many)] {
         let cable = networks(&format!("scan_by_{label}"));
         ip(&cable.middle, "addr add 10.0.0.254/8 dev m1");
-        for host in 1..=8 {
+        for host in 1..=9 {
             ip(&cable.right, &format!("addr add 10.9.9.{host}/8 dev r0"));
         }
         let running = route(&cable, TABLE, &[]);
@@ -154,13 +154,14 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
                 thread::sleep(Duration::from_millis(200));
             }
             let share = (resolver_seconds(&running) - before) / begun.elapsed().as_secs_f64();
+            // The host itself finds a new neighbour on that link as well.
+            let mut ping = cable.middle.command("ping");
+            let asked = ping.args(["-q", "-c", "1", "-W", "5", "10.9.9.9"]).output().unwrap();
+            assert!(asked.status.success(), "{label}: {asked:?}");
             drop(end);
-            assert!(share < 0.2, "{label}: finding out next hops took {:.0} % of a core", share * 100.0);
+            assert!(share < 0.4, "{label}: finding out next hops took {:.0} % of a core", share * 100.0);
             scanner.join().unwrap()
         });
-        // The host's own neighbours on that link are found as well.
-        let asked = cable.middle.command("ping").args(["-c", "1", "-W", "5", "10.9.9.1"]).output().unwrap();
-        assert!(asked.status.success(), "{asked:?}");
         let ended = running.stop();
         assert!(scanned > 6_000, "{scanned}");
         let unsent = cause(&ended, "m0", "no_neighbour") + cause(&ended, "m0", "waiting_full");
