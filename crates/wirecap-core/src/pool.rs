@@ -213,6 +213,10 @@ impl Pool {
     fn attach_runs(&mut self, room: u32, mut fill_ring: impl FnMut(u64)) -> u32 {
         let mut given = 0;
         for _ in 0..STEPS_AT_ONCE {
+            // A search without room would be in vain whatever is home.
+            if !self.search.is_enough(room - given) {
+                break;
+            }
             let (run, is_round) = self.next_run(room - given);
             if let Some(run) = run {
                 let chunk = &mut self.chunks[run.chunk_id as usize];

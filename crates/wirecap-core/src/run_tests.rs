@@ -175,6 +175,19 @@ fn a_kernel_without_cells_gets_what_is_home_a_bounded_number_of_steps_at_a_time(
 }
 
 #[test]
+fn what_had_no_room_in_the_ring_goes_to_the_kernel_later() {
+    let mut bench = Bench::new(Some(2), CELLS);
+    bench.keep_every(4);
+    for room in [0, 1].into_iter().cycle().take(4 * R as usize) {
+        assert_eq!(bench.pool.attach(room, |_| ()), 0, "two cells at least");
+    }
+    // Cut to what there is room for.
+    assert_eq!(bench.pool.attach(2, |_| ()), 2);
+    assert_eq!(bench.pool.attach(5, |_| ()), 5);
+    assert!(bench.pool.attach(CELLS, |_| ()) > M / 2);
+}
+
+#[test]
 fn shorter_runs_than_the_port_can_use_stay_at_home() {
     let gaps = M / 4;
     for (shortest, least) in [(gaps, 0), (gaps - 1, (CELLS - CELLS / gaps) * 8 / 9)] {

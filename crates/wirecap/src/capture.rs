@@ -154,7 +154,8 @@ impl Capture {
         let threads = if pull { 0 } else { builder.capture_threads.clamp(1, queue_count) };
 
         // Room for all full chunks of the queues a capture thread serves, each with a lead, and for
-        // what it hands over in part: see the rule in `capture_thread`.
+        // what it hands over in part: see the rule in `capture_thread`. There may be more runs than that; then packets
+        // wait in the ring.
         let served = queue_count.div_ceil(threads.max(1));
         let queue_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
         let mut producers: Vec<Vec<CaptureProducer>> = (0..threads).map(|_| Vec::new()).collect();

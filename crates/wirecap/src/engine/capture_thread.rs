@@ -2,7 +2,7 @@
 //! (section 3.2.2 of the paper, figure 7).
 //!
 //! When cells leave and who gets them is decided by [`Dispatcher`]. It sees to it that the room of a
-//! capture queue suffices for all there can be; should one be full all the same, the hand-over is held
+//! capture queue suffices for all chunks there can be. Should one be full all the same, of runs for instance, the hand-over is held
 //! back and offered again.
 
 use std::{

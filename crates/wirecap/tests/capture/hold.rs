@@ -84,6 +84,43 @@ fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thre
     }
 }
 
+/// One packet in so many is kept.
+const KEPT_EVERY: u64 = 20;
+/// How often a quarter of the pool comes, so that a quarter of the pool is kept at the end.
+const ROUNDS: u64 = KEPT_EVERY;
+
+#[test]
+fn a_packet_that_is_kept_keeps_its_own_cell_only() {
+    need_root!("hold::a_packet_that_is_kept_keeps_its_own_cell_only");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("keep", 1);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let mut capture = wire.capture(builder.dispatch(dispatch));
+        let mut worker = capture.take_workers().remove(0);
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+
+        // Each chunk soon has more than one of them.
+        let (mut kept, mut came) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            sender.send(POOL / 4);
+            for mut batch in take(&mut worker, POOL / 4) {
+                came.extend(arrivals(0, &batch));
+                let ours = batch.drain().unwrap().filter(|packet| packet.number() % KEPT_EVERY == 0);
+                kept.extend(ours.map(|packet| (packet.data().to_vec(), packet.keep())));
+            }
+        }
+        assert_eq!(kept.len() as u64, (ROUNDS * POOL / 4).div_ceil(KEPT_EVERY));
+        assert!(kept.iter().all(|(before, packet)| packet.data() == before));
+        check::increasing(&check::intact(&came, FrameSpec::default()));
+        drop((kept, worker));
+
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}");
+        check::pools_whole(&report);
+    }
+}
+
 #[test]
 fn a_batch_may_outlive_the_capture() {
     need_root!("hold::a_batch_may_outlive_the_capture");
