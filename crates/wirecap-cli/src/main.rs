@@ -18,9 +18,9 @@
 //! | trace files sent again | `replay` |
 //! | the list of interfaces | `interfaces` |
 //! | signals, and cores that may be used | `signals`, `cores` |
-//! | exit codes and how errors are printed | `exit`; what was meant by a misspelt word: `nearness` |
+//! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
-//! | what of others' texts is printed, and how | `printable` |
+//! | escaping of names and other foreign text | `printable` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -53,7 +53,7 @@ use self::{
     verify::Verify,
 };
 
-/// The command line in words, as far as it is text.
+/// The arguments of the command line; invalid UTF-8 is replaced.
 fn arguments() -> Vec<String> {
     std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }

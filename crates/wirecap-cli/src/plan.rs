@@ -212,7 +212,7 @@ fn ports_and_filter(
     let (ports, words) = flags.words.split_at(count);
     let no_interface = ports.first().filter(|word| !is_port(word) && is_trace(word));
     if let Some(trace) = no_interface.or(words.first().filter(|word| is_trace_path(word))) {
-        let message = format!("{trace} is no interface; if it is a trace file, write replay:{trace}");
+        let message = format!("{trace} is not an interface; for a trace file write replay:{trace}");
         return Err(Usage(message).into());
     }
     if let (Some(filter), [word, ..]) = (&flags.filter, words) {
@@ -461,10 +461,7 @@ mod tests {
             ("eth0 --unmatched drop", "add a filter"),
             ("eth0@1 xdp:eth0@0-3", "different queues of it"),
             ("eth0@1 eth0", "different queues of it"),
-            (
-                "trace.pcapng",
-                "trace.pcapng is no interface; if it is a trace file, write replay:trace.pcapng",
-            ),
+            ("trace.pcapng", "trace.pcapng is not an interface; for a trace file write replay:trace.pcapng"),
             ("/tmp/x.cap -c 1", "write replay:/tmp/x.cap"),
             ("/proc/self/status", "write replay:/proc/self/status"),
             ("eth0 b.PCAP -c 1", "write replay:b.PCAP"),
