@@ -79,7 +79,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Prints what clap has to say of these arguments: help and version as they are, errors in the form of all our errors.
+/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all our errors.
 pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed standard output is no reason to fail.
@@ -119,8 +119,8 @@ fn in_words(refused: &clap::Error, arguments: &[String]) -> String {
     }
 }
 
-/// What is said of a flag that the command does not have. Neither clap's advice to write `-- --flag`, since no interface has such a
-/// name, nor its suggestions, which are any flag with some letters in common.
+/// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since no interface has such
+/// a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let flags = Flags::command();
     let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
@@ -132,7 +132,7 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
             Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
         };
     }
-    // `-ip[8]=1` is no flag and its value.
+    // `-ip[8]=1` is a filter, not the flag `-i` with a value.
     let is_filter = |argument: &&String| argument.starts_with(name) && argument.contains(['[', ' ', '(']);
     let takes_filter = command.is_some_and(|command| command.get_name() == "capture");
     match arguments.iter().find(is_filter).filter(|_| takes_filter) {
@@ -151,23 +151,23 @@ fn condense(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a line to standard error, as far as it is [printable]. A closed standard error is no reason to fail.
+/// Writes a line to standard error, escaped by [`printable`]. Ignores a closed standard error.
 pub(crate) fn tell(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
 
-/// Writes a report to standard output, as far as it is [printable].
+/// Writes a report to standard output, escaped by [`printable_lines`].
 ///
 /// # Errors
-/// What the kernel said: standard output is closed, or its disk is full.
+/// The kernel's error: standard output is closed, or its disk is full.
 pub(crate) fn print(report: &str) -> io::Result<()> {
     io::stdout().write_all(printable_lines(report).as_bytes())
 }
 
-/// As [`print`], to standard error: packets have standard output.
+/// Like [`print`], but to standard error, because the packets go to standard output.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub(crate) fn print_on_stderr(report: &str) -> io::Result<()> {
     io::stderr().write_all(printable_lines(report).as_bytes())
 }

@@ -20,9 +20,9 @@
 //! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
 //! | what is given up on a signal while it starts | `step` |
 //! | who can capture with this program | `privileges` |
-//! | exit codes and how errors are printed | `exit`; what was meant by a misspelt word: `nearness` |
+//! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
-//! | what of others' texts is printed, and how | `printable` |
+//! | escaping of names and other foreign text | `printable` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -61,7 +61,7 @@ use self::{
     verify::Verify,
 };
 
-/// The command line in words, as far as it is text.
+/// The arguments of the command line; invalid UTF-8 is replaced.
 fn arguments() -> Vec<String> {
     std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }

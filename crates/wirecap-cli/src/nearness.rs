@@ -1,31 +1,32 @@
-//! Which word was meant by one that is misspelt.
+//! Suggestions for misspelt words.
 //!
 //! ```text
-//!   --mod ──► --mode      a beginning          --durtaion ──► --duration    two letters that changed places
+//!   --mod ──► --mode      a beginning          --durtaion ──► --duration    two letters swapped
 //!   --threads ──► --capture-threads            one of its words
 //!   --rotate  ──► nothing: --write and --route are other words
 //! ```
 //!
-//! Rule: a suggestion that is wrong costs more than none. One slip of the keyboard for every four letters makes another word near.
+//! Rule: a wrong suggestion costs more than no suggestion. A word is near if it differs by at most one slip of the keyboard for every
+//! four letters.
 
-/// Letters that a beginning has at least.
+/// The least length of a beginning, in letters.
 const BEGINNING: usize = 3;
-/// Letters for each slip that is allowed; one is allowed in any word.
+/// One slip is allowed for so many letters, and one in any word.
 const LETTERS_A_SLIP: usize = 4;
 
-/// The nearest of these words, if one is near.
+/// Returns the nearest of `words`, if any of them is near.
 pub(crate) fn nearest<'w>(given: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let near = words.into_iter().filter_map(|word| Some((distance(given, word)?, word)));
     near.min_by_key(|&(distance, _)| distance).map(|(_, word)| word)
 }
 
-/// How far a word is from what was given; `None` if it is another word.
+/// Counts the slips between the two; `None` if `word` is not near.
 fn distance(given: &str, word: &str) -> Option<usize> {
     let slips = strsim::damerau_levenshtein(given, word);
     let allowed = (given.len().max(word.len()) / LETTERS_A_SLIP).max(1);
     let is_part =
         given.len() >= BEGINNING && (word.starts_with(given) || word.split('-').any(|part| part == given));
-    // A word of two letters is any other one with a slip.
+    // One slip turns a word of two letters into almost any other.
     let is_near = slips <= allowed && given.len().min(word.len()) >= BEGINNING;
     (is_near || is_part).then_some(slips)
 }

@@ -229,7 +229,7 @@ fn ports_and_filter(
     let (ports, words) = flags.words.split_at(count);
     let no_interface = ports.first().filter(|word| !is_port(word) && is_trace(word));
     if let Some(trace) = no_interface.or(words.first().filter(|word| is_trace_path(word))) {
-        let message = format!("{trace} is no interface; if it is a trace file, write replay:{trace}");
+        let message = format!("{trace} is not an interface; for a trace file write replay:{trace}");
         return Err(Usage(message).into());
     }
     if let (Some(filter), [word, ..]) = (&flags.filter, words) {

@@ -1,22 +1,22 @@
-//! Texts of others, made harmless: names of files, interfaces and processes, and what a trace says of itself.
+//! Escapes foreign text: names of files, interfaces and processes, and texts from trace files.
 //!
 //! ```text
 //!   a line for standard error ── exit::tell ─────┐
-//!   the line that says how it goes ── terminal ──┤
+//!   the progress line ── terminal ───────────────┤
 //!   a cell of a table ── table ──────────────────┼─► printable ─► terminal, log
 //!   a report in words ── exit::print ────────────┤
 //!   a report as JSON ── exit::print, json ───────┘
 //! ```
 //!
-//! Rule: whatever the command prints goes through here. What is no visible character, and what changes the order of those around
-//! it, is printed as `\u{1b}`, in JSON as `\u001b`: no text sets a terminal's colours or title, moves its cursor, or begins a
-//! line that looks like one of ours.
+//! Rule: everything that the command prints passes through this module. Characters that are invisible, or that change the direction
+//! of text, become `\u{1b}`, in JSON `\u001b`. So no text sets a terminal's colours or title, moves its cursor, or starts a line
+//! that looks like ours.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// A text with everything escaped that is not printable, line breaks as well.
+/// Escapes everything in a text that is not printable, line breaks included.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return text.into();
@@ -32,7 +32,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// A text of several lines, each printable.
+/// Escapes each line of a text and keeps its line breaks.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
@@ -42,7 +42,7 @@ pub(crate) fn printable_lines(text: &str) -> String {
         .collect()
 }
 
-/// A value as one line of JSON. It means the same as what serde writes, which leaves much as it is within strings.
+/// Writes a value as one line of JSON. Escapes what serde leaves raw within strings, without changing their meaning.
 pub(crate) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("figures, names and texts");
     let mut line = String::with_capacity(text.len() + 1);
@@ -57,12 +57,12 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     line + "\n"
 }
 
-/// Whether a terminal shows it, and does nothing else. A mark that goes onto the letter before it, an accent for instance, is.
+/// Whether a terminal only displays it. Combining marks, such as accents, are printable.
 fn is_printable(letter: char) -> bool {
     if letter.is_ascii() {
         return matches!(letter, ' '..='~');
     }
-    // The standard library knows, by the Unicode categories; it escapes marks only where they stand alone.
+    // `str::escape_debug` decides by Unicode category, and escapes a combining mark only at the start of a text.
     let mut bytes = [b'x'; 5];
     let len = 1 + letter.encode_utf8(&mut bytes[1..]).len();
     std::str::from_utf8(&bytes[..len]).is_ok_and(|text| text.escape_debug().nth(1) == Some(letter))

@@ -16,7 +16,7 @@ impl Table {
         Self { rows: vec![heads.iter().map(|&head| head.into()).collect()] }
     }
 
-    /// Adds a row with as many cells as the head has, each as far as it is [printable].
+    /// Adds a row with as many cells as the head has, each escaped by [`printable`].
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.rows[0].len());
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());

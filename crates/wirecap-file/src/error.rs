@@ -159,8 +159,8 @@ pub enum Damage {
         /// The limit.
         max: u32,
     },
-    /// More comments than any program writes.
-    #[error("it has one comment more than the {max} that are read of one block")]
+    /// More comments than any program writes into a block.
+    #[error("it has more than {max} comments, the limit for one block")]
     TooManyComments {
         /// The limit.
         max: u32,

@@ -14,8 +14,8 @@
 //! Reading is *streaming*: [`Reader::next`] gives one record at a time out of one reused buffer, and takes files of
 //! either byte order and any timestamp resolution. The rule that holds everywhere: all that stands before the damage
 //! is delivered, then comes exactly one [`Error`] naming the byte offset of the block or record that is bad. A length
-//! field is a claim; memory grows with the bytes that really arrive, never with the claim, and never with the length of
-//! the file.
+//! field is a claim; memory grows with the bytes that really arrive, never with the claim. It is bounded, however long the
+//! file is.
 //!
 //! The formats: [pcapng](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html) and
 //! [pcap](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html).

@@ -1,4 +1,4 @@
-//! What reading a hostile file costs in memory. One test alone in its process, since it reads the peak of that.
+//! The memory that reading a hostile file takes. This is the only test of its process, because it reads the process's peak.
 
 use std::io::{self, Read};
 
@@ -12,7 +12,7 @@ const COMMENT: u16 = 1;
 const IF_NAME: u16 = 2;
 const IF_DESCRIPTION: u16 = 3;
 
-/// A file that is made while it is read: `first`, then `again` as often as this.
+/// A file generated while it is read: `left`, then `again`, `times` times.
 struct Repeated<'a> {
     left: &'a [u8],
     again: &'a [u8],
@@ -43,12 +43,12 @@ fn interface(options: &[u8]) -> Vec<u8> {
     block(INTERFACE, &[&[1, 0, 0, 0, 0, 0, 0, 0], options].concat())
 }
 
-/// An option of bytes that are no UTF-8: as text each takes three.
+/// An option of bytes that are not UTF-8: as text, each takes three bytes.
 fn option(code: u16, len: usize) -> Vec<u8> {
     [&code.to_le_bytes()[..], &(len as u16).to_le_bytes(), &vec![0xff; len]].concat()
 }
 
-/// Reads all of a file, and returns how many records it had and why it ended.
+/// Reads a whole file; returns the number of its records and the error that ended it.
 fn read_all(first: &[u8], again: &[u8], times: u32) -> (u64, Option<Error>) {
     let mut reader = Reader::new(Repeated { left: first, again, times }).unwrap();
     let mut records = 0;
@@ -61,7 +61,7 @@ fn read_all(first: &[u8], again: &[u8], times: u32) -> (u64, Option<Error>) {
     }
 }
 
-/// The most memory this process ever had, in bytes.
+/// The peak resident memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -22,7 +22,7 @@ const HEADER: usize = 14;
 /// A block is full with so many bytes or frames.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
-/// Packets that are read for a block at most: of those that are left out there may be any number.
+/// The most packets that are read for one block, those that are left out included.
 const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
 /// What is done with packets of which the file has only the beginning (snapshot length).
@@ -123,9 +123,9 @@ impl Block {
 /// When a block is given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Once it is full, or many packets were left out of it.
+    /// Once it is full, or [`BLOCK_PACKETS`] packets were read for it.
     Whole,
-    /// Also as soon as it has a frame and a pipe has nothing at the moment.
+    /// Also as soon as it has a frame and a pipe has nothing to give.
     Prompt,
 }
 
@@ -168,8 +168,8 @@ impl Feed {
         })
     }
 
-    /// Fills a block, in bounded time unless it waits for the writer of a pipe: it may have no frame though more come. Returns
-    /// whether there may be more.
+    /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may have no frame although more
+    /// follow. Returns whether more may follow.
     pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
         block.clear();
         let more = self.append(block, how);

@@ -61,7 +61,7 @@ pub(crate) fn read_ahead(
         let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         match loaded.blocks.last_mut() {
-            // What was found up to it is in the next one, too.
+            // The next block has its tally, too.
             Some(last) if last.frames.is_empty() => *last = block,
             _ => loaded.blocks.push(block),
         }
@@ -101,7 +101,7 @@ mod tests {
         file
     }
 
-    /// Reads a trace ahead as if it were a pipe that is wanted twice.
+    /// Reads a trace ahead as if it were a pipe to be sent twice.
     fn read(path: PathBuf, control: &Control) -> Result<Loaded, Error> {
         let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
         // A device stands for a pipe: neither is a regular file.
@@ -129,7 +129,7 @@ mod tests {
         assert!(read(path, &control).is_ok_and(|loaded| !loaded.is_whole));
     }
 
-    /// Reads a pipe to which `first` is written, then `again` without end, and stops that after a moment.
+    /// Reads a pipe into which a thread writes `first`, then `again` for ever; stops the replay after 200 ms.
     fn stopped(first: Vec<u8>, again: &[u8]) -> Result<Loaded, Error> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");

@@ -53,14 +53,14 @@ impl Source {
 pub(crate) enum Step<'m> {
     /// A packet, and its time since the first one, in nanoseconds.
     Packet(u64, &'m Packet),
-    /// No packet yet: the writer of a pipe has written none.
+    /// No packet yet: the pipe is silent, or has many records without a packet.
     Nothing,
     /// All files have ended.
     End,
 }
 
 impl Merge {
-    /// Opens all files, as far as `control` does not stop it.
+    /// Opens all files, until `control` stops it.
     ///
     /// # Errors
     /// That of the first one that cannot be opened.
@@ -74,8 +74,8 @@ impl Merge {
         Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
     }
 
-    /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` a silent pipe is waited for, but
-    /// not one whose writer goes on writing without a packet.
+    /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` it waits for a silent pipe, but
+    /// returns [`Step::Nothing`] after many records without a packet.
     pub(crate) fn next(&mut self, waits: bool) -> Step<'_> {
         if let Some(current) = self.current {
             if !self.sources[current].trace.advance(waits) {

@@ -9,9 +9,9 @@ use std::{
 
 use crate::{Error, flow_hash};
 
-/// The longest line of a side file that is read, in bytes.
+/// The longest line allowed in a side file, in bytes.
 const LINE_MAX: u64 = 4096;
-/// The most of a line that an error quotes, in characters.
+/// How much of a bad line an error quotes, in characters.
 const QUOTED: usize = 40;
 
 /// How packets are spread over transmit queues.

@@ -32,7 +32,7 @@ use crate::{
 
 /// Blocks that are read ahead: of 1 MiB each.
 const BLOCKS: usize = 32;
-/// Messages that are taken at once, at most.
+/// The most messages taken in one call.
 const MESSAGES_AT_ONCE: usize = 2 * BLOCKS;
 /// Frames that lie ready ahead of time, at most.
 const AHEAD: usize = 4096;
@@ -177,8 +177,8 @@ impl Streamed {
         self.ready.len() > before
     }
 
-    /// Whether there is a frame in the block, or in one of the next: there may be any number of blocks without a frame, and the
-    /// caller looks up now and then.
+    /// Whether a frame is available, in the current block or one of the next. Looks at [`MESSAGES_AT_ONCE`] messages at most, because
+    /// any number of blocks may have no frame.
     fn has_frame(&mut self) -> bool {
         for _ in 0..MESSAGES_AT_ONCE {
             if self.at < self.block.frames.len() {

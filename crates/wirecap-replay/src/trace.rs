@@ -14,7 +14,7 @@ use crate::{
     timeline::{TimeFaults, Timeline},
 };
 
-/// Records that are read in a row without a packet among them, at most: then callers look up.
+/// The most records without a packet that one call reads.
 const RECORDS_AT_ONCE: u32 = 1 << 12;
 
 /// A trace file that is open, and its next packet.
@@ -33,7 +33,7 @@ pub(crate) struct Trace {
 enum Read {
     Packet,
     End,
-    /// A pipe has nothing at the moment, or many records without a packet.
+    /// No packet yet: a pipe is silent, or [`RECORDS_AT_ONCE`] records had none.
     Nothing,
 }
 
@@ -80,8 +80,8 @@ impl Trace {
         self.has_next.then_some(&self.next)
     }
 
-    /// Steps to the packet after it. Returns false, and stays, if there is none yet: a pipe has nothing at the moment and this
-    /// call does not wait, or its writer has written many records without a packet.
+    /// Steps to the next packet. Returns false if it has to be called again: a pipe is silent and `waits` is false, or many records
+    /// had no packet.
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {

@@ -6,8 +6,8 @@
 //!                          └─► arrival − time of sending ────────────► latency
 //! ```
 //!
-//! **The rule that holds here:** memory and the time for a frame are bounded, whatever arrives: eight runs, and for each a window of
-//! 1.5 MiB, 8 bytes for each flow that came (8 MiB at most) and a histogram. No frame costs more than another one.
+//! **The rule that holds here:** memory is bounded, and noting a frame takes constant time, whatever arrives. Each of at most eight
+//! runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
 
 use hdrhistogram::Histogram;
 
@@ -141,8 +141,8 @@ struct Run {
     first: u64,
     window: Window,
     unexpected: u64,
-    /// For each flow, the queue of its last frame, counted from 1, and the newest number that came in by it: 16 and 48 bits. 0:
-    /// nothing came. Zeroed by the kernel, page by page where flows come.
+    /// For each flow, the queue of its last frame, counted from 1, and the newest number that arrived by it: 16 and 48 bits. 0:
+    /// no frame of this flow. The kernel supplies zeroed pages on first use.
     newest: Box<[u64]>,
     /// Flows in `newest`.
     flows: u32,
@@ -230,19 +230,19 @@ impl Run {
 ///   words        0   │    1     │ … │ 131,072
 /// ```
 ///
-/// Nothing is cleared when numbers go on: a word that is still of an earlier lap is empty.
+/// Advancing clears nothing: a word of an earlier lap counts as empty.
 #[derive(Debug)]
 struct Window {
     /// A bit for each number.
     bits: Box<[u64]>,
-    /// The lap that each word is of. INVARIANT: that of the last number that was noted in it.
+    /// The lap of each word. INVARIANT: that of the last number noted in it.
     laps: Box<[u32]>,
     highest: u64,
     duplicated: u64,
     too_late: u64,
 }
 
-/// Words of a window: wherever it begins in a word, the numbers of a window are in different ones.
+/// One word more than [`WINDOW`] bits fill, so that a window never meets itself, wherever in a word it starts.
 const WORDS: u64 = WINDOW / 64 + 1;
 
 impl Window {
@@ -261,7 +261,7 @@ impl Window {
             return false;
         }
         let (word, lap) = ((number / 64 % WORDS) as usize, (number / 64 / WORDS) as u32);
-        debug_assert!(self.laps[word] <= lap, "a word of the window is not of a later lap");
+        debug_assert!(self.laps[word] <= lap, "no word of the window is on a later lap");
         if self.laps[word] != lap {
             (self.bits[word], self.laps[word]) = (0, lap);
         }

@@ -98,7 +98,7 @@ fn a_number_far_ahead_costs_no_more_than_the_next_one() {
     }
     let found = only(&verifier);
     assert_eq!((found.received, found.lost), (2_000, 1_999 * (WINDOW - 2)));
-    // Less than a millisecond; with a step for each number that was jumped over, 20 s.
+    // Takes less than a millisecond; one step for each skipped number would take 20 s.
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
@@ -143,7 +143,7 @@ fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
     assert_eq!(found.before_sent, 1);
 }
 
-/// Jumps over several windows, back to their edges and over the edges of words, against a set.
+/// Compares jumps over several windows, to their edges and over the edges of words with a set.
 #[test]
 fn random_jumps_against_a_model() {
     let mut random = Random::new(7);

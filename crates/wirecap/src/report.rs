@@ -103,19 +103,19 @@ pub struct QueueReport {
 /// The longest packet that a port can capture whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LengthLimit {
-    /// Its length, in bytes.
+    /// The length of that packet, in bytes.
     pub bytes: u32,
-    /// What becomes of longer ones.
+    /// What happens to longer packets.
     pub beyond: BeyondLimit,
 }
 
-/// What becomes of packets that are longer than a port can capture.
+/// What happens to packets longer than a port can capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BeyondLimit {
-    /// They are lost, and counted as [`too_long`](Lost::too_long).
+    /// The port drops them and counts them as [`too_long`](Lost::too_long).
     Lost,
-    /// Their end is lost; they have their original length.
+    /// The port cuts them, and keeps their original length.
     Cut,
 }
 
@@ -146,7 +146,7 @@ pub struct PortReport {
     pub filter: Option<FilterReport>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
-    /// What packets may be too long for it, as the MTU was when it was opened; `None` where all of them fit.
+    /// The longest packet that fits; `None` if every packet fits that the MTU allowed when the port was opened.
     pub length_limit: Option<LengthLimit>,
     /// What was done so that both directions of a connection come in by one queue, and how it is undone, in words;
     /// `None` if that was not asked for.

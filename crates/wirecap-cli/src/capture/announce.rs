@@ -21,8 +21,8 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     tell(sizes_line(plan, report));
 }
 
-/// Warns of packets that are too long for this geometry, however quiet it is otherwise. Of a trace file that is said at the end,
-/// if there was one.
+/// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at the end counts its long
+/// packets, if it has any.
 pub(crate) fn warn(report: &Report) {
     let interfaces = report.ports.iter().filter(|port| !is_trace(port));
     for (port, limit) in interfaces.filter_map(|port| Some((port, port.length_limit?))) {
@@ -30,7 +30,7 @@ pub(crate) fn warn(report: &Report) {
     }
 }
 
-/// Which packets are too long, why, and what to do.
+/// Describes which packets are too long, why, and the remedy.
 fn too_long(memory: &MemoryReport, LengthLimit { bytes, beyond }: LengthLimit) -> String {
     let (m, least) = (memory.cells_per_chunk, MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
     match beyond {
@@ -46,10 +46,10 @@ fn too_long(memory: &MemoryReport, LengthLimit { bytes, beyond }: LengthLimit) -
         BeyondLimit::Lost => {
             let remedy = match memory.cell_bytes < 4096 {
                 true => "; --cell-bytes 4096 has room for longer ones",
-                false => "; lower its MTU, if no longer ones come",
+                false => "; a driver with multi-buffer XDP would split them",
             };
             format!(
-                "packets longer than {bytes} bytes will be lost (too_long): this interface has none of several cells{remedy}"
+                "packets longer than {bytes} bytes will be lost (too_long): this interface does not split packets over several cells{remedy}"
             )
         }
     }
@@ -172,14 +172,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_told_with_what_helps() {
-        let told = |m, cell_bytes, beyond| {
+    fn a_length_warning_names_the_remedy() {
+        let warning = |m, cell_bytes, beyond| {
             let memory = MemoryReport { cells_per_chunk: m, cell_bytes, ..MemoryReport::default() };
             too_long(&memory, LengthLimit { bytes: 1_792, beyond })
         };
-        assert!(told(1, 2048, BeyondLimit::Lost).ends_with("and M is 1; write -M 64"));
-        assert!(told(256, 2048, BeyondLimit::Lost).ends_with("; --cell-bytes 4096 has room for longer ones"));
-        assert!(told(64, 4096, BeyondLimit::Lost).contains("lower its MTU"));
-        assert!(told(2, 2048, BeyondLimit::Cut).contains("will be cut: a block of M = 2 cells"));
+        assert!(warning(1, 2048, BeyondLimit::Lost).ends_with("and M is 1; write -M 64"));
+        assert!(
+            warning(256, 2048, BeyondLimit::Lost).ends_with("; --cell-bytes 4096 has room for longer ones")
+        );
+        assert!(warning(64, 4096, BeyondLimit::Lost).contains("multi-buffer"));
+        assert!(warning(2, 2048, BeyondLimit::Cut).contains("will be cut: a block of M = 2 cells"));
     }
 }

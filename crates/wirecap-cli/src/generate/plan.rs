@@ -162,7 +162,7 @@ fn frame(flags: &GenerateFlags, source_mac: [u8; 6]) -> FrameSpec {
     }
 }
 
-/// The sizes of frames: as asked for, else the shortest that Ethernet has, if the headers leave room for the marks in it.
+/// The sizes of frames: those of `--size`, else the shortest frame that holds the headers and the marks.
 fn sizes(flags: &GenerateFlags, frame: &FrameSpec) -> Result<Sizes> {
     match &flags.size {
         Some(sizes) => Ok(sizes.for_frames(frame).map_err(|error| Usage(with_fcs(&error)))?),

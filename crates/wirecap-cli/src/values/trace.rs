@@ -1,16 +1,16 @@
-//! Words that look like the name of a trace file, where an interface or a filter is expected.
+//! Recognises names of trace files given where an interface or a filter is expected.
 
 use std::path::Path;
 
-/// What names of trace files end in.
+/// Extensions of trace files.
 const ENDS: [&str; 4] = ["pcap", "pcapng", "cap", "ntar"];
 
-/// Whether the name of a trace file stands where only an interface can: it ends like one, or there is a file of that name.
+/// Whether a word in the place of an interface looks like a trace file: by its extension, or because the file exists.
 pub(crate) fn is_trace(word: &str) -> bool {
     ends_like_trace(word) || is_file(word)
 }
 
-/// Whether the name of a trace file stands where a filter may begin: `ip` is a filter, whatever files there are.
+/// Whether the first word of a filter looks like a trace file. A file named `ip` does not count: `ip` is a filter.
 pub(crate) fn is_trace_path(word: &str) -> bool {
     ends_like_trace(word) || (word.contains('/') && is_file(word))
 }
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn traces_are_known_by_their_ends_and_by_the_files_there_are() {
-        // Unit tests run in the directory of the crate.
+        // Unit tests run in the crate's directory.
         for (word, instead_of_interface, instead_of_filter) in [
             ("a.pcap", true, true),
             ("no/such.PCAPNG", true, true),

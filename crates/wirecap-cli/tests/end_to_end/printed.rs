@@ -1,4 +1,4 @@
-//! What files and interfaces bring along is printed such that it does nothing to a terminal.
+//! Names from files and interfaces are printed without anything that a terminal obeys.
 
 use std::{fs, process::Command};
 
@@ -11,10 +11,10 @@ use wirecap_lab::require_root;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP};
 
-/// A title for the window, a red line, a name that is read from right to left, and a line that is not ours.
+/// Sets the window title and a colour, reverses the direction of text, and forges a line of ours.
 const HOSTILE: &str = "\x1b]0;owned\x07\u{9b}31m\u{202e}\x7f\u{2028}\r\nwirecap: all is well";
 
-/// Whether a terminal does anything but print it.
+/// Whether a terminal obeys it instead of displaying it.
 fn is_hostile(letter: char) -> bool {
     (letter.is_control() && letter != '\n')
         || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -29,7 +29,7 @@ fn assert_harmless(ended: &Ended) {
     }
 }
 
-/// Two interfaces with such a name, of which the second has another link type.
+/// A trace of two interfaces with such a name; the second has another link type.
 fn trace() -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file, &SectionInfo::default());
@@ -65,7 +65,7 @@ fn names_of_files_and_of_interfaces_in_them_are_printed_without_control_characte
     );
     assert!(String::from_utf8_lossy(&table.stdout).contains(r"replay:a\u{1b}[2J\u{202e}\nb.pcapng"));
 
-    // The same text, as JSON has it.
+    // JSON keeps the meaning.
     let json = run(&["capture", &port, "--json"]);
     let account: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(account["ports"][0]["name"], port);

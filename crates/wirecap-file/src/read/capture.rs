@@ -1,4 +1,4 @@
-//! A whole file in memory, for tests and small files: all of its texts are kept.
+//! A whole file in memory, with all of its texts: for tests and small files.
 
 use std::io::Read;
 

@@ -1,20 +1,20 @@
-//! What a reader remembers of the interfaces, from their description to the end of the file.
+//! What a reader remembers of each interface until the end of the file.
 //!
 //! ```text
-//!   interface block ──► Interface: all of it, the caller's, gone with the record
-//!                  └──► KnownInterface: what its packets need, and the beginning of its name
+//!   interface block ──► Interface: the whole description; the caller owns it
+//!                  └──► KnownInterface: what decoding its packets needs, and the start of its name
 //! ```
 //!
-//! Rule: what is remembered of an interface has a bound, however much its block says of it. With
+//! Rule: the size of a `KnownInterface` is bounded, whatever its block holds. Together with
 //! [`MAX_INTERFACES`](super::MAX_INTERFACES) this bounds the memory of a reader.
 
 use super::record::Interface;
 use super::time::Resolution;
 
-/// The most that is remembered of an interface's name, in bytes.
+/// How much of an interface's name a reader remembers, in bytes.
 pub const MAX_NAME_LEN: usize = 255;
 
-/// What a reader remembers of an interface it has read.
+/// What a reader remembers of an interface.
 ///
 /// # Example
 ///

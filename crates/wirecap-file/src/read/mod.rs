@@ -5,8 +5,8 @@
 //!                                          └──► pcapng::Decoder ─┘
 //! ```
 //!
-//! The rule: everything before the damage, then one error, then the end. One call reads one block or record, so that a file
-//! without end and without packets keeps no caller from looking up; what is kept between two calls has a bound.
+//! The rule: everything before the damage, then one error, then the end. Each call reads one block or record, so an endless stream
+//! without packets cannot trap a caller. The memory kept between two calls is bounded.
 
 mod blocks;
 mod byte_order;
@@ -39,7 +39,7 @@ pub const MAX_BLOCK_LEN: u32 = 16 << 20;
 /// The most interfaces that are read from one file. They are remembered, so there must be an end to them.
 pub const MAX_INTERFACES: u32 = 65_536;
 
-/// The most comments that are read from one block. An empty one takes 4 bytes in the file and many times that in memory.
+/// The most comments that are read from one block: an empty comment takes 4 bytes in the file and 24 in memory.
 pub const MAX_COMMENTS: u32 = 65_536;
 
 /// Reads a capture file of either format from its first byte to its last.
@@ -48,10 +48,9 @@ pub const MAX_COMMENTS: u32 = 65_536;
 ///
 /// # Memory
 ///
-/// Whatever the file holds: a buffer of 256 KiB, which grows to at most twice [`MAX_BLOCK_LEN`] where blocks are larger; and
-/// what is remembered of interfaces, at most 24 MiB ([`MAX_INTERFACES`], with [`MAX_NAME_LEN`] bytes of name each). All other
-/// texts (descriptions, comments, names of hosts) are gone with their [`Record`], which has those of one block, where bytes
-/// that are no UTF-8 take three each.
+/// Memory is bounded, whatever the file holds: a buffer of 256 KiB, which grows to at most twice [`MAX_BLOCK_LEN`] for larger
+/// blocks, and at most 24 MiB for interfaces ([`MAX_INTERFACES`], [`MAX_NAME_LEN`] bytes of name each). Other texts (descriptions,
+/// comments) live in the [`Record`] of their block only; each byte that is not UTF-8 takes three bytes there.
 ///
 /// # Example
 ///
@@ -131,8 +130,8 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, decoder, ended: false })
     }
 
-    /// Gives the next record; `None` at the clean end of the file, and for ever after the end or an error. Reads one block of
-    /// the file at most.
+    /// Returns the next record; `None` at the clean end of the file, and for ever after the end or an error. Reads at most one
+    /// block of the file.
     ///
     /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no byte is
     /// missing.
@@ -167,7 +166,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What is remembered of the interfaces described so far, each at the index of its [`id`](Interface::id).
+    /// The interfaces described so far, each at the index of its [`id`](Interface::id).
     pub fn interfaces(&self) -> &[KnownInterface] {
         match &self.decoder {
             Decoder::Pcap(decoder) => decoder.interfaces(),

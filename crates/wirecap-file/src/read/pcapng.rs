@@ -3,7 +3,7 @@
 //! ```text
 //!   next_block: frame checked ──► decode: body to Record
 //!        │                              │
-//!        └ a section header             └ of interfaces is remembered what their packets need
+//!        └ a section header             └ an interface is remembered for its packets
 //!          sets the byte order
 //! ```
 
@@ -102,7 +102,7 @@ impl Decoder {
         known.get(interface as usize).ok_or(Damage::UnknownInterface { interface, known: known.len() as u32 })
     }
 
-    /// Has all of the next block in the window. `None`: a clean end.
+    /// Reads the next block into the window, whole. `None`: a clean end.
     fn next_block<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Block>, Error> {
         let offset = source.offset();
         let present = source.require(BLOCK_FRAME_LEN)?;

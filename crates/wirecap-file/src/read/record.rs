@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::time::Resolution;
 use crate::pcapng::Counters;
 
-/// One record of a capture file: a packet is lent until the next record is asked for, the others belong to the caller.
+/// One record of a capture file. A packet borrows the reader's buffer until the next call; the caller owns all other records.
 ///
 /// # Example
 ///
@@ -30,8 +30,7 @@ pub enum Record<'a> {
     Packet(Packet<'a>),
     /// The counters of an interface (pcapng only).
     Statistics(Statistics),
-    /// A block of another type, this one, which was passed over (pcapng only): names of hosts, secrets, blocks of other
-    /// programs.
+    /// A block of this other type, which is not decoded (pcapng only): name resolution, secrets, custom blocks.
     Other(u32),
 }
 

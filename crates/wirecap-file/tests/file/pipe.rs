@@ -27,7 +27,7 @@ impl Read for Tap<'_> {
     }
 }
 
-/// What is `left`, then `again` without end.
+/// Yields `left`, then `again` for ever.
 struct Endless {
     left: Vec<u8>,
     again: Vec<u8>,

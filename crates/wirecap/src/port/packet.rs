@@ -87,7 +87,7 @@ pub(crate) struct PacketPort {
     pub(crate) filter: Option<FilterPlace>,
     /// What could not be had, in words.
     pub(crate) fallbacks: Vec<String>,
-    /// If a block may be too small for a packet.
+    /// Set if a block may be too small for a packet.
     pub(crate) length_limit: Option<LengthLimit>,
     closers: Vec<Closer>,
     /// Kept for as long as the port listens.
@@ -147,14 +147,14 @@ pub(crate) fn open(
     Ok((PacketPort { link_type, filter: place, fallbacks, length_limit, closers, promiscuous }, queues))
 }
 
-/// Which packets are cut: a block holds one packet at least, as far as there is room in it.
+/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet, cut to its room.
 fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
     let (longest, room) =
         (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
     (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
 }
 
-/// Which packets are cut, in words.
+/// Describes the limit.
 fn cut_short(limit: LengthLimit) -> String {
     let room = limit.bytes;
     format!("packets longer than {room} bytes are cut, since a block of M cells holds no more; raise -M")

@@ -52,7 +52,7 @@ use crate::{
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
 /// that does.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
-/// Bytes after which the same holds: a record may have 16 MiB.
+/// The most bytes read before that: one record may have 16 MiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
 /// A pipe without anything for so long has paused. Shorter than that, whoever writes it is at work: two pipes from programs
 /// that take turns are merged in order.
@@ -81,10 +81,10 @@ pub(crate) struct ReplayQueue {
     status: Arc<Status>,
 }
 
-/// What may be read before others may have the queue.
+/// How much may be read before others may have the queue.
 struct Turn {
     records: u32,
-    /// Where in the file it ends, in bytes.
+    /// The offset in the file at which the turn ends, in bytes.
     end: u64,
 }
 
@@ -93,7 +93,7 @@ impl Turn {
         Self { records: RECORDS_AT_ONCE, end: offset + BYTES_AT_ONCE }
     }
 
-    /// Whether one more record may be read, from `offset` on.
+    /// Whether one more record, at `offset`, may be read.
     fn next(&mut self, offset: u64) -> bool {
         let may = self.records > 0 && offset < self.end;
         self.records -= u32::from(may);
@@ -197,7 +197,7 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl ReplayQueue {
-    /// The next cell of a turn, filled: with the next part of a packet that was begun, or the beginning of the next.
+    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one.
     fn next_part(&mut self, turn: &mut Turn) -> Option<Descriptor> {
         if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
     }

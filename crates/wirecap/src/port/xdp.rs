@@ -104,7 +104,7 @@ pub(crate) struct XdpPort {
     /// Why better modes were not taken, in words.
     pub(crate) fallbacks: Vec<String>,
     pub(crate) multi_buffer: bool,
-    /// If frames of its MTU take several cells, and it does not capture such.
+    /// Set if the MTU allows frames that need several cells, and the port does not split frames.
     pub(crate) length_limit: Option<LengthLimit>,
     /// Kept as long as the port is captured.
     pub(crate) promiscuous: Option<Promiscuous>,
