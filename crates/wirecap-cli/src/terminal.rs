@@ -64,7 +64,7 @@ pub(crate) fn rate(pps: f64) -> String {
     }
 }
 
-/// A bound of a time, in the unit that fits. It is rounded up: what is printed holds as well.
+/// An upper bound of a time, in the unit that fits, rounded up so that what is printed is a bound as well.
 pub(crate) fn at_most(ns: u64) -> String {
     let tenths = |unit_ns: u64| ns.div_ceil(unit_ns / 10) as f64 / 10.0;
     match ns {

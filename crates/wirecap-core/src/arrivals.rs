@@ -1,4 +1,4 @@
-//! When packets came that bear no time of their own: between two looks at their ring.
+//! Bounds on the arrival times of packets without their own timestamp: each came between two looks at its ring.
 //!
 //! ```text
 //!   the ring        ██████ 6                  ██████████ 10               10: nothing new
@@ -7,27 +7,27 @@
 //!                   since                              seen      cells 6 to 9: look A did not see them, look B did
 //! ```
 //!
-//! Rule: the clock is read before the ring is looked at, and again behind it. So a cell that is seen for the first time has come
-//! after the look before had begun, and before this one has ended, wherever the reader was held up meanwhile.
+//! Rule: the reader reads the clock before each look at the ring, and again after it. So a cell that a look sees for the first time came
+//! after the previous look began and before this one ended, wherever the reader stalled.
 //!
-//! A look is remembered until its cells are taken. Should more be remembered than there is room for, every two of them become one,
-//! which is true as well, and less exact.
+//! A look is remembered until its cells are taken. When there is no room for another one, pairs of looks are merged: their windows stay
+//! true and become wider.
 
 use std::{collections::VecDeque, ops::Range};
 
-/// Looks that are remembered.
+/// Number of looks that are remembered.
 const ROOM: usize = 64;
 
-/// Remembers looks at one ring. `T` is a moment.
+/// The looks at one ring. `T` is a moment.
 #[derive(Debug)]
 pub struct Arrivals<T> {
-    /// Oldest first. INVARIANT: `end` and the moments increase; each has seen cells that the one before had not.
+    /// Oldest first. INVARIANT: `end` and the moments increase; each look saw cells that the one before had not seen.
     looks: VecDeque<Look<T>>,
-    /// When the last look began, or the ring was opened: cells that were not seen yet have come later.
+    /// When the last look began, or the ring was opened: cells that no look has seen came later.
     since: T,
 }
 
-/// What was seen for the first time.
+/// What one look saw for the first time.
 #[derive(Debug, Clone, Copy)]
 struct Look<T> {
     /// Number of the first cell behind those that were seen.
@@ -35,23 +35,23 @@ struct Look<T> {
     window: Window<T>,
 }
 
-/// Some cells have come between these two moments.
+/// Some cells came between these two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<T> {
-    /// They were not there yet.
+    /// None of them was in the ring yet.
     pub since: T,
-    /// All of them were seen.
+    /// All of them were in the ring.
     pub seen: T,
 }
 
 impl<T: Copy> Arrivals<T> {
-    /// Of a ring into which nothing has come before `opened`. Allocates everything it will ever need.
+    /// For a ring that was empty at `opened`. Allocates everything it will ever need.
     pub fn new(opened: T) -> Self {
         Self { looks: VecDeque::with_capacity(ROOM), since: opened }
     }
 
-    /// A look that began at `before` and found these cells. They are numbered through as they come; the first is the oldest that
-    /// was not taken yet. If some were not seen before, the time `after` it is asked for.
+    /// Notes a look that began at `before` and found `cells`: from the oldest that was not taken to the newest, by their numbers in the
+    /// ring. Asks `after` for the time if the look found new ones.
     pub fn looked(&mut self, before: T, cells: Range<u64>, after: impl FnOnce() -> T) {
         while self.looks.front().is_some_and(|oldest| oldest.end <= cells.start) {
             self.looks.pop_front();
@@ -67,7 +67,7 @@ impl<T: Copy> Arrivals<T> {
         self.since = before;
     }
 
-    /// Every two looks become one.
+    /// Merges pairs of looks.
     fn thin_out(&mut self) {
         for pair in 0..ROOM / 2 {
             let (first, second) = (self.looks[2 * pair], self.looks[2 * pair + 1]);
@@ -77,12 +77,12 @@ impl<T: Copy> Arrivals<T> {
         self.looks.truncate(ROOM / 2);
     }
 
-    /// When the oldest cells that wait came, as far as the last look goes.
+    /// When the oldest cells came that waited at the last look.
     pub fn oldest(&self) -> Option<Window<T>> {
         self.looks.front().map(|look| look.window)
     }
 
-    /// When these cells came, all of which were seen. `None` when there are none, or not all were.
+    /// When these cells came. `None` if there are none, or a look has not seen all of them.
     pub fn window(&self, cells: Range<u64>) -> Option<Window<T>> {
         if cells.is_empty() {
             return None;
@@ -124,7 +124,7 @@ mod tests {
     enum Event {
         Comes(u64),
         Takes(u64),
-        /// Between reading the clock, looking, and reading the clock again, so many cells come.
+        /// Cells that come between reading the clock and looking, and between looking and reading the clock again.
         Looks(u64, u64),
     }
 

@@ -224,7 +224,7 @@ pub struct Handover {
     pub packets: u32,
     /// Bytes of these packets.
     pub bytes: u32,
-    /// Each may have come earlier than its time says, by at most this, in nanoseconds.
+    /// How much earlier than its timestamp each packet may have come, at most, in nanoseconds.
     pub uncertainty_ns: u64,
 }
 

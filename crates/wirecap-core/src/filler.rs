@@ -32,12 +32,12 @@ pub(crate) struct Waiting {
     pub(crate) bytes: u32,
     /// Bytes of the packet that has begun and is not whole.
     pub(crate) begun_bytes: u32,
-    /// How much earlier than their times say they may have come, at most; also the one that has begun.
+    /// How much earlier than their timestamps these packets, and the one that has begun, may have come, at most.
     uncertainty_ns: u64,
 }
 
 impl Waiting {
-    /// That of what is handed over. A packet that has begun, and goes on in the next hand-over, keeps it.
+    /// The uncertainty of a hand-over. A packet that has begun keeps it for the next one.
     pub(crate) fn take_uncertainty(&mut self) -> u64 {
         let uncertainty_ns = self.uncertainty_ns;
         if self.begun_bytes == 0 {
@@ -146,7 +146,7 @@ impl<'p> Filler<'p> {
         true
     }
 
-    /// Packets that were taken may have come earlier than their times say, by at most this, in nanoseconds.
+    /// Sets how much earlier than their timestamps the packets taken may have come, at most, in nanoseconds.
     pub fn uncertain(&mut self, uncertainty_ns: u64) {
         self.uncertainty_ns = uncertainty_ns;
     }

@@ -20,8 +20,8 @@
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | how the kernel's descriptors get into a chunk | [`filler`] |
 //! | what is known of each filled cell | [`slots`] |
-//! | when packets came that bear no time of their own | [`arrivals`] |
-//! | how long things took, counted by length | [`spread`] |
+//! | when packets without their own timestamp came | [`arrivals`] |
+//! | a histogram of lengths of time | [`spread`] |
 //! | the work-queue pair | [`mod@capture_queue`], [`recycle_queue`] |
 //! | who gets a chunk when a worker is behind | [`group`] |
 //! | who gets what waited for a worker that is gone, and in which order | [`orphans`] |

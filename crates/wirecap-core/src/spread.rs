@@ -1,17 +1,17 @@
-//! How long things took: counted by length, exact to an eighth, in a table that never grows.
+//! A histogram of lengths of time, exact to an eighth, of fixed size.
 //!
 //! ```text
 //!   0 1 2 … 7 │ 8 9 10 … 15 │ 16 18 20 … 30 │ 32 36 40 … 60 │ …      the least length of each class: eight for each power of two
 //! ```
 //!
-//! Rule: what is said is never less than what was. A quantile is the greatest length of its class, and the longest is exact.
+//! Rule: a quantile is never too small. It is the greatest length of its class; the longest length is exact.
 
 /// Classes of a power of two.
 const PARTS: u64 = 8;
 const PART_BITS: u32 = PARTS.trailing_zeros();
 const CLASSES: usize = (u64::BITS - PART_BITS + 1) as usize * PARTS as usize;
 
-/// Lengths, counted.
+/// Counts lengths.
 #[derive(Debug, Clone)]
 pub struct Spread {
     counts: Box<[u64]>,
@@ -31,7 +31,7 @@ impl Spread {
         Self::default()
     }
 
-    /// `count` more are of this length.
+    /// Counts `count` more of this length.
     #[inline]
     pub fn note(&mut self, length: u64, count: u64) {
         self.counts[class(length)] += count;
@@ -41,7 +41,7 @@ impl Spread {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -60,7 +60,7 @@ impl Spread {
         self.longest
     }
 
-    /// At least this part of them, from 0 to 1, is not longer. At most an eighth more than that needs.
+    /// A length that at least this part of all, from 0 to 1, does not exceed; at most an eighth too large.
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = (part * self.count as f64).ceil() as u64;
         let mut counted = 0;

@@ -76,10 +76,10 @@ impl Batch {
         self.handover.as_ref().map_or(0, |handover| handover.bytes.into())
     }
 
-    /// How much earlier its packets may have come than their times say, at most, in nanoseconds: each has reached its ring at
-    /// [`Packet::timestamp_ns`], or within so long before. That is where times are those of batches ([`Timestamp::Batch`]), and holds
-    /// wherever the thread that took them was held up, but for how far the clock itself may be off
-    /// ([`TimestampReport::error_bound_ns`]). 0 of packets that were stamped one by one, a nanosecond or so where two bore the same stamp.
+    /// How much earlier than [`Packet::timestamp_ns`] its packets may have reached their ring, at most, in nanoseconds. With times of
+    /// batches ([`Timestamp::Batch`]) it is the time between two looks at the ring, and holds wherever the reading thread stalled; how far
+    /// off the clock itself may be is in [`TimestampReport::error_bound_ns`]. With stamped packets it is 0, or a few nanoseconds where
+    /// stamps were equal.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};

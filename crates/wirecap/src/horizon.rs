@@ -171,7 +171,7 @@ mod tests {
         let horizon = horizons.of(0, 1).unwrap();
         assert_eq!((horizon.number, horizon.time_ns), (20, u64::MAX));
         drop((worker, capture));
-        // Batches that the worker had may still be on their way to whoever merges.
+        // Batches that the worker had may still be on their way to the thread that merges.
         assert_eq!(horizons.of(0, 1), None, "the capture is gone");
     }
 }

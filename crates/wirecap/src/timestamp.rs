@@ -6,9 +6,9 @@
 //! | [`Timestamp::Kernel`] | the XDP program; beside the host, the kernel | the driver has the packet | a reading of the clock for each packet |
 //! | [`Timestamp::Batch`] | the thread that takes packets from the ring | it first sees them there | two readings of the CPU's counter for each batch |
 //!
-//! Rules: whatever the source, times are UTC. Those of one receive queue over AF_XDP increase strictly: a packet that would not be later
-//! than the one before it is 1 ns later; only when the system clock is set back do they go back. And a bound that is printed or recorded
-//! holds wherever a thread was held up: it is measured, and told at the end, not promised at the start.
+//! Rules: times are UTC, whatever the source. Those of one receive queue over AF_XDP increase strictly: a packet that would not be later
+//! than the one before it is 1 ns later; they go back only when the system clock is set back. And a bound that is printed or recorded
+//! holds under every stall: it is measured and reported at the end, not promised at the start.
 
 use serde::Serialize;
 use wirecap_core::Spread;
@@ -36,8 +36,8 @@ pub enum Timestamp {
     Hardware,
     /// Each packet is stamped in the kernel: by the XDP program, or, beside the host, by AF_PACKET.
     Kernel,
-    /// One time for all packets that are taken from a ring together, which are 1 ns apart: that at which the reader first saw them in
-    /// the ring. They came earlier, but after its last look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
+    /// One time for all packets taken from a ring together, which are 1 ns apart: when the reader first saw them in the ring. They came
+    /// after its previous look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
     Batch,
     /// A trace file has them: those of its ports, whatever is asked for. Interfaces have no such times.
     File,
@@ -87,7 +87,7 @@ pub struct TimestampReport {
     /// far. Only for a clock that is compared with it: the CPU's counter, CLOCK_MONOTONIC, and that of a NIC which shows neither UTC nor
     /// TAI. How long packets waited before the clock was read is not in it: see `uncertainty`.
     pub error_bound_ns: Option<u64>,
-    /// How much earlier packets may have come than their times say; `None` where all have times of their own.
+    /// How much earlier than their times packets may have come; `None` where all have their own timestamp.
     pub uncertainty: Option<Uncertainty>,
     /// Packets that were not stamped, or whose stamp cannot be; those that were captured bear the time of their batch.
     pub unstamped: u64,
@@ -95,11 +95,11 @@ pub struct TimestampReport {
     pub set_back_ns: u64,
 }
 
-/// How much earlier packets may have come than the times of their batches say, in nanoseconds: each reached its ring within so long
-/// before its time. It is the time between two looks of the reader at the ring, and holds wherever that was held up.
+/// How much earlier than the times of their batches packets may have come, in nanoseconds: the time between two looks of the reader at the
+/// ring. The bound holds wherever the reader stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Uncertainty {
-    /// Packets that bear the time of their batch.
+    /// Number of packets that have the time of their batch.
     pub packets: u64,
     /// For half of them it is at most this. Like `p99_ns` at most an eighth too large.
     pub p50_ns: u64,
@@ -149,7 +149,7 @@ impl TimestampReport {
         self.error_bound_ns = self.error_bound_ns.max(clock.error_bound_ns());
     }
 
-    /// How far the times of packets were off, and by how much times went back.
+    /// Sets how far off the times of packets were, and by how much the clock was set back.
     pub(crate) fn measure(&mut self, uncertainty: &Spread, set_back_ns: u64) {
         self.uncertainty = Uncertainty::of(uncertainty);
         if self.source != Timestamp::File {
@@ -157,7 +157,7 @@ impl TimestampReport {
         }
     }
 
-    /// What is certain at the start, in one line: source, clock, resolution. Bounds are measured, and told at the end.
+    /// What is certain at the start, in one line: source, clock, resolution. Bounds are measured and reported at the end.
     pub fn in_words(&self) -> String {
         let when = match self.source {
             Timestamp::Hardware => "of each packet by the NIC",

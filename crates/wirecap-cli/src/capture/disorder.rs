@@ -7,23 +7,23 @@ use wirecap::{Report, Timestamp};
 use super::writer::{Forced, Written};
 use crate::terminal::at_most;
 
-/// A reason, as far as the report has one.
+/// A reason that the report gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disorder {
     /// There are trace files among the ports.
     Trace,
-    /// The system clock was set back by so much, and times with it.
+    /// The system clock was set back by this, in nanoseconds, and times with it.
     SetBack(u64),
-    /// More could not be held back.
+    /// As much was held back as memory allows.
     Memory,
-    /// They were not waited for any longer.
+    /// The writer gave up waiting for them.
     Time,
-    /// None of these: they were longer on their way into their ring than packets are given for it.
+    /// None of these: they took longer into their ring than the merger allows for.
     Delayed,
 }
 
 impl Disorder {
-    /// The reasons there may be; one at least.
+    /// All reasons that apply; at least one.
     pub(super) fn of(report: &Report, written: &Written) -> impl Iterator<Item = Self> {
         let is_trace = report.ports.iter().any(|port| port.timestamp.source == Timestamp::File);
         let set_back_ns = report.ports.iter().map(|port| port.timestamp.set_back_ns).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is wrong with the times of packets, while a capture runs and at its end.
+//! Warns about the times of packets while a capture runs, and says at the end how exact they were.
 //!
 //! ```text
 //!   report, once a second ──► TimeTrouble ──► a line, when it is new or ten times worse
@@ -21,24 +21,24 @@ use wirecap_core::words::counted;
 
 use crate::{plan::Plan, terminal::at_most};
 
-/// How often it is looked for: the counters of all queues are read.
+/// How often the counters of all queues are read for it.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Times of batches that may be off by this are warned of, where they are kept. A worker sleeps a millisecond at most.
+/// From this uncertainty on, kept times of batches are worth a warning. A worker sleeps a millisecond at most.
 const EXPECTED_NS: u64 = 10_000_000;
 
-/// Why times of a port are not what they seem.
+/// What is wrong with the times of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeTrouble {
-    /// So many packets have no time of their own, though they were to have one from this source.
+    /// This number of packets has no timestamp from this source, which was to stamp each.
     Unstamped(Timestamp, u64),
-    /// Packets may have come so much earlier than the times of their batches say.
+    /// How much earlier than the times of their batches packets may have come, in nanoseconds.
     Uncertain(u64),
-    /// The system clock was set back by so much.
+    /// By how much the system clock was set back, in nanoseconds.
     SetBack(u64),
 }
 
 impl TimeTrouble {
-    /// All there is of a port. Uncertain times are none where they are not kept.
+    /// All troubles of a port. Uncertain times are no trouble where times are not kept.
     fn of(port: &PortReport, are_kept: bool) -> impl Iterator<Item = Self> {
         let TimestampReport { source, unstamped, uncertainty, set_back_ns, .. } = port.timestamp;
         let unstamped = (stamps_packets(port) && unstamped > 0).then_some(Self::Unstamped(source, unstamped));
@@ -58,7 +58,7 @@ impl TimeTrouble {
         }
     }
 
-    /// How bad it has to be to be told of again.
+    /// From which size on it is worth another warning.
     fn next(self) -> u64 {
         match self {
             Self::Unstamped(..) => u64::MAX,
@@ -97,23 +97,23 @@ impl fmt::Display for TimeTrouble {
     }
 }
 
-/// Looks for trouble with times.
+/// Looks for trouble with times, once a second.
 #[derive(Debug)]
 pub(crate) struct Times {
-    /// Whether times are kept: written, or judged.
+    /// Whether times are written or verified.
     are_kept: bool,
     /// `None` when there is nothing left to find.
     next_look: Option<Instant>,
-    /// What was told of each port, by kind, and how bad it has to be to be told of again.
-    told: HashMap<(String, usize), u64>,
+    /// Warnings so far, by port and kind, and from which size on there is another one.
+    warned: HashMap<(String, usize), u64>,
 }
 
 impl Times {
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self { are_kept: plan.keeps_times, next_look: Some(Instant::now()), told: HashMap::new() }
+        Self { are_kept: plan.keeps_times, next_look: Some(Instant::now()), warned: HashMap::new() }
     }
 
-    /// Lines about what is new, if it is time to look.
+    /// Warnings that are new, if it is time to look.
     pub(crate) fn look(&mut self, capture: &Capture) -> Vec<String> {
         let now = Instant::now();
         if self.next_look.is_none_or(|next| now < next) {
@@ -122,21 +122,21 @@ impl Times {
         let report = capture.report();
         let lines = self.lines(&report);
         let is_left =
-            self.are_kept || report.ports.iter().any(|port| stamps_packets(port) && !self.was_told(port));
+            self.are_kept || report.ports.iter().any(|port| stamps_packets(port) && !self.was_warned(port));
         self.next_look = is_left.then(|| now + PERIOD);
         lines
     }
 
-    /// Whether packets without a stamp were told of.
-    fn was_told(&self, port: &PortReport) -> bool {
-        self.told.contains_key(&(port.name.clone(), TimeTrouble::Unstamped(Timestamp::Kernel, 0).kind()))
+    /// Whether there was a warning about packets without a stamp.
+    fn was_warned(&self, port: &PortReport) -> bool {
+        self.warned.contains_key(&(port.name.clone(), TimeTrouble::Unstamped(Timestamp::Kernel, 0).kind()))
     }
 
     fn lines(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
         for port in &report.ports {
             for trouble in TimeTrouble::of(port, self.are_kept) {
-                let next = self.told.entry((port.name.clone(), trouble.kind())).or_default();
+                let next = self.warned.entry((port.name.clone(), trouble.kind())).or_default();
                 if trouble.size() >= *next {
                     *next = trouble.next();
                     lines.push(format!("wirecap: WARNING: {}: {trouble}", port.name));
@@ -147,13 +147,13 @@ impl Times {
     }
 }
 
-/// Whether its packets are stamped one by one, and may fail to be.
+/// Whether its packets are stamped one by one, which may fail.
 fn stamps_packets(port: &PortReport) -> bool {
     matches!(port.timestamp.source, Timestamp::Hardware | Timestamp::Kernel)
         && port.queues.iter().any(|queue| queue.mode != QueueMode::Packet)
 }
 
-/// How exact the times of a port were, all of it measured, a line for each bound: for the file.
+/// How exact the times of a port were, as measured, a line for each bound: for the file.
 pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
     let mut lines = remarks(timestamp);
     if let Some(bound_ns) = timestamp.error_bound_ns {
@@ -162,7 +162,7 @@ pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
     lines
 }
 
-/// What one should know of the times of a port before using them, a line for each.
+/// What a user of these times has to know, a line for each.
 pub(crate) fn remarks(timestamp: &TimestampReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Uncertainty { packets, p50_ns, p99_ns, max_ns }) = timestamp.uncertainty {

@@ -1,4 +1,4 @@
-//! What is said of times, and how often.
+//! Which warnings there are about times, and how often.
 
 use clap::Parser;
 use wirecap::port::null::NullPort;
@@ -25,7 +25,7 @@ fn report() -> (Capture, Report) {
 const KEPT: &str = "-w /dev/null";
 
 #[test]
-fn packets_without_a_stamp_are_told_of_once() {
+fn packets_without_a_stamp_are_warned_of_once() {
     let (_capture, mut report) = report();
     let mut times = times("");
     (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (Timestamp::Hardware, 7);
@@ -37,13 +37,13 @@ fn packets_without_a_stamp_are_told_of_once() {
 }
 
 #[test]
-fn there_is_nothing_to_tell_of_packets_that_have_their_stamps_or_are_to_have_none() {
+fn packets_that_have_their_stamps_or_need_none_are_no_trouble() {
     for (source, count) in [(Timestamp::Kernel, 0), (Timestamp::Batch, 7)] {
         let (capture, mut report) = report();
         (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
         let mut times = times("");
         assert_eq!(times.lines(&report), Vec::<String>::new(), "{source:?}");
-        // The capture itself has times of batches, and nobody keeps them: one look says that there is nothing to look for.
+        // The capture itself has times of batches that are not kept: one look finds that there is nothing to look for.
         assert_eq!(times.look(&capture), Vec::<String>::new());
         assert_eq!(times.next_look, None);
     }
@@ -69,7 +69,7 @@ fn times_of_batches_that_are_kept_are_warned_of_whenever_they_are_ten_times_wors
 }
 
 #[test]
-fn a_clock_that_is_set_back_is_told_of_each_time() {
+fn a_clock_that_is_set_back_is_warned_of_each_time() {
     let (_capture, mut report) = report();
     let mut kept = times(KEPT);
     for (set_back_ns, expected) in [(0, 0), (1_500_000_000, 1), (1_500_000_000, 0), (3_000_000_000, 1)] {

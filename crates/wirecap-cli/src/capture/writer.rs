@@ -61,12 +61,12 @@ pub(crate) struct Writer {
     failure: Option<io::Error>,
 }
 
-/// How often packets were written though another queue might still have had an earlier one.
+/// How often packets were written although another queue might still have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Forced {
-    /// Since as much was held back as may be.
+    /// Because as much was held back as memory allows.
     pub(crate) memory: u64,
-    /// Since all was held back for as long as may be.
+    /// Because all packets were held back for too long.
     pub(crate) time: u64,
 }
 

@@ -26,11 +26,11 @@ const RATE_BITS: u32 = 32;
 /// again: then it is the counter that has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
-/// Added to a length of time by the counter, so that it is no less than it was: the CPU reads the counter a little before or behind
-/// what stands beside it in the program, and another core's may be a little behind.
+/// Added to a length of time by the counter, so that it is not too small: the CPU may read the counter a little out of program order, and
+/// another core's counter may be a little behind.
 const ORDER_NS: u64 = 1_000;
 
-/// A moment as a [`BatchClock`] has it: by the system clock, and by one that is never set.
+/// A moment as a [`BatchClock`] reads it: by the system clock, and by a clock that is never set.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     utc_ns: u64,
@@ -148,8 +148,8 @@ impl BatchClock {
         }
     }
 
-    /// How long after `earlier` `later` was, in nanoseconds: no less than it really was, and no less than the system clock has
-    /// gone on. It goes on by more when it is set.
+    /// The time from `earlier` to `later`, in nanoseconds: at least what really passed, and at least what the system clock advanced,
+    /// which is more if it was set.
     pub fn passed_ns(&self, earlier: Moment, later: Moment) -> u64 {
         let ticks = later.ticks.saturating_sub(earlier.ticks);
         let really_ns = match &self.counter {
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Whatever is done to the system clock meanwhile, a length of time is no less than it was.
+    /// A length of time is not too small by either clock, also when the system clock is set.
     #[test]
     fn a_length_of_time_is_no_less_than_by_either_clock() {
         let clock = BatchClock { counter: Ok(counter()), made: Moment { utc_ns: 0, ticks: 0 } };

@@ -15,8 +15,8 @@ const READINGS: u32 = 7;
 /// A clock that stamps are taken from.
 #[derive(Debug, Clone)]
 pub enum ClockSource {
-    /// CLOCK_MONOTONIC of the kernel: since the start of the machine. It is slewed as the system clock is, so that the two are always
-    /// equally far apart, unless the system clock is set.
+    /// CLOCK_MONOTONIC of the kernel: since the start of the machine. It is slewed together with the system clock, so that their distance
+    /// changes only when the system clock is set.
     Monotonic,
     /// The clock of a NIC.
     Ptp(PtpClock),
@@ -75,7 +75,7 @@ impl ClockSource {
         }
     }
 
-    /// Whether somebody may set it, and it may drift away from the system clock.
+    /// Whether it can be set, and can drift away from the system clock.
     pub(super) fn may_be_set(&self) -> bool {
         matches!(self, ClockSource::Ptp(_))
     }

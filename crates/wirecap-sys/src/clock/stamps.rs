@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A stamp is older than the look: the packet has waited. So it is brought to TAI, which has no leap seconds, and from there to
-//! UTC by the table: a packet of before a leap second keeps the offset of before it. Should the shift itself change, it matters which
-//! clock was set. If it is the system clock (the kernel's own is never set), the new shift holds for what waits, too. If it is that of
-//! a NIC, both shifts are tried for a while, and the one that makes the packet come nearer to the present is right.
+//! UTC by the table: a packet of before a leap second keeps the offset of before it. When the shift itself changes, it matters which
+//! clock was set. With the kernel's clock, which is never set, it was the system clock, and the new shift holds for waiting packets, too.
+//! With the clock of a NIC both shifts are tried for a while, and the one that puts the packet nearer to the present is right.
 
 use std::{cmp::Reverse, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! When the packets of a queue came that bear no time of their own.
+//! Times for the packets of a queue without their own timestamp, and how exact they are.
 //!
 //! ```text
 //!   clock ─► before ─┐                      ┌─► time of the batch: when its cells were first seen
@@ -6,25 +6,24 @@
 //!   clock ─► after ──┘                      └─► uncertainty: how much earlier they may have come
 //! ```
 //!
-//! Rule: what is said of a batch holds wherever the thread was held up, and whatever was done to the system clock. A batch whose packets
-//! waited in the ring has the time at which they were first seen there, not that at which they are taken.
+//! Rule: the bound holds wherever the thread stalled and however the system clock was set. Packets that waited in the ring get the time at
+//! which the reader first saw them there, not the time at which it takes them.
 
 use wirecap_core::{Arrivals, Spread, Window};
 use wirecap_sys::clock::{BatchClock, Moment};
 
 use crate::port::{AnyQueue, BatchEnd, BatchTime, ReceiveQueue};
 
-/// A clock that goes back by more than this was set back. By less it goes back when it is compared with another, and that is no reason
-/// for times to go back.
+/// A clock that goes back by more than this was set back. Comparing it with the CPU's counter moves it by less, which times do not follow.
 const SET_BACK_NS: u64 = 10_000_000;
 
-/// Looks at the ring of one queue, under its lock.
+/// Looks at the ring of one queue, under the queue's lock.
 #[derive(Debug)]
 pub(crate) struct ArrivalWatch {
     arrivals: Arrivals<Moment>,
-    /// How uncertain the times of packets were that bear that of their batch.
+    /// Uncertainties of the packets that have the time of their batch.
     uncertainty: Spread,
-    /// No packet has a later time, and none of those that come has an earlier one, unless the clock is set back.
+    /// Packets so far have no later time, and later packets no earlier one, unless the clock is set back.
     last_ns: u64,
     /// The system clock at the last look.
     looked_ns: u64,
@@ -33,13 +32,13 @@ pub(crate) struct ArrivalWatch {
 }
 
 impl ArrivalWatch {
-    /// Of a ring into which nothing has come before `opened`.
+    /// For a ring that was empty at `opened`.
     pub(crate) fn new(opened: Moment) -> Self {
         let (arrivals, uncertainty) = (Arrivals::new(opened), Spread::new());
         Self { arrivals, uncertainty, last_ns: 0, looked_ns: 0, set_back_ns: 0 }
     }
 
-    /// Looks at the ring. What can be received now, of at most `space` cells, and the time of it; `None` if nothing waits.
+    /// Looks at the ring. Returns what to receive now, at most `space` cells, and its time; `None` if nothing waits.
     pub(crate) fn look(
         &mut self,
         source: &AnyQueue,
@@ -73,7 +72,7 @@ impl ArrivalWatch {
         })
     }
 
-    /// Goes back with the system clock, if that was set back.
+    /// Lets times go back if the system clock was set back.
     fn follow(&mut self, now_ns: u64) {
         let back_ns = std::mem::replace(&mut self.looked_ns, now_ns).saturating_sub(now_ns);
         if back_ns > SET_BACK_NS {
@@ -82,20 +81,20 @@ impl ArrivalWatch {
         }
     }
 
-    /// What [`ArrivalWatch::look`] has found was received.
+    /// Notes that the batch of the last [`ArrivalWatch::look`] was received.
     pub(crate) fn received(&mut self, end: BatchEnd) {
         self.last_ns = end.last_ns;
         self.uncertainty.note(end.uncertainty_ns, end.untimed);
     }
 
-    /// What comes next has a later time than this: that of the look which has seen what waits, or now. It is kept to.
+    /// A time that no later packet will have: that of the look that saw what waits, or now. Later batches keep to it.
     pub(crate) fn promise(&mut self, now_ns: u64) -> u64 {
         let next_ns = self.arrivals.oldest().map_or(now_ns, |oldest| oldest.seen.utc_ns().min(now_ns));
         self.last_ns = self.last_ns.max(next_ns);
         self.last_ns
     }
 
-    /// How uncertain the times of packets were that bear that of their batch, in nanoseconds.
+    /// Uncertainties of the packets that have the time of their batch, in nanoseconds.
     pub(crate) fn uncertainty(&self) -> &Spread {
         &self.uncertainty
     }
@@ -106,9 +105,9 @@ impl ArrivalWatch {
     }
 }
 
-/// The time of what came in a window, and how much earlier it may have come.
+/// The time of packets that came in a window, and how much earlier they may have come.
 fn timed(window: Window<Moment>, now: Moment, clock: &BatchClock) -> (Moment, u64) {
-    // A time in the future is one of before the clock was set back.
+    // A time in the future was read before the clock was set back.
     let time = if window.seen.utc_ns() <= now.utc_ns() { window.seen } else { now };
     (time, clock.passed_ns(window.since, time))
 }

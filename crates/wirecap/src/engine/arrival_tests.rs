@@ -1,4 +1,4 @@
-//! Looks at a ring of memory: what is said of times holds, whatever the thread and the clock did.
+//! Looks at a ring in memory: times and their bounds hold, whatever the thread and the clock did.
 
 use std::{thread, time::Duration};
 

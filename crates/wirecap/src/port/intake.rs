@@ -21,36 +21,36 @@ pub(crate) enum Told {
     Continued,
 }
 
-/// Which cells are received together, and when they came. Times are in nanoseconds since 1970 (UTC).
+/// Which cells are received together, and when they came. Times are nanoseconds since 1970 (UTC).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchTime {
     /// The present.
     pub(crate) now_ns: u64,
     /// The time of packets that have none of their own.
     pub(crate) time_ns: u64,
-    /// They came no earlier than so long before that, in nanoseconds.
+    /// How much earlier these may have come, at most, in nanoseconds.
     pub(crate) uncertainty_ns: u64,
     /// No packet may have a time before this one.
     pub(crate) least_ns: u64,
-    /// So many cells, at most.
+    /// Number of cells to receive, at most.
     pub(crate) max: u32,
-    /// Number of the first cell of the ring that is not among them: it may not have been there at that time.
+    /// Number of the first cell of the ring to leave there: it may have come after `now_ns`.
     pub(crate) end: u64,
 }
 
 impl BatchTime {
-    /// Of up to `max` packets that bring their times with them, or came at `time_ns` for certain.
+    /// For up to `max` packets that bring their own times, or certainly came at `time_ns`.
     pub(crate) fn certain(time_ns: u64, least_ns: u64, max: u32) -> Self {
         Self { now_ns: time_ns, time_ns, uncertainty_ns: 0, least_ns, max, end: u64::MAX }
     }
 }
 
-/// What came of receiving a batch.
+/// The times of a batch that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchEnd {
-    /// No later packet may have this time.
+    /// The next packet must have a later time.
     pub(crate) last_ns: u64,
-    /// Packets that have the time of the batch.
+    /// Number of packets that have the time of the batch.
     pub(crate) untimed: u64,
     /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose own time would have gone
     /// back.
@@ -63,10 +63,10 @@ pub(crate) struct BatchEnd {
 pub(crate) struct Intake<'q> {
     filler: Filler<'q>,
     batch: BatchTime,
-    /// Packets that have the time of the batch, and the latest time that one of them was given.
+    /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
     latest_ns: u64,
-    /// By so much times of single packets were raised, at most.
+    /// By how much times of single packets were raised, at most.
     raised_ns: u64,
     /// Given if this thread reads the packets, too: asks for them in time.
     near: Option<&'q CellReader>,
@@ -84,7 +84,7 @@ impl<'q> Intake<'q> {
         self.batch.now_ns
     }
 
-    /// Number of the first cell of the ring that is not to be taken.
+    /// Number of the first cell of the ring to leave there.
     pub(crate) fn end(&self) -> u64 {
         self.batch.end
     }

@@ -65,7 +65,7 @@ impl Stamping {
         by_default: bool,
     ) -> Result<Option<Self>, Error> {
         let mut stamping = match wanted {
-            // A leap second that the table lacks is not worth a word to those who have not asked for such times.
+            // Only a user who asked for these times needs to know of leap seconds that the table lacks.
             None if by_default => return Self::kernel(interface).map(Some),
             None | Some(Timestamp::Batch | Timestamp::File) => return Ok(None),
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
