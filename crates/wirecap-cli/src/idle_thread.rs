@@ -1,7 +1,7 @@
 //! Threads that are there before their work is.
 //!
-//! Rule: a command makes all its threads before it changes anything on the machine. One that cannot be made is an error then, and no
-//! failure later.
+//! Rule: a command makes all its threads before it changes anything on the machine. So a lack of threads is an error of the start, and
+//! never a failure later.
 
 use std::{
     io,
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn a_thread_does_its_work_or_ends_without() {
-        let (told, name) = sync_channel(1);
-        let work = move || told.send(thread::current().name().map(String::from)).unwrap();
+        let (sender, name) = sync_channel(1);
+        let work = move || sender.send(thread::current().name().map(String::from)).unwrap();
         IdleThread::start("test").unwrap().run(work).join().unwrap();
         assert_eq!(name.recv().unwrap().as_deref(), Some("test"));
         let IdleThread { work, handle } = IdleThread::start("test").unwrap();

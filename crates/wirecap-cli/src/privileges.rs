@@ -1,6 +1,6 @@
 //! Who can capture with this program.
 //!
-//! Rule: a program that has capabilities gives them to everyone who may execute it. If that is every user of the machine, it is said.
+//! Rule: a program with capabilities gives them to everyone who may execute it. If every user may, wirecap warns.
 
 use std::{
     env,

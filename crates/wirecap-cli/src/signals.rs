@@ -61,12 +61,12 @@ impl Signals {
         Self { end: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Set once the command shall end.
+    /// Set once a signal has asked for the end.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.end)
     }
 
-    /// Whether the command shall end.
+    /// Whether a signal has asked for the end.
     pub(crate) fn end(&self) -> bool {
         self.end.load(Ordering::Relaxed)
     }

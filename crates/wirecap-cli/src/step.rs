@@ -13,14 +13,14 @@ use crate::{exit::tell, idle_thread::no_thread, signals::Signals};
 const TICK: Duration = Duration::from_millis(50);
 /// How often it is looked at before: mostly it takes no longer than this.
 const GLANCE: Duration = Duration::from_millis(1);
-/// What takes longer is told of.
+/// Steps that take longer are announced.
 pub(crate) const LONG: Duration = Duration::from_secs(1);
 /// Name of the thread that does it.
 const THREAD: &str = "wirecap-open";
 
 /// Something that may take long and changes nothing, so that it can be given up.
 pub(crate) struct Step {
-    /// Told when it takes longer than `patience`.
+    /// Printed when the step takes longer than `patience`.
     pub(crate) waits_for: String,
     pub(crate) patience: Duration,
     /// Said when a signal has ended it.
@@ -50,16 +50,16 @@ impl Step {
         let working = thread::Builder::new().name(THREAD.into()).spawn(work);
         let working = working.map_err(|cause| no_thread(THREAD, &cause))?;
         let begun = Instant::now();
-        let mut told = false;
+        let mut announced = false;
         while !working.is_finished() {
-            if !told && begun.elapsed() >= self.patience {
+            if !announced && begun.elapsed() >= self.patience {
                 tell(format_args!("wirecap: {}", self.waits_for));
-                told = true;
+                announced = true;
             }
             if signals.end() {
                 return Err(anyhow!("{}, so nothing was captured", self.given_up));
             }
-            thread::sleep(if told { TICK } else { GLANCE });
+            thread::sleep(if announced { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))
     }

@@ -33,7 +33,7 @@ pub fn keeping_affinity<T>(work: impl FnOnce() -> T) -> io::Result<T> {
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, mem::size_of_val(&set), set.as_mut_ptr()) };
     let len = usize::try_from(filled).map_err(|_| io::Error::last_os_error())?;
     let result = work();
-    // SAFETY: the kernel has filled so many bytes of the array, which outlives the call.
+    // SAFETY: the kernel has filled the first `len` bytes of the array, which outlives the call.
     let restored = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, len, set.as_ptr()) };
     if restored == 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
 }

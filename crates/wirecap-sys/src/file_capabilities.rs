@@ -1,8 +1,8 @@
-//! Capabilities that a file gives to whoever executes it: capabilities(7).
+//! Capabilities that a program file gives to its processes: capabilities(7).
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr};
 
-/// Whether a program file has capabilities. Only its owner and root may be told the truth where the file system hides it.
+/// Whether a program file has capabilities.
 ///
 /// # Errors
 /// What the kernel said about the file.

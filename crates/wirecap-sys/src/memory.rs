@@ -198,11 +198,11 @@ impl PacketMemory {
         Ok(parts.remove(0))
     }
 
-    /// A memory for each of `parts`, of at least so many bytes, all in one mapping: on reserved huge pages when enough are free, else
-    /// on normal ones. Nothing is touched yet, see [`PacketMemory::populate`]. `beside` is what will be needed besides.
+    /// A memory for each of `parts`, which are sizes in bytes; all lie in one mapping, on reserved huge pages if enough are free, else on
+    /// normal ones. Touches no page: see [`PacketMemory::populate`]. `beside` is other memory that the caller will need.
     ///
-    /// The kernel keeps a record for each cell of a registration with *each* socket that uses it, so memory that need not be shared
-    /// between sockets is better apart.
+    /// The kernel keeps a record of each cell of a registration for *each* socket that uses it, so separate parts for sockets that share no
+    /// cells save memory.
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.

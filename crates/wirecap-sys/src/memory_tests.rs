@@ -138,7 +138,7 @@ fn parts_lie_apart_each_from_a_page_on_and_keep_the_mapping() {
     assert!(!memories[0].write(4092, b"beyond it"), "what follows is another's");
     let last = memories.remove(1);
     drop(memories);
-    // SAFETY: nobody else has the memory.
+    // SAFETY: this test alone has the memory.
     assert_eq!(unsafe { last.bytes(0, 6) }, b"second");
 }
 

@@ -11,8 +11,8 @@ use std::{
 
 use signal_hook::low_level;
 
-/// From now on the second of these signals, whichever, ends the process with `code`, if it comes `patience` after the first or later.
-/// Needs no thread: the signal handler looks at the clock.
+/// From now on, any of these signals that comes `patience` or longer after the first one ends the process with `code`. The signal handler
+/// reads the clock, so this needs no thread.
 ///
 /// # Errors
 /// What the kernel said.
@@ -32,7 +32,7 @@ pub fn end_if_repeated(signals: &[libc::c_int], patience: Duration, code: libc::
     Ok(())
 }
 
-/// Whether a signal came before, so long ago. `first_ns` is when the first came, 0 before: written by the handler alone.
+/// Whether the first signal came `patience_ns` ago or earlier. `first_ns`, written by the handler alone, is its time, and 0 before.
 fn is_repeated(first_ns: &AtomicU64, now_ns: u64, patience_ns: u64) -> bool {
     match first_ns.compare_exchange(0, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => false,

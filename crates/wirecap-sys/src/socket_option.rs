@@ -67,7 +67,7 @@ pub(crate) fn map_ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> i
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // There may be packets in it, which are nobody's in a core dump.
+    // Packets in it are confidential: keep them out of core dumps.
     // SAFETY: the mapping was made just now, and the advice changes no contents.
     if unsafe { libc::madvise(start, len, libc::MADV_DONTDUMP) } != 0 {
         let refused = io::Error::last_os_error();

@@ -1,4 +1,4 @@
-//! A capture between looking and opening: everything is known, nothing is changed yet.
+//! A capture that is prepared: everything is known, and nothing is changed yet.
 //!
 //! ```text
 //!   Builder::look_up ──► LookedUp ── reserve(): memory ──► open(): sockets, programs ──► Capture
@@ -28,7 +28,7 @@ const FILES_PER_PORT: usize = 11;
 pub struct LookedUp {
     pub(crate) builder: Builder,
     pub(crate) geometry: Geometry,
-    /// Why the pools are no larger, if nobody has said how large they are.
+    /// Why the default size of the pools was reduced.
     pub(crate) bounded: Option<BoundedMemory>,
     pub(crate) ring_entries: u32,
     pub(crate) sources: Vec<Source>,
@@ -58,12 +58,12 @@ impl LookedUp {
         self.sources.iter().map(|source| source.rings.len()).sum()
     }
 
-    /// Workers there will be.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.builder.workers.unwrap_or_else(|| self.queues())
     }
 
-    /// Files that it will have open, about: a limit below that (`RLIMIT_NOFILE`) would make opening fail.
+    /// How many files the capture will have open, about. With a lower limit (`RLIMIT_NOFILE`) opening fails.
     pub fn open_files(&self) -> usize {
         let sends = usize::from(self.builder.transmit_entries > 0);
         let of = |source: &Source| {

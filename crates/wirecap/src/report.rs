@@ -287,7 +287,7 @@ pub struct BoundedMemory {
     pub chunks_per_pool: u32,
     /// Memory that was available, in bytes.
     pub available_bytes: u64,
-    /// The pools take one in so many of these bytes at most.
+    /// The pools take at most `available_bytes / share`.
     pub share: u64,
     /// The directory of the control group that bounds it; `None` if the machine does.
     pub control_group: Option<PathBuf>,

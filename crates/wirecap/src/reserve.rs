@@ -1,15 +1,15 @@
-//! The memory of a capture: how large the pools are, which of them lie together, and all of it brought in.
+//! The memory of a capture: how large the pools are, which of them share a UMEM, and bringing it in.
 //!
 //! ```text
 //!   Builder: chunks_per_pool, memory, or neither ──► R ──► pools ──► parts of one mapping, each a UMEM
 //!
-//!   nothing is sent   │ pool │ pool │ pool │ …     a part each: the kernel keeps a record of each cell of a part for each of its sockets
-//!   Reach::Worker     │ pools of worker 0  │ …     what a worker sends lies where its transmit rings reach
+//!   nothing is sent   │ pool │ pool │ pool │ …     a part each: the kernel keeps a record of each cell of a part for each socket of the part
+//!   Reach::Worker     │ pools of worker 0  │ …     a transmit ring reaches the cells of its own part only
 //!   Reach::All        │ all pools          │
 //! ```
 //!
-//! Rule: everything is in memory before a port is opened. The kernel pins each page of a UMEM when it is registered, so memory
-//! cannot come in later, and no packet waits for a page.
+//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is registered, so memory cannot
+//! come in later, and no packet waits for a page fault.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ use crate::{
     transmit::{StockParts, carve_stocks},
 };
 
-/// Which part of the memory that is available the pools take at most where nothing is said: one in so many.
+/// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
 /// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct xdp_buff_xsk`).
 const RECORD_BYTES: u64 = 128;
@@ -48,18 +48,18 @@ const TOKEN_BYTES: u64 = 8;
 /// How many chunks a pool has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PoolSize {
-    /// So many, or fewer where that would take too much of the memory there is.
+    /// This number, or fewer if that would take too much of the available memory.
     AtMost(u32),
-    /// So many.
+    /// Exactly this number.
     Chunks(u32),
-    /// As many as fit into so many bytes, all pools together.
+    /// As many as fit into this number of bytes, all pools together.
     Memory(u64),
 }
 
 /// Which pools there are, and where they lie.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// For each source, the part in which each of its pools lies; none of a port whose rings are the kernel's.
+    /// For each source, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
     pools: Vec<Vec<usize>>,
     stocks: Vec<usize>,
     parts: Vec<Part>,
@@ -148,7 +148,7 @@ impl Layout {
         process + kernel + (self.pools() - self.passive) * geometry.pool_bytes()
     }
 
-    /// The sizes of the pools, and what has kept them from being larger if nobody has said how large they are.
+    /// The sizes of the pools, and why they are smaller than by default.
     ///
     /// # Errors
     /// [`Error::Geometry`], and [`Error::LittleMemory`].
@@ -193,7 +193,7 @@ impl Layout {
         self.pools() * geometry.pool_bytes()
     }
 
-    /// Takes the memory, all of it there, and makes the pools in it.
+    /// Allocates the memory, makes the pools in it, and brings in all pages.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough; [`Error::GivenUp`].
@@ -218,7 +218,7 @@ impl Layout {
     }
 }
 
-/// What is made before anything on the machine is changed.
+/// Memory and pools, made before anything on the machine is changed.
 pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// By source.

@@ -203,7 +203,7 @@ impl Threads {
         let writer = writer.with_backlog(backlog);
         let (done, written) = sync_channel(1);
         thread.run(move || {
-            // Whoever waits for it is there until the end of the process.
+            // The receiver lives until the end of the capture.
             let _ = done.send(writer.run(&blocks));
         });
         Self { workers, writer: Some(written) }

@@ -79,8 +79,8 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
     plan.ports.iter().map(look_up).collect()
 }
 
-/// Finds out all there is to know before anything is changed. What takes long is ended by a signal: pipes are waited for until
-/// somebody has begun to write them, a filter is compiled.
+/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long: waiting for the writers of
+/// pipes, and compiling a filter.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
@@ -105,7 +105,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     looking_up.run(signals, || builder.look_up())?.map_err(|error| with_hint(error, plan))
 }
 
-/// Opens the ports. A signal ends it: first memory is brought in, then there are the sockets of each queue.
+/// Brings in the memory, then opens the sockets of each queue. A signal ends both.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.

@@ -6,7 +6,7 @@
 //!   memory.limit_in_bytes of the same (v1) ─────────────────────┘
 //! ```
 //!
-//! Rule: asked before memory is taken, since the kernel ends a process that reaches a group's limit instead of refusing.
+//! Rule: ask before taking memory. At a group's limit the kernel ends a process; it refuses nothing.
 //! Pages of files count as free in part, as in MemAvailable: the kernel gives them up first.
 
 use std::{
@@ -19,9 +19,9 @@ use super::MemoryError;
 /// Memory that something takes, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Of this process: its control groups and the machine have to have it.
+    /// Memory of this process: it counts against its control groups, too.
     pub process: u64,
-    /// Of the kernel, which counts it in no control group: the machine has to have it.
+    /// Memory of the kernel, which counts against no control group.
     pub kernel: u64,
 }
 
@@ -64,8 +64,8 @@ fn of_groups() -> Option<Available> {
     hierarchies(&groups, &mounts).iter().flat_map(Hierarchy::rooms).min_by_key(|room| room.bytes)
 }
 
-/// The control group of this process, if it is below others and none of their files can be seen, as with `ip netns exec`, which mounts a
-/// /sys of its own: limits it may have are not known then.
+/// The control group of this process, if it is not the root group and the files of no group are mounted, so that its limits are unknown.
+/// `ip netns exec` does that: it mounts a /sys of its own.
 pub(super) fn unseen_group() -> Option<PathBuf> {
     let read = |name| fs::read_to_string(name).unwrap_or_default();
     unseen(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
@@ -83,7 +83,7 @@ pub fn available() -> Option<Available> {
     of_machine().into_iter().chain(of_groups()).min_by_key(|available| available.bytes)
 }
 
-/// Whether there is so much memory.
+/// Checks that there is enough memory.
 ///
 /// # Errors
 /// [`MemoryError::TooLarge`].
@@ -118,7 +118,7 @@ impl Version {
     fn files(self) -> (&'static [&'static str], &'static str) {
         match self {
             Version::V1 => (&["memory.limit_in_bytes"], "memory.usage_in_bytes"),
-            // Over `memory.high` a group is not ended but slowed down until it stands.
+            // Above `memory.high` the kernel slows a group down more and more.
             Version::V2 => (&["memory.max", "memory.high"], "memory.current"),
         }
     }

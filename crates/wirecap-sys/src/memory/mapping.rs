@@ -37,7 +37,7 @@ pub(super) struct Mapping {
     start: ptr::NonNull<u8>,
     len: usize,
     pub(super) pages: Pages,
-    /// What was wanted of the pages and could not be had.
+    /// Wishes about the pages that the kernel refused.
     pub(super) fallbacks: Vec<String>,
 }
 
@@ -47,8 +47,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes, a multiple of a page: on reserved huge pages when enough are free, else on normal ones. `beside` is what
-    /// else is going to be needed. Nothing is touched yet.
+    /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal ones. Touches no page. `beside`
+    /// is other memory that the caller will need.
     pub(super) fn new(len: usize, beside: Need) -> Result<Self, MemoryError> {
         let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
@@ -70,7 +70,7 @@ impl Mapping {
             )
         }));
         if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
-            fallbacks.push(format!("transparent huge pages could not be had: {refused}"));
+            fallbacks.push(format!("transparent huge pages are not available: {refused}"));
         }
         Ok(Self::over(start, len, Pages::Normal, fallbacks))
     }
@@ -123,7 +123,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever has an address in it holds an Arc of `self`.
+        // SAFETY: the mapping is ours, and each packet memory in it holds an Arc of `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -154,7 +154,7 @@ fn reserved_pages() -> Option<(u64, u64)> {
     Some((read("nr_hugepages")?, read("free_hugepages")?))
 }
 
-/// Why reserved huge pages are not used, in words. `None` where nobody has reserved any.
+/// Why reserved huge pages are not used, in words. `None` if none are reserved.
 pub(super) fn too_few_reserved(needed: usize, reserved: u64, free: u64) -> Option<String> {
     (reserved > 0).then(|| {
         format!(

@@ -1,6 +1,6 @@
-//! Sockets of an attempt that comes to nothing, closed together.
+//! The sockets of a failed attempt to open a port, closed by several threads.
 //!
-//! Rule: the kernel waits for a grace period whenever a bound socket is closed, some 10 ms each. Several threads wait for the same one.
+//! Rule: closing a bound socket waits for an RCU grace period, about 10 ms. Several threads wait for the same one.
 
 use std::{sync::Mutex, thread};
 
@@ -11,7 +11,7 @@ const FEW: usize = 4;
 /// Threads that close.
 const THREADS: usize = 16;
 
-/// Sockets on their way to a port that is open. Dropping it closes them.
+/// The sockets of a port that is being opened. Dropping it closes them.
 #[derive(Debug, Default)]
 pub(super) struct Opening(Vec<XdpQueue>);
 
@@ -28,7 +28,7 @@ impl Opening {
         &mut self.0
     }
 
-    /// They are open, all of them.
+    /// All sockets, once the port is open.
     pub(super) fn finish(mut self) -> Vec<XdpQueue> {
         std::mem::take(&mut self.0)
     }
