@@ -8,6 +8,7 @@
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | cores and timers | [`cpu`] |
+//! | signals that end a command | [`signals`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
@@ -27,5 +28,6 @@ pub mod memory;
 pub mod netdev;
 pub mod packet;
 pub mod pcap;
+pub mod signals;
 mod socket_option;
 pub mod xsk;
