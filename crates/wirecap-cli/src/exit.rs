@@ -3,10 +3,13 @@
 //! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
 //! to do about it.
 
-use std::{error::Error as _, fmt::Display, io::Write, process::ExitCode};
+use std::{error::Error as _, process::ExitCode};
 
 use clap::error::{ContextKind, ErrorKind};
 use wirecap_core::GeometryError;
+
+pub(crate) use crate::stdio::tell;
+use crate::stdio::{Stream, columns, print};
 
 /// Where to look when there is nothing better to say.
 const HELP: &str = "try wirecap --help";
@@ -20,6 +23,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense; nothing was done.
     Usage = 2,
+    /// As asked, but packets were lost, and that was to be told by the exit code.
+    Lost = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -68,15 +73,22 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
 pub(crate) fn refuse(refused: &clap::Error) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed standard output is no reason to fail.
-        let _ = refused.print();
+        let _ = show(refused, Stream::Stdout);
         return Exit::Fine;
     }
     if refused.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = refused.print();
+        let _ = show(refused, Stream::Stderr);
         return Exit::Usage;
     }
     tell(format_args!("wirecap: {}", in_words(refused)));
     Exit::Usage
+}
+
+/// Prints it, in colours on a terminal.
+fn show(refused: &clap::Error, stream: Stream) -> std::io::Result<()> {
+    let text = refused.render();
+    let is_terminal = columns(stream).is_some();
+    print(stream, &if is_terminal { text.ansi().to_string() } else { text.to_string() })
 }
 
 /// What is wrong with the command line, in one line of our own words.
@@ -113,11 +125,6 @@ fn condense(text: &str) -> String {
     let said = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next();
     let lines = said.unwrap_or(text).lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
-}
-
-/// Writes a line to standard error. If that is closed, there is nobody to tell.
-pub(crate) fn tell(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! `wirecap interfaces`: what there is, and what XDP can do on it.
 
-use std::io::{self, Write};
-
 use anyhow::{Result, anyhow};
 use serde::Serialize;
 use wirecap::{Access, QueueDevice, QueueSet, Timestamp};
@@ -10,7 +8,11 @@ use wirecap_sys::{
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
 };
 
-use crate::{flags::InterfacesFlags, table::Table};
+use crate::{
+    flags::InterfacesFlags,
+    stdio::{Stream, print},
+    table::Table,
+};
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
 #[derive(Debug, Serialize)]
@@ -99,7 +101,7 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let links = bpf::links().unwrap_or_default();
     let listed: Vec<_> = interfaces.into_iter().map(|interface| Listed::new(interface, &links)).collect();
     let text = if flags.json { serde_json::to_string(&listed)? + "\n" } else { table(&listed).to_string() };
-    let printed = io::stdout().write_all(text.as_bytes());
+    let printed = print(Stream::Stdout, &text);
     printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
 }
 

@@ -19,7 +19,8 @@
 //! | the list of interfaces | `interfaces` |
 //! | signals, and cores that may be used | `signals`, `cores` |
 //! | exit codes and how errors are printed | `exit` |
-//! | tables, and the line that says how it goes | `table`, `terminal` |
+//! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
+//! | standard output and standard error, which may have no room | `stdio`, `room` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -31,9 +32,12 @@ mod generate;
 mod interfaces;
 mod plan;
 mod replay;
+mod room;
 mod signals;
+mod stdio;
 mod table;
 mod terminal;
+mod text;
 mod values;
 mod verify;
 

@@ -24,6 +24,7 @@ mod queues;
 mod replay;
 mod replay_order;
 mod send_traces;
+mod streams;
 mod terminal;
 mod timestamps;
 mod tools;
