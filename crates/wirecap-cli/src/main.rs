@@ -21,6 +21,7 @@
 //! | exit codes and how errors are printed | `exit` |
 //! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
 //! | standard output and standard error, which may have no room | `stdio`, `room` |
+//! | what every JSON record begins with | `head` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -29,6 +30,7 @@ mod exit;
 mod flags;
 mod forward;
 mod generate;
+mod head;
 mod interfaces;
 mod plan;
 mod replay;

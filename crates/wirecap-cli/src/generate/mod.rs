@@ -22,6 +22,8 @@ mod progress;
 mod report;
 mod values;
 
+use std::time::SystemTime;
+
 use anyhow::{Result, anyhow};
 use wirecap_sys::{cpu, xsk::XskError};
 use wirecap_traffic::{End, Engine, LinkWatch, LiveGenerator, Outcome, XdpGenerator, drive};
@@ -44,12 +46,13 @@ use crate::{
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: GenerateFlags) -> Result<Exit> {
+    let signals = Signals::listen()?;
     let plan = Plan::new(flags)?;
     if let Some(core) = plan.core {
         check_cores(&[core])?;
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
-    let signals = Signals::listen()?;
+    let started = SystemTime::now();
     let opened = |error| opening_error(error, &plan);
     let ifindex = plan.interface.ifindex;
     let report = match &plan.engine {
@@ -58,16 +61,16 @@ pub(crate) fn run(flags: GenerateFlags) -> Result<Exit> {
             announce::start(&plan, &engine.queues());
             let (outcome, watch) = send(&mut engine, &plan, &signals)?;
             let unsent = engine.finish();
-            Report::new(&plan, outcome, engine.made(), engine.queues(), unsent, &watch)
+            Report::new(&plan, started, outcome, engine.made(), engine.queues(), unsent, &watch)
         }
         EngineOptions::Live(options) => {
             let mut engine = LiveGenerator::new(ifindex, *options).map_err(opened)?;
             announce::start(&plan, &[]);
             let (outcome, watch) = send(&mut engine, &plan, &signals)?;
-            Report::new(&plan, outcome, engine.made(), Vec::new(), 0, &watch)
+            Report::new(&plan, started, outcome, engine.made(), Vec::new(), 0, &watch)
         }
     };
-    Ok(report.print(plan.json))
+    Ok(report.print(plan.json, plan.quiet))
 }
 
 /// Sends all of it, and tells how it goes.
@@ -78,6 +81,9 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<(Ou
     let mut lost = None;
     let mut outcome = drive(engine, plan.timing, |elapsed, made| {
         progress.show(elapsed, made);
+        if signals.take_report_request() {
+            progress.tell(elapsed, made);
+        }
         lost = link.lost(elapsed);
         lost.is_none() && !signals.end()
     });
