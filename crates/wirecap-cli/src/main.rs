@@ -22,6 +22,7 @@
 //! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
 //! | standard output and standard error, which may have no room | `stdio`, `room` |
 //! | what every JSON record begins with | `head` |
+//! | packets that were lost, and what helps | `loss` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -32,6 +33,7 @@ mod forward;
 mod generate;
 mod head;
 mod interfaces;
+mod loss;
 mod plan;
 mod replay;
 mod room;

@@ -19,20 +19,24 @@
 //! | merging queues by time | [`merge`], [`order`] |
 //! | queues in which nothing comes | [`lookout`], [`pace`] |
 //! | buffers that are used again | [`buffers`] |
-//! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
+//! | writing, and failing to | [`writer`], [`output`], [`sink`], [`open`], [`records`], [`written`] |
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what other commands do with captured packets | [`job`] |
-//! | what ends a capture, and what is done then | [`watch`], [`end`] |
-//! | what the user is told | [`announce`], [`progress`], [`summary`] |
+//! | what ends a capture, and what is done then | [`watch`], [`end`], [`drain`], [`failure`] |
+//! | what the user is told | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
+mod accounts;
+mod alarm;
 mod announce;
 mod block;
 mod buffers;
 mod describe;
+mod drain;
 mod effect;
 mod end;
+mod failure;
 pub(crate) mod job;
 mod limits;
 mod lookout;
@@ -45,11 +49,14 @@ mod place;
 mod progress;
 mod records;
 pub(crate) mod sequencer;
+mod sink;
+mod statistics;
 mod summary;
 mod unstamped;
 pub(crate) mod watch;
 mod worker;
 mod writer;
+mod written;
 
 use std::{
     sync::{
@@ -73,11 +80,13 @@ use self::{
     lookout::Lookout,
     output::Output,
     place::Place,
+    statistics::Statistics,
     watch::{Notice, Watch},
     worker::{Count, Encode},
-    writer::Writer,
+    writer::{Closing, Finished, Writer},
+    written::Gauge,
 };
-use crate::{cores::check_cores, exit::Exit, plan::Plan, signals::Signals};
+use crate::{cores::check_cores, exit::Exit, head::Head, plan::Plan, signals::Signals};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -87,7 +96,7 @@ const WAITING_BLOCKS: usize = 64;
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
+pub(crate) fn run<J: Job>(plan: Plan, mut job: J) -> Result<Exit> {
     // First of all: where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before is lost.
     let signals = Signals::listen()?;
     check_cores(&plan.cores)?;
@@ -110,15 +119,27 @@ pub(crate) fn run(plan: Plan, mut job: impl Job) -> Result<Exit> {
     let onward = job.begin(&mut capture, workers.len())?;
     let work = workers.into_iter().zip(onward).collect();
     let threads = Threads::start(&plan, &capture, work, output, notices)?;
-    let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers, &mut job);
-    Ok(end::close(&plan, capture, threads, end, started, &job))
+    let head = Head::new(J::COMMAND, started);
+    let statistics = Statistics::new(&plan, &head, threads.gauge());
+    let watch = Watch::new(&plan, &signals, noticed, statistics);
+    let end = watch.until_end(&mut capture, &threads.workers, &mut job);
+    let ended = end::Ended { plan: &plan, head: &head, signals: &signals, started, end };
+    Ok(ended.close(capture, threads, &mut job))
 }
 
 /// The threads of a capture.
 struct Threads {
     workers: Vec<JoinHandle<()>>,
     /// `None` when packets are only counted.
-    writer: Option<JoinHandle<Writer>>,
+    writer: Option<WriterThread>,
+}
+
+/// The thread that writes.
+struct WriterThread {
+    handle: JoinHandle<Finished>,
+    gauge: Arc<Gauge>,
+    /// Takes what stands behind the packets.
+    closing: Sender<Closing>,
 }
 
 impl Threads {
@@ -169,11 +190,17 @@ impl Threads {
             workers.push(spawn(worker, move |worker| encode.run(worker, onward))?);
         }
         let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
-        let writer = thread::Builder::new()
+        let (gauge, (closing, closed)) = (writer.gauge(), channel());
+        let handle = thread::Builder::new()
             .name("wirecap-writer".into())
-            .spawn(move || writer.run(&blocks))
+            .spawn(move || writer.run(&blocks, &closed))
             .map_err(|cause| anyhow!("cannot start the writer thread: {cause}"))?;
-        Ok(Self { workers, writer: Some(writer) })
+        Ok(Self { workers, writer: Some(WriterThread { handle, gauge, closing }) })
+    }
+
+    /// What is written, if anything is.
+    fn gauge(&self) -> Option<Arc<Gauge>> {
+        self.writer.as_ref().map(|writer| Arc::clone(&writer.gauge))
     }
 }
 

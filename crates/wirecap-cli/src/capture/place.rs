@@ -92,7 +92,10 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<Capture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}")));
+    let builder = match plan.quiet {
+        true => builder,
+        false => builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))),
+    };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.filter) {
@@ -113,7 +116,7 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
             given_up: format!("nobody writes {pipes}"),
         },
     };
-    let looked_up = looking_up.run(signals, || builder.look_up())?;
+    let looked_up = looking_up.run(signals, plan.quiet, || builder.look_up())?;
     let reserving = Step {
         waits_for: "bringing in the packet memory takes long: the machine is busy; lower -R or -M needs less"
             .into(),
@@ -121,7 +124,7 @@ pub(super) fn open(plan: &Plan, places: &[Place], signals: &Signals) -> Result<C
         given_up: "the packet memory was not there yet".into(),
     };
     let opened = match looked_up {
-        Ok(looked_up) => reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open),
+        Ok(looked_up) => reserving.run(signals, plan.quiet, || looked_up.reserve())?.and_then(LookedUp::open),
         Err(error) => Err(error),
     };
     opened.map_err(|error| with_hint(error, plan))
@@ -144,11 +147,12 @@ impl Step {
     fn run<T: Send + 'static>(
         &self,
         signals: &Signals,
+        quiet: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let working = thread::spawn(work);
         let begun = Instant::now();
-        let mut told = false;
+        let mut told = quiet;
         while !working.is_finished() {
             if !told && begun.elapsed() >= self.patience {
                 tell(format_args!("wirecap: {}", self.waits_for));
@@ -157,7 +161,7 @@ impl Step {
             if signals.end() {
                 return Err(anyhow!("{}, so nothing was captured", self.given_up));
             }
-            thread::sleep(if told { TICK } else { GLANCE });
+            thread::sleep(if begun.elapsed() >= self.patience { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))
     }
@@ -227,10 +231,11 @@ mod tests {
     fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
         let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
         let begun = Instant::now();
-        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
+        let given_up =
+            step.run(&Signals::sent(), true, || thread::sleep(Duration::from_secs(60))).unwrap_err();
         assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
         assert!(begun.elapsed() < Duration::from_secs(30));
-        let done = step.run(&Signals::default(), || {
+        let done = step.run(&Signals::default(), true, || {
             thread::sleep(Duration::from_millis(30));
             7
         });

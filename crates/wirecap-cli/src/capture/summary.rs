@@ -1,18 +1,50 @@
-//! What is said at the end: the account, as a table or as JSON.
+//! The account, as tables or as a JSON record: at the end, and whenever it is asked for before.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wirecap::{Lost, QueueAccount, Report, report::PortReport};
+use wirecap::Report;
 use wirecap_core::words::{counted, is, was};
 
-use super::{job::Job, writer::Written};
-use crate::{exit::tell, plan::Plan, table::Table, terminal::rate};
+use super::{
+    accounts::{self, Stage},
+    job::Job,
+    watch::End,
+    written::Written,
+};
+use crate::{
+    exit::tell,
+    head::Head,
+    plan::Plan,
+    stdio::{self, Stream},
+    terminal::rate,
+    text::paragraph,
+};
 
-/// The report with what was written.
+/// All there is to say about a capture, at some time.
+pub(super) struct Account<'a> {
+    pub(super) head: &'a Head,
+    /// `None` while it runs.
+    pub(super) end: Option<Ending>,
+    pub(super) report: &'a Report,
+    pub(super) written: Option<Written>,
+}
+
+/// How a capture ended.
+pub(super) struct Ending {
+    pub(super) end: End,
+    /// What was not as asked for, in words.
+    pub(super) error: Option<String>,
+}
+
+/// An account as JSON.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct Record<'a> {
+    #[serde(flatten)]
+    head: &'a Head,
+    end: Option<&'static str>,
+    error: Option<&'a str>,
     #[serde(flatten)]
     report: &'a Report,
     written: Option<&'a Written>,
@@ -20,119 +52,118 @@ struct Summary<'a> {
     job: Map<String, Value>,
 }
 
-/// Prints the account to standard output, or to standard error if the packets went there. Returns whether it could.
-pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job: &impl Job) -> bool {
-    let text = if plan.json {
-        json(report, written, job.json(report))
-    } else {
-        in_words(report, written) + &job.in_words(report)
-    };
-    let printed = if plan.stdout_is_taken() {
-        io::stderr().write_all(text.as_bytes())
-    } else {
-        io::stdout().write_all(text.as_bytes())
-    };
-    if let Err(cause) = &printed {
-        tell(format_args!("wirecap: cannot print the account: {cause}"));
+/// Where an account is printed: standard error if the packets have standard output.
+pub(super) fn stream(plan: &Plan) -> Stream {
+    if plan.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout }
+}
+
+impl Account<'_> {
+    /// Prints it as the last that is said of the capture; quiet people get it only as a record that they have asked for.
+    /// Returns whether it could be printed.
+    pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
+        let printed = if plan.json {
+            stdio::print(stream(plan), &self.json(job))
+        } else if plan.quiet {
+            Ok(())
+        } else {
+            stdio::print(stream(plan), &self.in_words(job))
+        };
+        if let Err(cause) = &printed {
+            tell(format_args!("wirecap: cannot print the account: {cause}"));
+        }
+        printed.is_ok()
     }
+
+    /// Prints it while the capture goes on, if there is room for it.
+    ///
+    /// # Errors
+    /// See [`stdio::offer`].
+    pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
+        let text = if plan.json { self.json(job) } else { self.in_words(job) + "\n" };
+        stdio::offer(stream(plan), &text)
+    }
+
+    fn json(&self, job: &impl Job) -> String {
+        let record = Record {
+            head: self.head,
+            end: self.end.as_ref().map(|ending| ending.end.as_str()),
+            error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
+            report: self.report,
+            written: self.written.as_ref(),
+            job: job.json(self.report),
+        };
+        serde_json::to_string(&record).expect("a report has only numbers and strings") + "\n"
+    }
+
+    fn in_words(&self, job: &impl Job) -> String {
+        let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
+        let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
+        let mut text = format!("{queues}\n{workers}");
+        text += &notes(self.report);
+        text += &volume(self.report, self.written.as_ref(), stage);
+        text + &job.in_words(self.report)
+    }
+}
+
+/// Warns of an account that does not close.
+pub(super) fn tell_unexplained(report: &Report) {
     let unexplained = report.total().unexplained();
-    let unexplained_queue =
-        report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
-    if unexplained_queue {
+    let mut queues = report.ports.iter().flat_map(|port| &port.queues);
+    if queues.any(|queue| queue.unexplained != 0) {
         tell(format_args!(
-            "wirecap: WARNING: the account does not close: {} unexplained. This is a defect of \
-             wirecap;\nwirecap: WARNING: please report it with the account above, the kernel version and the driver",
-            format_args!("{} {}", counted(unexplained, "packet"), is(unexplained))
+            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
+             with the account, the kernel version and the driver",
+            counted(unexplained, "packet"),
+            is(unexplained)
         ));
     }
-    printed.is_ok()
 }
 
-fn json(report: &Report, written: Option<&Written>, job: Map<String, Value>) -> String {
-    let line = serde_json::to_string(&Summary { report, written, job });
-    line.expect("a report has only numbers and strings") + "\n"
-}
-
-fn in_words(report: &Report, written: Option<&Written>) -> String {
-    let mut text = format!("{}\n{}", accounts(report), workers(report));
+/// What is to be known about the ports.
+fn notes(report: &Report) -> String {
+    let mut lines = Vec::new();
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
-        text += &format!(
-            "\n{}: {} {} dropped by the NIC or its driver before they could be seen{whole}\n",
+        lines.push(format!(
+            "{}: {} {} dropped by the NIC or its driver before they could be seen{whole}",
             port.name,
             counted(port.dropped_before_xdp, "packet"),
             was(port.dropped_before_xdp)
-        );
+        ));
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
-        text += &format!("\n{port}: RSS was {rss}\n");
+        lines.push(format!("{port}: RSS was {rss}"));
     }
-    for warning in report.ports.iter().flat_map(|port| &port.warnings) {
-        text += &format!("\nWARNING: {warning}\n");
-    }
+    let warnings = report.ports.iter().flat_map(|port| &port.warnings);
+    lines.extend(warnings.map(|warning| format!("WARNING: {warning}")));
+    lines.iter().map(|line| format!("\n{}", paragraph(line))).collect()
+}
+
+/// How much it was, and what of it was written.
+fn volume(report: &Report, written: Option<&Written>, stage: Stage) -> String {
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
     let packets = counted(delivered, "packet");
-    text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
-    if let Some(written) = written {
-        let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
-        text += &format!("{packets} written to {}, {bytes}", written.in_words);
-        match delivered.saturating_sub(written.packets) {
-            0 => text += "\n",
-            unwritten => {
-                let (were, are) = (was(unwritten), is(unwritten));
-                text += &format!("; {unwritten} more {were} captured and {are} not in it\n");
-            }
+    let mut text = format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    let Some(written) = written else { return text };
+    let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+    let mut line = format!("{packets} written to {}, {bytes}", written.in_words);
+    match delivered.saturating_sub(written.packets) {
+        0 => {}
+        unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on their way"),
+        unwritten => {
+            let (were, are) = (was(unwritten), is(unwritten));
+            line += &format!("; {unwritten} more {were} captured and {are} not in it");
         }
-        if written.out_of_order > 0 {
-            text += &format!(
-                "{} of them {} behind a later one: a trace has its own times, and others could not be waited for\n",
-                written.out_of_order,
-                if written.out_of_order == 1 { "stands" } else { "stand" }
-            );
-        }
+    }
+    text += &paragraph(&line);
+    if written.out_of_order > 0 {
+        let line = format!(
+            "{} of them {} behind a later one: a trace has its own times, and others could not be waited for",
+            written.out_of_order,
+            if written.out_of_order == 1 { "stands" } else { "stand" }
+        );
+        text += &paragraph(&line);
     }
     text
-}
-
-fn accounts(report: &Report) -> Table {
-    // Where all rows are sockets, that is what they are called.
-    let sockets = report.ports.iter().all(PortReport::is_passive);
-    let row_name = if sockets { "socket" } else { "queue" };
-    let heads: Vec<_> = ["port", row_name, "mode", "seen", "filtered", "passed", "delivered"]
-        .into_iter()
-        .chain(Lost::default().causes().map(|(cause, _)| cause))
-        .chain(["unexplained"])
-        .collect();
-    let mut table = Table::new(&heads);
-    let mut row = |name: [String; 3], account: QueueAccount| {
-        let QueueAccount { seen, filtered, passed, delivered, .. } = account;
-        let figures = [seen, filtered, passed, delivered].into_iter();
-        let figures = figures.chain(account.lost.causes().map(|(_, packets)| packets));
-        let cells = name.into_iter().chain(figures.map(|packets| packets.to_string()));
-        table.row(cells.chain([account.unexplained().to_string()]).collect());
-    };
-    for port in &report.ports {
-        for queue in &port.queues {
-            let name = [port.name.clone(), queue.queue.to_string(), queue.mode.as_str().into()];
-            row(name, queue.account());
-        }
-    }
-    row(["total".into(), String::new(), String::new()], report.total());
-    table
-}
-
-fn workers(report: &Report) -> Table {
-    let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
-    for (index, worker) in report.workers.iter().enumerate() {
-        table.row(vec![
-            index.to_string(),
-            worker.core.map_or_else(|| "any".into(), |core| core.to_string()),
-            worker.packets.to_string(),
-            worker.bytes.to_string(),
-            worker.offloaded_in.to_string(),
-            worker.offloaded_out.to_string(),
-        ]);
-    }
-    table
 }

@@ -6,17 +6,20 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, IoSlice},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
-    time::Instant,
+    io::IoSlice,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    time::{Instant, SystemTime},
 };
 
-use serde::Serialize;
-use wirecap_file::Format;
+use wirecap::Report;
 
 use super::{
     block::{Block, Records},
     buffers::Buffers,
+    describe,
     lookout::Lookout,
     merge::Merger,
     open,
@@ -24,7 +27,9 @@ use super::{
     output::{AppendError, Output, Whereabouts},
     pace::{ASK_PERIOD, Pace},
     records,
+    sink::WriteFailure,
     watch::Notice,
+    written::{Gauge, Written},
 };
 
 /// Most bytes and blocks that are collected for one write.
@@ -48,29 +53,27 @@ pub(crate) struct Writer {
     notices: Sender<Notice>,
     packets: u64,
     order: Order,
+    /// What others read while it writes.
+    gauge: Arc<Gauge>,
     /// Why nothing more is written.
-    failure: Option<io::Error>,
+    failure: Option<WriteFailure>,
+}
+
+/// What stands behind the packets, once no more come.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// The account, closed.
+    pub(crate) report: Report,
+    pub(crate) started: SystemTime,
 }
 
 /// What came of writing.
-#[derive(Debug, Serialize)]
-pub(crate) struct Written {
-    /// The output as the user named it.
-    pub(crate) file: String,
-    /// Packets in it.
-    pub(crate) packets: u64,
-    /// Its length, in bytes.
-    pub(crate) bytes: u64,
-    /// Packets in it that stand behind a later one.
-    pub(crate) out_of_order: u64,
-    /// Its name in messages.
-    #[serde(skip)]
-    pub(crate) in_words: String,
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) written: Written,
     /// Why not everything is in it.
-    #[serde(skip)]
-    pub(crate) failure: Option<io::Error>,
+    pub(crate) failure: Option<WriteFailure>,
     /// Where it was when it was finished.
-    #[serde(skip)]
     pub(crate) whereabouts: Whereabouts,
 }
 
@@ -93,50 +96,47 @@ impl Writer {
             notices,
             packets: 0,
             order: Order::default(),
+            gauge: Arc::new(Gauge::new(&output)),
             failure: None,
             output,
         }
     }
 
-    /// Packets written so far.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
+    /// What it has written so far, for others to read.
+    pub(crate) fn gauge(&self) -> Arc<Gauge> {
+        Arc::clone(&self.gauge)
     }
 
-    pub(crate) fn format(&self) -> Format {
-        self.output.format()
-    }
-
-    /// Writes until the last worker is gone.
-    pub(crate) fn run(mut self, blocks: &Receiver<Block>) -> Self {
+    /// Writes until the last worker is gone, then what stands behind the packets.
+    pub(crate) fn run(mut self, blocks: &Receiver<Block>, closing: &Receiver<Closing>) -> Finished {
         while self.collect(blocks) {
             self.merge(Instant::now());
             self.write_pending();
         }
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write_pending();
-        self
+        // None comes if the capture panics; what was captured is kept.
+        if let Ok(Closing { report, started }) = closing.recv() {
+            let unwritten = report.total().delivered.saturating_sub(self.packets);
+            let trailer = describe::trailer(&report, self.output.format(), started, unwritten);
+            self.close(&trailer);
+        }
+        self.show();
+        Finished { written: self.gauge.read(), failure: self.failure, whereabouts: self.output.whereabouts() }
     }
 
     /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
     /// where the last record was cut off.
-    pub(crate) fn close(mut self, trailer: &[u8]) -> Written {
-        match self.output.append(&mut [IoSlice::new(trailer)]) {
-            Ok(()) => self.output.keep(trailer.len()),
-            Err(AppendError { cause, .. }) => {
-                let cut = self.output.cut().err();
-                self.failure = self.failure.or(cut).or(Some(cause));
-            }
+    fn close(&mut self, trailer: &[u8]) {
+        if let Err(AppendError { cause, .. }) = self.output.append_last(trailer, self.failure.is_some()) {
+            let cut = self.output.cut().err().map(WriteFailure::from);
+            self.failure = self.failure.take().or(cut).or(Some(cause));
         }
-        Written {
-            file: self.output.name(),
-            packets: self.packets,
-            bytes: self.output.len(),
-            out_of_order: self.order.late(),
-            in_words: self.output.in_words(),
-            failure: self.failure,
-            whereabouts: self.output.whereabouts(),
-        }
+    }
+
+    /// Shows others what was written.
+    fn show(&self) {
+        self.gauge.show(self.packets, self.output.len(), self.order.late());
     }
 
     /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
@@ -225,12 +225,15 @@ impl Writer {
         self.output.keep(bytes);
         self.packets += packets;
         self.left -= packets;
+        self.show();
         if let Err(AppendError { cause, .. }) = appended {
             // The kernel's first word is what helps the user, not that cutting failed as well.
             let _ = self.output.cut();
-            let why = format!("cannot write {}: {}", self.output.in_words(), open::in_words(&cause));
+            if let WriteFailure::Kernel(cause) = &cause {
+                let why = format!("cannot write {}: {}", self.output.in_words(), open::in_words(cause));
+                self.notify(Notice::WriteFailed(why));
+            }
             self.failure = Some(cause);
-            self.notify(Notice::WriteFailed(why));
         } else if self.left == 0 {
             self.notify(Notice::CountReached);
         }

@@ -38,7 +38,7 @@ use wirecap::{
     Capture, Report, Timestamp, Transmitter,
     report::{PortReport, QueueMode},
 };
-use wirecap_core::{Lost, words::counted};
+use wirecap_core::words::counted;
 use wirecap_sys::netdev::Interface;
 
 use self::{
@@ -54,6 +54,7 @@ use crate::{
     capture::{self, job::Job, watch::End},
     exit::{Exit, tell},
     table::Table,
+    text::paragraph,
 };
 
 /// How often it is told that packets are dropped, at most.
@@ -65,8 +66,8 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags)?;
-    warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
     if !capture.quiet {
+        warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
         announce(&interfaces, &rules);
     }
     let hops = match rules.paths {
@@ -83,10 +84,10 @@ pub(crate) fn run(flags: ForwardFlags) -> Result<Exit> {
         start: Some((rules, hops)),
         ways: Vec::new(),
         dropped: Told::default(),
-        lost: Told::default(),
         unsent: Told::default(),
         last: None,
         batch_times: true,
+        quiet: capture.quiet,
     };
     capture::run(capture, job)
 }
@@ -112,13 +113,12 @@ struct Forward {
     ways: Vec<Vec<Arc<Way>>>,
     /// Drops that were told of.
     dropped: Told,
-    /// Losses before that.
-    lost: Told,
     /// Packets that a port was given and did not send.
     unsent: Told,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
+    quiet: bool,
 }
 
 impl Forward {
@@ -145,11 +145,7 @@ impl Forward {
             }
         }
         for (number, port) in capture.report().ports.iter().enumerate() {
-            let (name, (lost, causes)) = (&port.name, losses(port));
-            if let Some(since) = self.lost.since(number, lost) {
-                let since = counted(since, "packet");
-                lines.push(format!("wirecap: {since} from {name} lost on the way in; so far: {causes}"));
-            }
+            let name = &port.name;
             let (unsent, by_whom) = unsent(port);
             if let Some(since) = self.unsent.since(number, unsent) {
                 let since = counted(since, "packet");
@@ -175,17 +171,6 @@ impl Told {
         let told = std::mem::replace(&mut self.0[port], by_now);
         by_now.checked_sub(told).filter(|since| *since > 0)
     }
-}
-
-/// Packets that came in by a port and were lost before any worker had them: how many, and the causes in words.
-fn losses(port: &PortReport) -> (u64, String) {
-    let mut sums = Lost::default().causes();
-    for queue in &port.queues {
-        sums.iter_mut().zip(queue.lost.causes()).for_each(|(sum, (_, packets))| sum.1 += packets);
-    }
-    let causes: Vec<_> = sums.iter().filter(|(_, packets)| *packets > 0).collect();
-    let words: Vec<_> = causes.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
-    (causes.iter().map(|(_, packets)| packets).sum(), words.join(", "))
 }
 
 /// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel copies, it tells what the
@@ -218,10 +203,13 @@ fn in_words(report: &WayReport, since: u64) -> String {
 }
 
 impl Job for Forward {
+    const COMMAND: &'static str = "forward";
     type Onward = Forwarder;
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
-        warn_of_generic(capture);
+        if !self.quiet {
+            warn_of_generic(capture);
+        }
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
         let (rules, hops) = self.start.take().expect("it begins once");
         self.batch_times = batch_times;
@@ -252,6 +240,12 @@ impl Job for Forward {
         Some("packets are sent on all the same, and not written any more")
     }
 
+    /// What a rule, a route or a length asks to drop is not lost.
+    fn lost(&self, report: &Report) -> u64 {
+        let dropped: u64 = self.reports().iter().map(|way| way.lost).sum();
+        dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
+    }
+
     fn in_words(&self, report: &Report) -> String {
         let mut table = Table::new(&[
             "from",
@@ -264,7 +258,8 @@ impl Job for Forward {
             "p99 us",
             "p99.9 us",
             "max us",
-        ]);
+        ])
+        .with_keys(2);
         let reports = self.reports();
         for way in &reports {
             let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
@@ -282,11 +277,12 @@ impl Job for Forward {
         }
         let mut text = format!("\n{table}");
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
-            text += "times begin when a packet's batch is taken from the ring; --timestamp kernel: when it arrives\n";
+            let from = "times begin when a packet's batch is taken from the ring; --timestamp kernel: when it arrives";
+            text += &paragraph(from);
         }
         for report in reports.iter().filter(|report| report.causes().next().is_some()) {
             let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
-            text += &format!("dropped from {}: {}\n", report.from, causes.join(", "));
+            text += &paragraph(&format!("dropped from {}: {}", report.from, causes.join(", ")));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
@@ -295,7 +291,8 @@ impl Job for Forward {
             let (unsent, by_whom) = unsent(port);
             if unsent > 0 {
                 let packets = counted(unsent, "packet");
-                text += &format!("{} did not send {packets} that it was given: {by_whom}\n", port.name);
+                text +=
+                    &paragraph(&format!("{} did not send {packets} that it was given: {by_whom}", port.name));
             }
         }
         for report in reports.iter().filter(|report| report.icmp_errors() > 0) {

@@ -6,6 +6,7 @@
 mod captures;
 #[path = "../../../wirecap/tests/support/chains.rs"]
 mod chains;
+mod endings;
 mod errors;
 mod faults;
 mod filters;
@@ -16,6 +17,7 @@ mod generate;
 mod interfaces;
 mod lab;
 mod limits;
+mod loss;
 mod manual;
 mod order;
 mod outputs;
@@ -28,3 +30,4 @@ mod streams;
 mod terminal;
 mod timestamps;
 mod tools;
+mod widths;

@@ -239,7 +239,7 @@ impl StampClock {
             Scale::WholeSeconds => {
                 let second = NS_PER_S as i64;
                 let behind_s = ahead_ns.saturating_add(second / 2).div_euclid(second);
-                return format!("{name}, {behind_s} s ahead of UTC as this machine has it");
+                return format!("{name}, {behind_s} s ahead of UTC here");
             }
             Scale::Tai | Scale::Utc => {
                 let demanded_ns = self.scale.demands_ns(&self.leaps, self.found).unwrap_or(0);

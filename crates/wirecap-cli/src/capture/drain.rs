@@ -1,0 +1,152 @@
+//! The end of writing: what was captured is still on its way into a slow output.
+//!
+//! ```text
+//!   pools ─► workers ─► channel ─► writer ─► output        ended: nothing comes in any more
+//!   └──────────── still to be written ─────┘
+//! ```
+//!
+//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap::Report;
+use wirecap_core::words::{counted, is};
+
+use super::written::Gauge;
+use crate::{
+    exit::tell,
+    plan::Plan,
+    terminal::{StatusLine, rate},
+};
+
+/// How often it is looked whether it is over.
+const TICK: Duration = Duration::from_millis(10);
+/// After this time it is said for the first time, where there is no line that is written over again and again.
+const MOMENT: Duration = Duration::from_secs(2);
+/// And after this time each time.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Waits until all is written.
+#[derive(Debug)]
+pub(super) struct Drain {
+    gauge: Option<Arc<Gauge>>,
+    /// Packets that are written at most.
+    limit: u64,
+    quiet: bool,
+    line: StatusLine,
+    next_line: Instant,
+    /// Packets that had been written at the end of the capture, and when that was.
+    begun: (u64, Instant),
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+struct Backlog {
+    packets: u64,
+    pps: f64,
+}
+
+impl Drain {
+    pub(super) fn new(plan: &Plan, gauge: Option<Arc<Gauge>>) -> Self {
+        let now = Instant::now();
+        let written = gauge.as_ref().map_or(0, |gauge| gauge.read().packets);
+        Self {
+            gauge,
+            limit: plan.count.unwrap_or(u64::MAX),
+            quiet: plan.quiet,
+            line: StatusLine::new(plan.quiet, plan.json),
+            next_line: now + MOMENT,
+            begun: (written, now),
+        }
+    }
+
+    /// Waits until `is_over`; says meanwhile how far it is.
+    pub(super) fn wait(&mut self, is_over: impl Fn() -> bool, report: impl Fn() -> Report) {
+        while !is_over() {
+            thread::sleep(TICK);
+            self.show(&report);
+        }
+        self.line.clear();
+    }
+
+    fn show(&mut self, report: impl Fn() -> Report) {
+        let Some(gauge) = &self.gauge else { return };
+        let now = Instant::now();
+        let line_is_due = now >= self.next_line && !self.quiet && !self.line.is_enabled();
+        if !line_is_due && !self.line.is_due() {
+            return;
+        }
+        let written = gauge.read();
+        let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
+        let pps = written.packets.saturating_sub(self.begun.0) as f64 / seconds;
+        let packets = captured(&report()).min(self.limit).saturating_sub(written.packets);
+        let backlog = Backlog { packets, pps };
+        if line_is_due {
+            self.next_line = now + PERIOD;
+            tell(backlog.line(&written.in_words));
+        } else {
+            self.line.show(&backlog.status());
+        }
+    }
+}
+
+/// Packets that are delivered, or will be.
+fn captured(report: &Report) -> u64 {
+    let total = report.total();
+    total.seen.saturating_sub(total.filtered + total.passed + total.lost.total())
+}
+
+impl Backlog {
+    /// Seconds until all is written, if it goes on as it does.
+    fn seconds(&self) -> Option<u64> {
+        let seconds = self.packets as f64 / self.pps;
+        (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
+    }
+
+    fn line(&self, output: &str) -> String {
+        let left = match self.seconds() {
+            Some(seconds) => format!(" at {}, about {seconds} s", rate(self.pps)),
+            None => ", which takes none".into(),
+        };
+        let packets = counted(self.packets, "packet");
+        format!(
+            "wirecap: the capture has ended; {packets} {} still to be written to {output}{left}; Ctrl-C (SIGINT, SIGTERM) \
+             gives them up",
+            is(self.packets)
+        )
+    }
+
+    fn status(&self) -> String {
+        let left = self.seconds().map_or_else(String::new, |seconds| format!("  about {seconds} s"));
+        let packets = counted(self.packets, "packet");
+        format!("ended; writing {packets} more, Ctrl-C gives them up  {}{left}", rate(self.pps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_said_with_the_time_it_takes() {
+        let slow = Backlog { packets: 31_768, pps: 2_000.0 };
+        assert_eq!(
+            slow.line("standard output"),
+            "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
+             about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
+        );
+        assert_eq!(
+            slow.status(),
+            "ended; writing 31768 packets more, Ctrl-C gives them up  2.00 kpps  about 16 s"
+        );
+        let stuck = Backlog { packets: 1, pps: 0.0 };
+        assert!(
+            stuck.line("a.pcapng").contains("1 packet is still to be written to a.pcapng, which takes none")
+        );
+        assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
+    }
+}
