@@ -3,7 +3,7 @@
 //! | | waits for room |
 //! |---|---|
 //! | [`print`]: the account, a report, help | as long as it takes |
-//! | [`tell`]: a line about what happens | ten seconds; what is left out is counted, and said later |
+//! | [`tell`]: a line about what happens | two seconds; what is left out is counted, and said later |
 //! | [`offer`]: a line that another follows anyway | not at all |
 //!
 //! Rule: a stream that another program has made non-blocking is waited for like any other, and a stream that takes nothing
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// How long a line waits for room.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the rest of a text waits whose beginning is written.
 const REST: Duration = Duration::from_secs(1);
 /// How long the kernel waits at once.

@@ -96,7 +96,7 @@ fn announce(interfaces: &[Interface], rules: &Rules) {
     let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
     for (interface, _) in completing {
         tell(format_args!(
-            "wirecap: {}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)",
+            "wirecap: {}: checksums left to a NIC are completed (or: --checksums keep)",
             interface.name
         ));
     }

@@ -1,13 +1,11 @@
 //! Captures that go well.
 
-use std::io::Read;
-
 use nix::sys::signal::Signal;
 use wirecap_file::{Capture, Format};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, Running, WIRECAP, assert_frames, by_queue, cores, read};
+use crate::lab::{Lab, assert_frames, by_queue, cores, read};
 
 const WHOLE: usize = usize::MAX;
 
@@ -252,28 +250,4 @@ fn people_get_words_and_a_table() {
     }
     assert!(ended.stderr.lines().last().unwrap().starts_with("wirecap: M = 256, R = 128: "), "{ended:#?}");
     assert!(String::from_utf8(run(&["--xdp-mode", "generic"]).stdout).unwrap().contains("generic"));
-}
-
-#[test]
-fn a_second_signal_ends_at_once() {
-    if !require_root("a_second_signal_ends_at_once") {
-        return;
-    }
-    let lab = Lab::with_queues("twice", 1);
-    let mut command = lab.right.command(WIRECAP);
-    command.args(["capture", "r0", "-w", "-"]);
-    // Nobody reads: more than the pipe holds, and the writer waits for ever.
-    let mut running = Running::spawn_unread(command);
-    running.wait_for("M = ");
-    let mut stdout = running.take_stdout();
-    lab.send(0, 0, 10_000, LiveOptions::default());
-    running.signal(Signal::SIGTERM);
-    // Repeated at once it means nothing more: `timeout` does that.
-    running.signal(Signal::SIGTERM);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.wait().code, Some(1));
-    let mut bytes = Vec::new();
-    stdout.read_to_end(&mut bytes).unwrap();
-    assert!(!Capture::read(bytes.as_slice()).unwrap().packets.is_empty(), "what was written is readable");
 }

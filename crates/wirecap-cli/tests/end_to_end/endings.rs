@@ -1,8 +1,17 @@
 //! The end of a capture whose output is slow, and what its record says of an end that was no good one.
 
-use std::{io::Read, process::ChildStdout, thread, time::Duration};
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{ChildStdout, Stdio},
+    thread,
+    time::Duration,
+};
 
-use nix::sys::signal::Signal;
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 use wirecap_file::Capture;
 use wirecap_lab::require_root;
@@ -58,6 +67,40 @@ fn an_end_that_takes_long_says_what_is_left_and_a_signal_gives_it_up() {
 }
 
 #[test]
+fn a_signal_repeated_at_once_means_nothing_more_and_the_third_ends_the_process() {
+    if !require_root("a_signal_repeated_at_once_means_nothing_more_and_the_third_ends_the_process") {
+        return;
+    }
+    let lab = Lab::with_queues("thrice", 1);
+    let mut command = lab.right.command(WIRECAP);
+    command.args(["capture", "r0", "--json", "--stats", "50ms", "-w", "-"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id() as i32);
+    // Nobody reads what it says once it captures: soon not even its account finds room.
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    fcntl(stderr.get_ref(), FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    let mut line = String::new();
+    while !line.starts_with(READY) {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it does not capture");
+    }
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    thread::sleep(Duration::from_millis(500));
+    for _ in 0..2 {
+        assert!(child.try_wait().unwrap().is_none());
+        // `timeout` sends its signal twice.
+        kill(pid, Signal::SIGTERM).unwrap();
+        kill(pid, Signal::SIGTERM).unwrap();
+        thread::sleep(Duration::from_secs(4));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "it has given up, and waits to print its account");
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let packets = read_whole(&mut child.stdout.take().unwrap()).packets;
+    assert!(!packets.is_empty(), "what was written is readable");
+}
+
+#[test]
 fn an_end_that_takes_long_loses_nothing_if_it_is_waited_for() {
     if !require_root("an_end_that_takes_long_loses_nothing_if_it_is_waited_for") {
         return;
@@ -102,5 +145,4 @@ fn the_record_of_a_capture_says_when_it_began_and_why_it_ended() {
     let account = running.wait().account().0;
     assert_eq!(account["end"], "interfaces_gone");
     assert!(account["error"].as_str().unwrap().contains("every interface is gone"), "{account:#}");
-    thread::sleep(Duration::ZERO);
 }

@@ -5,7 +5,11 @@ use serde_json::Value;
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Ended, Lab, READY, Running};
+use crate::{
+    forward::{Cable, frame},
+    lab::{Ended, Lab, READY, Running, WIRECAP},
+    send_traces::even,
+};
 
 /// A pool of 256 cells.
 const SMALL: [&str; 4] = ["-M", "64", "-R", "4"];
@@ -133,4 +137,46 @@ fn usr1_prints_the_account_and_the_capture_goes_on() {
     let ended = running.stop();
     let text = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(text.lines().filter(|line| line.starts_with("port ")).count(), 2, "{text}");
+}
+
+#[test]
+fn usr1_is_answered_by_every_command_that_runs_for_long() {
+    if !require_root("usr1_is_answered_by_every_command_that_runs_for_long") {
+        return;
+    }
+    let lab = Lab::with_queues("usr1all", 1);
+    let capture = lab.capture(&["r0"]);
+    let on_the_left = |arguments: &[&str]| {
+        let mut command = lab.left.command(WIRECAP);
+        command.args(arguments);
+        Running::spawn(command)
+    };
+    let generate = on_the_left(&["generate", "-i", "l0", "--rate", "1k", "--engine", "live"]);
+    generate.wait_for("wirecap: run ");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    generate.signal(Signal::SIGUSR1);
+    generate.wait_for(" frames  ");
+    assert_eq!(generate.stop().code, Some(0));
+
+    let trace = lab.path("a.pcap");
+    std::fs::write(&trace, even(100, 100_000_000)).unwrap();
+    let replay = on_the_left(&["replay", trace.to_str().unwrap(), "-i", "l0"]);
+    replay.wait_for("it will take");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    replay.signal(Signal::SIGUSR1);
+    replay.wait_for(" packets  ");
+    assert_eq!(replay.stop().code, Some(0));
+    capture.stop();
+
+    let cable = Cable::quiet("usr1cable");
+    let running = cable.spawn(&["forward", "m0", "m1"]);
+    running.wait_for(READY);
+    cable.sender().send(&frame(1, 100)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.signal(Signal::SIGUSR1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let ended = running.stop();
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    let is_way = |line: &&str| line.split_whitespace().take(3).eq(["m0", "m1", "1"]);
+    assert_eq!((ended.code, text.lines().filter(is_way).count()), (Some(0), 2), "{text}");
 }
