@@ -5,7 +5,8 @@
 //!   └──────────── still to be written ─────┘
 //! ```
 //!
-//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up.
+//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up; SIGUSR1 asks
+//! for the same at any time.
 
 use std::{
     sync::Arc,
@@ -20,6 +21,7 @@ use super::written::Gauge;
 use crate::{
     exit::tell,
     plan::Plan,
+    signals::Signals,
     terminal::{StatusLine, rate},
 };
 
@@ -32,7 +34,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// Waits until all is written.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(super) struct Drain<'a> {
+    signals: &'a Signals,
     gauge: Option<Arc<Gauge>>,
     /// Packets that are written at most.
     limit: u64,
@@ -50,11 +53,12 @@ struct Backlog {
     pps: f64,
 }
 
-impl Drain {
-    pub(super) fn new(plan: &Plan, gauge: Option<Arc<Gauge>>) -> Self {
+impl<'a> Drain<'a> {
+    pub(super) fn new(plan: &Plan, signals: &'a Signals, gauge: Option<Arc<Gauge>>) -> Self {
         let now = Instant::now();
         let written = gauge.as_ref().map_or(0, |gauge| gauge.read().packets);
         Self {
+            signals,
             gauge,
             limit: plan.count.unwrap_or(u64::MAX),
             quiet: plan.quiet,
@@ -76,7 +80,8 @@ impl Drain {
     fn show(&mut self, report: impl Fn() -> Report) {
         let Some(gauge) = &self.gauge else { return };
         let now = Instant::now();
-        let line_is_due = now >= self.next_line && !self.quiet && !self.line.is_enabled();
+        let is_asked = self.signals.take_report_request();
+        let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
         if !line_is_due && !self.line.is_due() {
             return;
         }
@@ -87,6 +92,7 @@ impl Drain {
         let backlog = Backlog { packets, pps };
         if line_is_due {
             self.next_line = now + PERIOD;
+            self.line.clear();
             tell(backlog.line(&written.in_words));
         } else {
             self.line.show(&backlog.status());

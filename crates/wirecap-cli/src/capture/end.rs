@@ -38,7 +38,7 @@ impl Ended<'_> {
         drop(capture.events());
         capture.stopper().stop();
         self.signals.begin_ending();
-        let mut drain = Drain::new(self.plan, threads.gauge());
+        let mut drain = Drain::new(self.plan, self.signals, threads.gauge());
         let Threads { workers, writer } = threads;
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // All are joined, whatever became of the first.
@@ -54,7 +54,7 @@ impl Ended<'_> {
     }
 
     /// Has the writer write what stands behind the packets, and waits for it.
-    fn finish(&self, writer: WriterThread, report: &Report, drain: &mut Drain) -> Finished {
+    fn finish(&self, writer: WriterThread, report: &Report, drain: &mut Drain<'_>) -> Finished {
         let WriterThread { handle, closing, .. } = writer;
         // A writer that has panicked takes nothing, which is found out below.
         let _ = closing.send(Closing { report: report.clone(), started: self.started });

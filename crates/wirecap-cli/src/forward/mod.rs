@@ -247,35 +247,8 @@ impl Job for Forward {
     }
 
     fn in_words(&self, report: &Report) -> String {
-        let mut table = Table::new(&[
-            "from",
-            "to",
-            "forwarded",
-            "bytes",
-            "dropped",
-            "unsent",
-            "p50 us",
-            "p99 us",
-            "p99.9 us",
-            "max us",
-        ])
-        .with_keys(2);
         let reports = self.reports();
-        for way in &reports {
-            let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
-            let to = way.to.clone().unwrap_or_else(|| "by route".into());
-            let mut row = vec![way.from.clone(), to];
-            row.extend([way.forwarded, way.bytes, dropped].map(|figure| figure.to_string()));
-            // Of a router, only the interfaces can tell: below.
-            let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
-            row.push(sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string()));
-            let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
-            row.extend(times.map_or_else(Default::default, |times| {
-                times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
-            }));
-            table.row(row);
-        }
-        let mut text = format!("\n{table}");
+        let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
             let from = "times begin when a packet's batch is taken from the ring; --timestamp kernel: when it arrives";
             text += &paragraph(from);
@@ -308,6 +281,38 @@ impl Job for Forward {
         let ways = serde_json::to_value(self.reports()).expect("figures and names");
         Map::from_iter([("forwarded".to_owned(), ways)])
     }
+}
+
+/// What became of the packets of each way.
+fn counts(ways: &[WayReport], report: &Report) -> Table {
+    let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
+    for way in ways {
+        let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
+        let figures = [way.forwarded, way.bytes, dropped].map(|figure| figure.to_string());
+        // Of a router, only the interfaces can tell: below.
+        let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
+        let unsent = sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string());
+        table.row(ends(way).into_iter().chain(figures).chain([unsent]).collect());
+    }
+    table
+}
+
+/// How long they took.
+fn times(ways: &[WayReport]) -> Table {
+    let mut table = Table::new(&["from", "to", "p50 us", "p99 us", "p99.9 us", "max us"]).with_keys(2);
+    for way in ways {
+        let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
+        let times = times.map_or_else(Default::default, |times| {
+            times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
+        });
+        table.row(ends(way).into_iter().chain(times).collect());
+    }
+    table
+}
+
+/// Where the packets of a way came in, and where they went.
+fn ends(way: &WayReport) -> [String; 2] {
+    [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
 }
 
 /// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of queue q.
