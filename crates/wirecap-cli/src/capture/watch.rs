@@ -258,6 +258,15 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_has_every_end() {
+        let manual = include_str!("../../../../docs/MANUAL.md");
+        let ends = [End::Signal, End::Duration, End::Count, End::WriteFailed, End::Read, End::Deserted];
+        for end in ends.into_iter().chain([End::WorkerGone, End::Cut]) {
+            assert!(manual.contains(&format!("`{}`", end.as_str())), "{end:?}");
+        }
+    }
+
+    #[test]
     fn a_worker_that_is_gone_while_packets_may_come_is_missed() {
         assert_eq!(end_by_itself(|| true, || false, || false), Some(End::WorkerGone));
         assert_eq!(end_by_itself(|| true, || false, || true), Some(End::Deserted));
