@@ -3,12 +3,7 @@
 //! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
 //! to do about it.
 
-use std::{
-    error::Error as _,
-    fmt::Display,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{error::Error as _, process::ExitCode};
 
 use clap::{
     CommandFactory,
@@ -16,10 +11,11 @@ use clap::{
 };
 use wirecap_core::GeometryError;
 
+pub(crate) use crate::stdio::tell;
 use crate::{
     flags::Flags,
     nearness::nearest,
-    printable::{printable, printable_lines},
+    stdio::{Stream, print_styled},
 };
 
 /// Where to look when there is nothing better to say.
@@ -34,6 +30,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense; nothing was done.
     Usage = 2,
+    /// As asked, but packets were lost, and that was to be told by the exit code.
+    Lost = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -83,11 +81,11 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
 pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed standard output is no reason to fail.
-        let _ = refused.print();
+        let _ = print_styled(Stream::Stdout, &refused.render());
         return Exit::Fine;
     }
     if refused.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = refused.print();
+        let _ = print_styled(Stream::Stderr, &refused.render());
         return Exit::Usage;
     }
     tell(format_args!("wirecap: {}", in_words(refused, arguments)));
@@ -151,27 +149,6 @@ fn condense(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a line to standard error, escaped by [`printable`]. Ignores a closed standard error.
-pub(crate) fn tell(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
-}
-
-/// Writes a report to standard output, escaped by [`printable_lines`].
-///
-/// # Errors
-/// The kernel's error: standard output is closed, or its disk is full.
-pub(crate) fn print(report: &str) -> io::Result<()> {
-    io::stdout().write_all(printable_lines(report).as_bytes())
-}
-
-/// Like [`print`], but to standard error, because the packets go to standard output.
-///
-/// # Errors
-/// The kernel's error.
-pub(crate) fn print_on_stderr(report: &str) -> io::Result<()> {
-    io::stderr().write_all(printable_lines(report).as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -206,7 +183,7 @@ mod tests {
             ("capture eth0 --interval=5", "there is no flag --interval; try wirecap --help"),
             ("capture eth0 --threads 2", "there is no flag --threads; did you mean --capture-threads?"),
             ("generate -i eth0 --write x", "there is no flag --write; try wirecap --help"),
-            ("forward a b --stats", "there is no flag --stats; try wirecap --help"),
+            ("forward a b --expect", "there is no flag --expect; try wirecap --help"),
             (
                 "capture eth0 -ip[8]=1",
                 "there is no flag -i; a filter that begins with - is given with --filter '-ip[8]=1'",

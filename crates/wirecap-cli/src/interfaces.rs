@@ -8,7 +8,12 @@ use wirecap_sys::{
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
 };
 
-use crate::{exit::print, flags::InterfacesFlags, printable::json, table::Table};
+use crate::{
+    flags::InterfacesFlags,
+    printable::json,
+    stdio::{Stream, print},
+    table::Table,
+};
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
 #[derive(Debug, Serialize)]
@@ -101,7 +106,8 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let listed: Vec<_> =
         interfaces.into_iter().map(|interface| Listed::new(interface, &links, &host)).collect();
     let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
-    print(&text).map_err(|cause| anyhow!("cannot print the list: {cause}"))
+    let printed = print(Stream::Stdout, &text);
+    printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
 }
 
 impl Listed {

@@ -21,8 +21,11 @@
 //! | what is given up on a signal while it starts | `step` |
 //! | who can capture with this program | `privileges` |
 //! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
-//! | tables, and the line that says how it goes | `table`, `terminal` |
+//! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
+//! | standard output and standard error, which may have no room | `stdio`, `room` |
+//! | what every JSON record begins with | `head` |
+//! | packets that were lost, and what helps | `loss` |
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -31,18 +34,23 @@ mod exit;
 mod flags;
 mod forward;
 mod generate;
+mod head;
 mod host_use;
 mod idle_thread;
 mod interfaces;
+mod loss;
 mod nearness;
 mod plan;
 mod printable;
 mod privileges;
 mod replay;
+mod room;
 mod signals;
+mod stdio;
 mod step;
 mod table;
 mod terminal;
+mod text;
 mod values;
 mod verify;
 
@@ -86,7 +94,9 @@ fn run(command: Command) -> Result<Exit> {
     // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
     // ignored from the start, as by jobs of a shell script, one that comes before is lost.
     let signals = Signals::listen()?;
-    privileges::warn_if_for_everyone();
+    if !command.is_quiet() {
+        privileges::warn_if_for_everyone();
+    }
     match command {
         Command::Capture(flags) => {
             let (verify, expected) = (flags.verify, flags.expect);

@@ -59,6 +59,10 @@ pub(crate) struct Plan {
     pub(crate) given: Given,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    /// How often statistics are printed.
+    pub(crate) stats: Option<Duration>,
+    /// Whether a loss is an exit code of its own.
+    pub(crate) fail_on_loss: bool,
 }
 
 /// Flags that were given and are for some kinds of ports only.
@@ -144,6 +148,8 @@ impl Plan {
             given: Given::new(&flags),
             json: flags.output.json,
             quiet: flags.output.quiet,
+            stats: flags.output.stats,
+            fail_on_loss: flags.output.fail_on_loss,
         })
     }
 

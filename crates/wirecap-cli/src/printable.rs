@@ -1,11 +1,12 @@
 //! Escapes foreign text: names of files, interfaces and processes, and texts from trace files.
 //!
 //! ```text
-//!   a line for standard error ── exit::tell ─────┐
-//!   the progress line ── terminal ───────────────┤
-//!   a cell of a table ── table ──────────────────┼─► printable ─► terminal, log
-//!   a report in words ── exit::print ────────────┤
-//!   a report as JSON ── exit::print, json ───────┘
+//!   a line about what happens ── stdio::tell ────────┐
+//!   the progress line ── stdio::show_over ───────────┤
+//!   a cell of a table ── table ──────────────────────┤
+//!   a line of a report in words ── text::paragraph ──┼─► printable ─► terminal, log
+//!   a report in words ── stdio::print, offer ────────┤
+//!   a report as JSON ── json, stdio::print, offer ───┘
 //! ```
 //!
 //! Rule: everything that the command prints passes through this module. Characters that are invisible, or that change the direction

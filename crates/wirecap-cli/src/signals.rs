@@ -1,4 +1,9 @@
-//! Signals that end a command: the first in an orderly way, an impatient one at once.
+//! Signals: the first ends a command in an orderly way, later ones give up what takes long, then end the process.
+//!
+//! | signal | asks for |
+//! |---|---|
+//! | SIGINT, SIGTERM, SIGHUP | the end; while it is ending, to give up what is left; then the end of the process |
+//! | SIGUSR1 | a report, while the command goes on |
 
 use std::{
     fs, io,
@@ -11,10 +16,10 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ},
     flag,
 };
-use wirecap_sys::signals::end_if_repeated;
+use wirecap_sys::signals::Escalation;
 
 use crate::exit::Exit;
 
@@ -22,16 +27,23 @@ use crate::exit::Exit;
 /// send theirs twice.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What signals have said.
-#[derive(Debug, Clone, Default)]
+/// What signals have asked for.
+#[derive(Debug, Clone)]
 pub(crate) struct Signals {
-    /// The command shall end.
-    end: Arc<AtomicBool>,
+    escalation: Arc<Escalation>,
+    /// A report. Set by the signal handler, taken back by the thread that prints it.
+    report: Arc<AtomicBool>,
+}
+
+impl Default for Signals {
+    /// Without listening.
+    fn default() -> Self {
+        Self { escalation: Escalation::new(PATIENCE), report: Arc::default() }
+    }
 }
 
 impl Signals {
-    /// Listens to SIGINT, SIGTERM and SIGHUP: the first ends the command, one that comes later than
-    /// [`PATIENCE`] after it ends the process at once.
+    /// Listens to SIGINT, SIGTERM and SIGHUP, which end the command, and to SIGUSR1, which asks for a report.
     ///
     /// # Errors
     /// What the kernel said.
@@ -46,11 +58,9 @@ impl Signals {
         let stays = is_ignored(SIGHUP);
         let ends = |signal: &i32| *signal != SIGHUP || !stays;
         let signals: Vec<_> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(ends).collect();
-        end_if_repeated(&signals, PATIENCE, Exit::Failed as i32)?;
-        for signal in signals {
-            flag::register(signal, Arc::clone(&self.end))?;
-        }
-        // A limit on the size of files shall be an error of the write, not the end of the process.
+        self.escalation.register(&signals, Exit::Failed as i32)?;
+        flag::register(SIGUSR1, Arc::clone(&self.report))?;
+        // A limit on the size of files becomes an error of the write, not the end of the process.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(())
     }
@@ -58,24 +68,70 @@ impl Signals {
     /// As after the first signal.
     #[cfg(test)]
     pub(crate) fn sent() -> Self {
-        Self { end: Arc::new(AtomicBool::new(true)) }
+        let signals = Self::default();
+        signals.escalation.raise();
+        signals
+    }
+
+    /// As after a signal that asks to give up.
+    #[cfg(test)]
+    pub(crate) fn given_up() -> Self {
+        let signals = Self { escalation: Escalation::new(Duration::ZERO), ..Self::default() };
+        signals.escalation.begin_ending();
+        signals.escalation.raise();
+        signals
     }
 
     /// Set once a signal has asked for the end.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.end)
+        self.escalation.flag()
     }
 
-    /// Whether a signal has asked for the end.
+    /// Whether the command has been asked to end.
     pub(crate) fn end(&self) -> bool {
-        self.end.load(Ordering::Relaxed)
+        self.escalation.is_asked_to_end()
+    }
+
+    /// The command is ending, for whatever reason: the next signal asks it to give up what is left to do.
+    pub(crate) fn begin_ending(&self) {
+        self.escalation.begin_ending();
+    }
+
+    /// Gives up what is left to do, as if a signal had asked for it.
+    pub(crate) fn give_up(&self) {
+        self.escalation.give_up();
+    }
+
+    /// Whether a command that is ending has been asked to give up what is left to do.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.escalation.is_asked_to_give_up()
+    }
+
+    /// Whether a report has been asked for since the last call.
+    pub(crate) fn take_report_request(&self) -> bool {
+        // Not written unless there is one: some ask between two batches of packets.
+        self.report.load(Ordering::Relaxed) && self.report.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Whether whoever started us had this signal ignored.
+/// Whether the parent process had this signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_asked_for_once() {
+        let signals = Signals::default();
+        signals.report.store(true, Ordering::Relaxed);
+        assert!(signals.take_report_request() && !signals.take_report_request());
+        assert!(!signals.end() && Signals::sent().end() && !Signals::sent().gives_up());
+        assert!(Signals::given_up().gives_up());
+    }
 }

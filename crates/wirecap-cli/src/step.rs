@@ -38,19 +38,20 @@ impl Step {
         }
     }
 
-    /// By a thread of its own, since it waits where nothing but the end of the process can reach it.
+    /// By a thread of its own, since it waits where nothing but the end of the process can reach it. Nothing is announced if `quiet`.
     ///
     /// # Errors
     /// A signal has ended it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         signals: &Signals,
+        quiet: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let working = thread::Builder::new().name(THREAD.into()).spawn(work);
         let working = working.map_err(|cause| no_thread(THREAD, &cause))?;
         let begun = Instant::now();
-        let mut announced = false;
+        let mut announced = quiet;
         while !working.is_finished() {
             if !announced && begun.elapsed() >= self.patience {
                 tell(format_args!("wirecap: {}", self.waits_for));
@@ -59,7 +60,7 @@ impl Step {
             if signals.end() {
                 return Err(anyhow!("{}, so nothing was captured", self.given_up));
             }
-            thread::sleep(if announced { TICK } else { GLANCE });
+            thread::sleep(if begun.elapsed() >= self.patience { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))
     }
@@ -73,10 +74,11 @@ mod tests {
     fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
         let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
         let begun = Instant::now();
-        let given_up = step.run(&Signals::sent(), || thread::sleep(Duration::from_secs(60))).unwrap_err();
+        let given_up =
+            step.run(&Signals::sent(), true, || thread::sleep(Duration::from_secs(60))).unwrap_err();
         assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
         assert!(begun.elapsed() < Duration::from_secs(30));
-        let done = step.run(&Signals::default(), || {
+        let done = step.run(&Signals::default(), true, || {
             thread::sleep(Duration::from_millis(30));
             7
         });

@@ -1,21 +1,16 @@
 //! The line on the terminal that says how it goes, and what all such lines say alike.
 //!
 //! Rule: there is one only on a terminal, and only if the user wants to see more than the end of it. It is taken away before
-//! anything else is said.
+//! anything else is said, and never longer than the terminal is wide: what is on a second row would stay.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use wirecap_core::words::counted;
 
-use crate::printable::printable;
+use crate::stdio::{Stream, columns, show_over};
 
 /// How often it is written.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and clear it.
-const CLEAR: &str = "\r\x1b[K";
 
 /// A line on standard error that is written over again and again.
 #[derive(Debug)]
@@ -30,7 +25,16 @@ pub(crate) struct StatusLine {
 impl StatusLine {
     /// The line of a command with these flags. Silent unless standard error is a terminal.
     pub(crate) fn new(quiet: bool, json: bool) -> Self {
-        Self { enabled: io::stderr().is_terminal() && !quiet && !json, shown: false, last: Instant::now() }
+        Self {
+            enabled: columns(Stream::Stderr).is_some() && !quiet && !json,
+            shown: false,
+            last: Instant::now(),
+        }
+    }
+
+    /// Whether there is such a line.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
     }
 
     /// Whether it is time to write it: what stands in it need not be known before. Costs a reading of the clock, and nothing where
@@ -41,7 +45,7 @@ impl StatusLine {
 
     /// Writes it, over what it said before.
     pub(crate) fn show(&mut self, line: &str) {
-        let _ = write!(io::stderr(), "{CLEAR}{}", printable(line));
+        let _ = show_over(line);
         self.shown = true;
         self.last = Instant::now();
     }
@@ -49,7 +53,7 @@ impl StatusLine {
     /// Takes it away.
     pub(crate) fn clear(&mut self) {
         if self.shown {
-            let _ = write!(io::stderr(), "{CLEAR}");
+            let _ = show_over("");
             self.shown = false;
         }
     }

@@ -15,6 +15,7 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use wirecap::{Batch, Capture, Report, report::QueueMode};
+use wirecap_core::words::counted;
 use wirecap_traffic::{LatencyVerdict, Marks, RunVerdict, Verdict, Verifier};
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
         watch::End,
     },
     table::Table,
+    text::paragraph,
 };
 
 /// Verifying, as a job of a capture.
@@ -58,9 +60,9 @@ impl Verify {
         Self { expected, book: Arc::new(Mutex::new(Book::new(0, expected))) }
     }
 
-    /// Once all workers have ended.
+    /// What was found so far.
     fn verdict(&self) -> Verdict {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).close()
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).verifier.verdict()
     }
 }
 
@@ -83,13 +85,12 @@ impl Book {
         self.empty.pop().unwrap_or_default()
     }
 
-    /// What was found. Batches that waited for one that a worker has panicked with are noted all the same.
-    fn close(&mut self) -> Verdict {
+    /// No more come: batches that waited for one that a worker has panicked with are noted all the same.
+    fn close(&mut self) {
         for queue in 0..self.queues {
             self.sequencer.drain(queue, &mut self.ready);
             self.note_ready(queue);
         }
-        self.verifier.verdict()
     }
 
     fn note_ready(&mut self, queue: usize) {
@@ -127,6 +128,7 @@ impl Onward for Look {
 }
 
 impl Job for Verify {
+    const COMMAND: &'static str = "capture";
     type Onward = Look;
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Look>> {
@@ -146,10 +148,12 @@ impl Job for Verify {
         (Vec::new(), None)
     }
 
-    fn has_failed(&self) -> bool {
-        let verdict = self.verdict();
-        verdict.runs.is_empty()
-            || verdict.runs.iter().any(|run| run.lost + run.duplicated + run.unexpected > 0)
+    fn end(&mut self) {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+
+    fn failure(&self) -> Option<String> {
+        failure(&self.verdict())
     }
 
     fn in_words(&self, _: &Report) -> String {
@@ -161,39 +165,24 @@ impl Job for Verify {
     }
 }
 
-fn in_words(verdict: &Verdict) -> String {
-    let mut table = Table::new(&[
-        "run",
-        "received",
-        "first",
-        "last",
-        "lost",
-        "duplicated",
-        "reordered",
-        "flows",
-        "min us",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-    ]);
-    for run in &verdict.runs {
-        let RunVerdict { received, first, last, lost, duplicated, reordered, flows, .. } = *run;
-        let mut row = vec![run.run.to_string()];
-        row.extend(
-            [received, first, last, lost, duplicated, reordered, flows.into()]
-                .map(|figure| figure.to_string()),
-        );
-        let times = run.latency.map(times_ns);
-        row.extend(
-            times.map_or_else(Default::default, |times| times.map(|ns| format!("{:.1}", ns as f64 / 1e3))),
-        );
-        table.row(row);
+/// What is wrong with the frames that came.
+fn failure(verdict: &Verdict) -> Option<String> {
+    if verdict.runs.is_empty() {
+        return Some("verified: no frame of wirecap generate came".into());
     }
-    let mut text = String::from("\n");
-    match verdict.runs.len() {
-        0 => text += "verified: no frame of wirecap generate came\n",
-        _ => text += &table.to_string(),
+    let sum = |figure: fn(&RunVerdict) -> u64| verdict.runs.iter().map(figure).sum::<u64>();
+    let (lost, duplicated, unexpected) =
+        (sum(|run| run.lost), sum(|run| run.duplicated), sum(|run| run.unexpected));
+    (lost + duplicated + unexpected > 0).then(|| {
+        let lost = counted(lost, "frame");
+        format!("verified: {lost} of wirecap generate lost, {duplicated} duplicated, {unexpected} unexpected")
+    })
+}
+
+fn in_words(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    if !verdict.runs.is_empty() {
+        text += &format!("\n{}\n{}", frames(verdict), times(verdict));
     }
     for (frames, what) in [
         (verdict.unmarked, "frames that no wirecap generate made"),
@@ -212,10 +201,34 @@ fn in_words(verdict: &Verdict) -> String {
         ),
     ] {
         if frames > 0 {
-            text += &format!("verified: {frames} {what}\n");
+            text += &paragraph(&format!("verified: {frames} {what}"));
         }
     }
     text
+}
+
+/// What became of the frames of each run.
+fn frames(verdict: &Verdict) -> Table {
+    let mut table =
+        Table::new(&["run", "received", "first", "last", "lost", "duplicated", "reordered", "flows"]);
+    for run in &verdict.runs {
+        let RunVerdict { run, received, first, last, lost, duplicated, reordered, flows, .. } = *run;
+        let figures = [run.into(), received, first, last, lost, duplicated, reordered, flows.into()];
+        table.row(figures.map(|figure: u64| figure.to_string()).into());
+    }
+    table
+}
+
+/// How long they took.
+fn times(verdict: &Verdict) -> Table {
+    let mut table = Table::new(&["run", "min us", "p50 us", "p99 us", "p99.9 us", "max us"]);
+    for run in &verdict.runs {
+        let times = run.latency.map(times_ns).map_or_else(Default::default, |times| {
+            times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
+        });
+        table.row([run.run.to_string()].into_iter().chain(times).collect());
+    }
+    table
 }
 
 fn times_ns(latency: LatencyVerdict) -> [u64; 5] {
@@ -262,10 +275,15 @@ mod tests {
         }
         book.note(1, 7, batch(107..110));
         assert_eq!(book.verifier.verdict().runs[0].received, 36, "5 and 6 of queue 1 are missing");
-        let verdict = book.close();
+        book.close();
+        let verdict = book.verifier.verdict();
         let RunVerdict { received, lost, reordered, duplicated, .. } = verdict.runs[0];
         assert_eq!((received, lost, reordered, duplicated), (39, 71, 0, 0));
         assert!(in_words(&verdict).contains("p99.9 us"));
-        assert!(in_words(&Verifier::new().verdict()).contains("no frame of wirecap generate came"));
+        assert_eq!(
+            failure(&verdict).unwrap(),
+            "verified: 71 frames of wirecap generate lost, 0 duplicated, 0 unexpected"
+        );
+        assert!(failure(&Verifier::new().verdict()).unwrap().contains("no frame of wirecap generate came"));
     }
 }

@@ -9,7 +9,7 @@
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | which processes hold a socket or a program | [`process`] |
 //! | cores and timers | [`cpu`] |
-//! | signals that are repeated | [`signals`] |
+//! | signals that end a command | [`signals`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | capabilities of a program file | [`file_capabilities`] |
 //! | a file that nobody else writes | [`file_lock`] |

@@ -1,43 +1,152 @@
-//! Signals that end the process at once when they are repeated.
+//! Signals that end a command, each asking for more than the one before.
+//!
+//! ```text
+//!   running ──signal──► asked to end ──signal──► the process exits
+//!      │                     │
+//!      └──── begin_ending ───┴──► ending ──signal──► asked to give up ──signal──► the process exits
+//! ```
+//!
+//! Rule: the signal handler does all of it, so that it takes no thread, and works whatever the process waits for. A signal that
+//! comes too soon after the one before is the same once more: `timeout` and some service managers send theirs twice.
 
 use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use signal_hook::low_level;
 
-/// From now on, any of these signals that comes `patience` or longer after the first one ends the process with `code`. The signal handler
-/// reads the clock, so this needs no thread.
-///
-/// # Errors
-/// What the kernel said.
-pub fn end_if_repeated(signals: &[libc::c_int], patience: Duration, code: libc::c_int) -> io::Result<()> {
-    let (first_ns, patience_ns) = (Arc::new(AtomicU64::new(0)), patience.as_nanos() as u64);
-    for &signal in signals {
-        let first_ns = Arc::clone(&first_ns);
-        let handle = move || {
-            if is_repeated(&first_ns, monotonic_ns(), patience_ns) {
-                low_level::exit(code);
-            }
-        };
-        // SAFETY: a signal handler may call nothing but async-signal-safe functions: clock_gettime(2) and _exit(2) are. It takes no
-        // lock, allocates nothing and does not panic.
-        unsafe { low_level::register(signal, handle) }?;
-    }
-    Ok(())
+/// Bits of a state that hold the stage; the others hold the time in nanoseconds, which lasts for 146 years.
+const STAGE_BITS: u32 = 2;
+
+/// What signals have asked for so far.
+#[derive(Debug, Default)]
+pub struct Escalation {
+    /// The stage, and when it was reached. Written by signal handlers, and by the command when it begins to end; it guards no
+    /// other memory.
+    state: AtomicU64,
+    /// Written by signal handlers, once.
+    end: Arc<AtomicBool>,
+    /// Written by signal handlers, and by the command.
+    give_up: AtomicBool,
+    /// Signals that come sooner after the last are the same once more.
+    patience_ns: u64,
 }
 
-/// Whether the first signal came `patience_ns` ago or earlier. `first_ns`, written by the handler alone, is its time, and 0 before.
-fn is_repeated(first_ns: &AtomicU64, now_ns: u64, patience_ns: u64) -> bool {
-    match first_ns.compare_exchange(0, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => false,
-        Err(first_ns) => now_ns.saturating_sub(first_ns) >= patience_ns,
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running = 0,
+    AskedToEnd = 1,
+    Ending = 2,
+    AskedToGiveUp = 3,
+}
+
+/// What a signal leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reaction {
+    Nothing,
+    End,
+    GiveUp,
+    Exit,
+}
+
+impl Escalation {
+    /// Signals that come within `patience` of the last are the same once more.
+    pub fn new(patience: Duration) -> Arc<Self> {
+        Arc::new(Self { patience_ns: patience.as_nanos() as u64, ..Self::default() })
     }
+
+    /// From now on takes these signals. The last stage ends the process with `code`.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn register(self: &Arc<Self>, signals: &[libc::c_int], code: libc::c_int) -> io::Result<()> {
+        for &signal in signals {
+            let escalation = Arc::clone(self);
+            let handle = move || {
+                if escalation.take(monotonic_ns()) == Reaction::Exit {
+                    low_level::exit(code);
+                }
+            };
+            // SAFETY: a signal handler may call nothing but async-signal-safe functions: clock_gettime(2) and _exit(2) are. It takes
+            // no lock, allocates nothing and does not panic.
+            unsafe { low_level::register(signal, handle) }?;
+        }
+        Ok(())
+    }
+
+    /// As if a signal had come.
+    pub fn raise(&self) {
+        self.take(monotonic_ns());
+    }
+
+    /// Set once a signal has asked for the end.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.end)
+    }
+
+    /// Whether a signal has asked for the end.
+    pub fn is_asked_to_end(&self) -> bool {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// The command begins to end, for whatever reason: the next signal asks it to give up what is left to do.
+    pub fn begin_ending(&self) {
+        // A signal that comes just now was meant to end the command, not to give up.
+        self.state.store(state(Stage::Ending, monotonic_ns()), Ordering::Relaxed);
+    }
+
+    /// Asks to give up what is left to do, as a signal does. The next signal still asks for more than the one before.
+    pub fn give_up(&self) {
+        self.give_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a signal has asked to give up what is left to do, or [`Self::give_up`].
+    pub fn is_asked_to_give_up(&self) -> bool {
+        self.give_up.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, now_ns: u64) -> Reaction {
+        let mut before = self.state.load(Ordering::Relaxed);
+        let reaction = loop {
+            let (after, reaction) = next(before, now_ns, self.patience_ns);
+            // Another signal, in another thread, may be quicker.
+            match self.state.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break reaction,
+                Err(changed) => before = changed,
+            }
+        };
+        match reaction {
+            Reaction::End => self.end.store(true, Ordering::Relaxed),
+            Reaction::GiveUp => self.give_up.store(true, Ordering::Relaxed),
+            Reaction::Nothing | Reaction::Exit => {}
+        }
+        reaction
+    }
+}
+
+/// The state after a signal, and what that leads to.
+fn next(before: u64, now_ns: u64, patience_ns: u64) -> (u64, Reaction) {
+    let (stage, since_ns) = (before & ((1 << STAGE_BITS) - 1), before >> STAGE_BITS);
+    if stage != Stage::Running as u64 && now_ns.saturating_sub(since_ns) < patience_ns {
+        return (before, Reaction::Nothing);
+    }
+    if stage == Stage::Running as u64 {
+        (state(Stage::AskedToEnd, now_ns), Reaction::End)
+    } else if stage == Stage::Ending as u64 {
+        (state(Stage::AskedToGiveUp, now_ns), Reaction::GiveUp)
+    } else {
+        (before, Reaction::Exit)
+    }
+}
+
+fn state(stage: Stage, now_ns: u64) -> u64 {
+    now_ns << STAGE_BITS | stage as u64
 }
 
 fn monotonic_ns() -> u64 {
@@ -51,11 +160,44 @@ fn monotonic_ns() -> u64 {
 mod tests {
     use super::*;
 
+    /// What signals at these times lead to, if the command begins to end at `ending_ns`. Patience is 100 ns.
+    fn reactions(signals_ns: &[u64], mut ending_ns: Option<u64>) -> Vec<Reaction> {
+        let mut now = state(Stage::Running, 0);
+        let mut react = |at_ns: u64| {
+            if let Some(ending_ns) = ending_ns.take_if(|ending_ns| *ending_ns <= at_ns) {
+                now = state(Stage::Ending, ending_ns);
+            }
+            let (after, reaction) = next(now, at_ns, 100);
+            now = after;
+            reaction
+        };
+        signals_ns.iter().map(|&at_ns| react(at_ns)).collect()
+    }
+
     #[test]
-    fn a_signal_counts_as_repeated_once_the_patience_is_over() {
-        let first_ns = AtomicU64::new(0);
-        let repeated = |now_ns| is_repeated(&first_ns, now_ns, 100);
-        assert_eq!([0, 50, 99, 101, 102].map(repeated), [false, false, false, true, true]);
+    fn the_first_ends_and_one_that_comes_later_exits() {
+        use Reaction::{End, Exit, Nothing};
+        assert_eq!(reactions(&[0, 1, 99, 100], None), [End, Nothing, Nothing, Exit]);
+    }
+
+    #[test]
+    fn while_it_ends_one_gives_up_and_the_next_exits() {
+        use Reaction::{End, Exit, GiveUp, Nothing};
+        let by_signal = reactions(&[1_000, 1_004, 1_110, 1_120, 1_220], Some(1_005));
+        assert_eq!(by_signal, [End, Nothing, GiveUp, Nothing, Exit]);
+        assert_eq!(reactions(&[510, 600, 650, 700], Some(500)), [Nothing, GiveUp, Nothing, Exit]);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_known() {
+        let escalation = Escalation::new(Duration::ZERO);
+        assert_eq!((escalation.is_asked_to_end(), escalation.is_asked_to_give_up()), (false, false));
+        escalation.begin_ending();
+        escalation.raise();
+        assert_eq!((escalation.is_asked_to_end(), escalation.is_asked_to_give_up()), (false, true));
+        let escalation = Escalation::new(Duration::ZERO);
+        escalation.raise();
+        assert!(escalation.is_asked_to_end() && escalation.flag().load(Ordering::Relaxed));
     }
 
     #[test]

@@ -54,6 +54,18 @@ impl Timestamp {
         }
     }
 
+    /// Which packets have the same time, and since when it holds.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Timestamp::Hardware => "of each packet by the NIC",
+            Timestamp::Kernel => "of each packet in the kernel",
+            Timestamp::Batch => {
+                "one for all packets that a look at the ring finds, which came since the last look"
+            }
+            Timestamp::File => "of each packet as the file has it",
+        }
+    }
+
     /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`], in words; `None` if they
     /// can.
     ///
@@ -159,14 +171,7 @@ impl TimestampReport {
 
     /// What is certain at the start, in one line: source, clock, resolution. Bounds are measured and reported at the end.
     pub fn in_words(&self) -> String {
-        let when = match self.source {
-            Timestamp::Hardware => "of each packet by the NIC",
-            Timestamp::Kernel => "of each packet in the kernel",
-            Timestamp::Batch => {
-                "one for all packets that a look at the ring finds, which came since the last look"
-            }
-            Timestamp::File => "of each packet as the file has it",
-        };
+        let when = self.source.in_words();
         let (source, clock, resolution_ns) = (self.source.as_str(), &self.clock, self.resolution_ns);
         format!("{source}, {when}: {clock}; resolution {resolution_ns} ns")
     }

@@ -1,4 +1,7 @@
 //! What is said at the start: which mode each queue runs in and why none better, and the sizes.
+//!
+//! Rule: one line a fact, in a terminal of 80 columns, too, as long as names and reasons are short. The line with M and R is
+//! the last one.
 
 use wirecap::{
     Dispatch, Mode, Report,
@@ -12,13 +15,12 @@ use crate::{exit::tell, host_use, plan::Plan};
 /// Says how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
-        tell(port_line(port));
-        tell(timestamp_line(port));
+        facts(port).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
         for warning in host_use_lines(port, job) {
             tell(format_args!("wirecap: WARNING: {warning}"));
         }
     }
-    tell(sizes_line(plan, report));
+    sizes(plan, report).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
 }
 
 /// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at the end counts its long
@@ -63,22 +65,40 @@ fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     host_use::of_taken(&port.name, &port.host_use, |host_use| job.deprives(host_use))
 }
 
-fn timestamp_line(port: &PortReport) -> String {
-    format!("wirecap: {}, timestamps: {}", port.name, port.timestamp.in_words())
+/// What is to be known of a port.
+fn facts(port: &PortReport) -> Vec<String> {
+    let mut facts = vec![queues(port)];
+    let mut fact = |words: String| facts.push(format!("{}: {words}", port.name));
+    if let Some(filter) = &port.filter {
+        fact(format!("the filter runs {}", filter.runs.in_words()));
+    }
+    if port.multi_buffer {
+        fact("packets larger than a cell come in several".into());
+    }
+    if let Some(rss) = &port.rss {
+        fact(format!("RSS is {rss}"));
+    }
+    port.fallbacks.iter().cloned().for_each(&mut fact);
+    let timestamp = &port.timestamp;
+    let (source, resolution_ns) = (timestamp.source, timestamp.resolution_ns);
+    fact(format!("timestamps: {}, {}; resolution {resolution_ns} ns", source.as_str(), source.in_words()));
+    fact(format!("clock: {}", timestamp.clock));
+    facts
 }
 
 fn is_trace(port: &PortReport) -> bool {
     port.queues.iter().all(|queue| queue.mode == QueueMode::Replay)
 }
 
-fn port_line(port: &PortReport) -> String {
+/// Which queues there are, and their modes.
+fn queues(port: &PortReport) -> String {
     let row = if port.is_passive() { "socket" } else { "queue" };
     let modes: Vec<_> = groups(port)
         .into_iter()
-        .map(|(first, last, mode)| match first == last {
-            _ if mode == QueueMode::Replay => mode.in_words().to_owned(),
-            true => format!("{row} {first}: {}", mode.in_words()),
-            false => format!("{row}s {first}-{last}: {}", mode.in_words()),
+        .map(|(first, last, queue_mode)| match first == last {
+            _ if queue_mode == QueueMode::Replay => mode(queue_mode).to_owned(),
+            true => format!("{row} {first}: {}", mode(queue_mode)),
+            false => format!("{row}s {first}-{last}: {}", mode(queue_mode)),
         })
         .collect();
     let driver = match &port.driver {
@@ -86,22 +106,20 @@ fn port_line(port: &PortReport) -> String {
         None if is_trace(port) => String::new(),
         None => " (the kernel names no driver)".into(),
     };
-    let mut line = format!("wirecap: {}{driver}, {}", port.name, modes.join(", "));
-    if let Some(filter) = &port.filter {
-        line.push_str(&format!("; the filter runs {}", filter.runs.in_words()));
+    format!("{}{driver}, {}", port.name, modes.join(", "))
+}
+
+/// How packets get into cells, in few words; the manual has more.
+fn mode(mode: QueueMode) -> &'static str {
+    match mode {
+        QueueMode::ZeroCopy => "native XDP, zero-copy",
+        QueueMode::Copy => "native XDP, copy",
+        QueueMode::Generic => "generic XDP, copy: slow",
+        QueueMode::Packet => "AF_PACKET: the host keeps its packets",
+        QueueMode::Replay => "a trace file, read into cells",
+        QueueMode::Memory => "memory only",
+        QueueMode::Host => "not captured: its packets go to the host",
     }
-    if port.multi_buffer {
-        line.push_str("; packets larger than a cell come in several");
-    }
-    if let Some(rss) = &port.rss {
-        line.push_str("; RSS is ");
-        line.push_str(rss);
-    }
-    for fallback in &port.fallbacks {
-        line.push_str("; ");
-        line.push_str(fallback);
-    }
-    line
 }
 
 /// Runs of queues in the same mode.
@@ -116,7 +134,8 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
     groups
 }
 
-fn sizes_line(plan: &Plan, report: &Report) -> String {
+/// Threads and memory.
+fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     let memory = &report.memory;
     let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
     let mode = match plan.mode {
@@ -127,44 +146,38 @@ fn sizes_line(plan: &Plan, report: &Report) -> String {
         Dispatch::Pull => "pull",
         Dispatch::Push => "push",
     };
-    let workers = counted(report.workers.len(), "worker");
-    let mib = report.memory.cells_bytes >> 20;
+    let mut facts = vec![format!("{}, {dispatch}; {mode}", counted(report.workers.len(), "worker"))];
+    let mib = memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {
-        let kib = (m * memory.cell_bytes) >> 10;
-        return format!(
-            "wirecap: M = {m}, R = {r}: {} of {kib} KiB for each socket; {mode}, {dispatch}, {workers}; {mib} MiB of rings{}",
-            counted(r, "block"),
-            bound(report),
-        );
+        let (blocks, kib) = (counted(r, "block"), (m * memory.cell_bytes) >> 10);
+        facts.push(format!("{mib} MiB of rings"));
+        facts.extend(bound(memory));
+        facts.push(format!("M = {m}, R = {r}: {blocks} of {kib} KiB for each socket"));
+        return facts;
     }
-    let mut line = format!(
-        "wirecap: M = {m}, R = {r}: {} per queue; {mode}, {dispatch}, {workers}; {mib} MiB of packet memory, pages: {}{}",
-        counted(m * r, "packet"),
-        memory.pages,
-        bound(report),
-    );
+    facts.push(format!("{mib} MiB of packet memory"));
+    facts.extend(bound(memory));
+    facts.push(format!("pages: {}", memory.pages));
+    facts.extend(memory.fallbacks.iter().cloned());
     if memory.ring_entries < m * r {
-        line.push_str(&format!("; the kernel has {} of the cells at once", memory.ring_entries));
+        facts.push(format!("the kernel has {} of the cells of a queue at once", memory.ring_entries));
     }
-    for fallback in &memory.fallbacks {
-        line.push_str("; ");
-        line.push_str(fallback);
-    }
-    line
+    facts.push(format!("M = {m}, R = {r}: {} per queue", counted(m * r, "packet")));
+    facts
 }
 
-/// Why R is smaller than by default, ready to be appended.
-fn bound(report: &Report) -> String {
-    let Some(bounded) = &report.memory.bounded else { return String::new() };
+/// Why R is smaller than by default.
+fn bound(memory: &MemoryReport) -> Option<String> {
+    let bounded = memory.bounded.as_ref()?;
     let available = bounded.available_bytes >> 20;
     let whose = bounded.control_group.as_ref().map_or_else(
         || format!("the {available} MiB that are available"),
         |group| format!("the {available} MiB that the control group {} has left", group.display()),
     );
-    format!(
-        "; R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
+    Some(format!(
+        "R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
         bounded.chunks_per_pool, bounded.share
-    )
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker ── block ──► waits, 64 MiB at most ──► writer thread ──► output
-//!      └── no room: not encoded, counted                 └── how much it has written, readable at any time
+//!      └── no room: not encoded, counted
 //! ```
 //!
 //! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of more use than one with
@@ -10,8 +10,7 @@
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are taken.
@@ -20,8 +19,6 @@ const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 
 /// How long the output may take nothing at the end.
 pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether it has.
-const TICK: Duration = Duration::from_millis(10);
 
 /// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
 #[derive(Debug, Default)]
@@ -32,18 +29,6 @@ pub(crate) struct Backlog {
     is_full: AtomicBool,
     /// Packets that the output did not take in time. Written by workers.
     not_taken: AtomicU64,
-    /// What is written so far, by the writer.
-    packets: AtomicU64,
-    written_bytes: AtomicU64,
-    out_of_order: AtomicU64,
-}
-
-/// What a writer has written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Volume {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) out_of_order: u64,
 }
 
 impl Backlog {
@@ -76,39 +61,6 @@ impl Backlog {
     /// Packets that were not written as there was no room.
     pub(crate) fn not_taken(&self) -> u64 {
         self.not_taken.load(Ordering::Relaxed)
-    }
-
-    /// Publishes what the writer has written.
-    pub(crate) fn note(&self, volume: Volume) {
-        self.packets.store(volume.packets, Ordering::Relaxed);
-        self.written_bytes.store(volume.bytes, Ordering::Relaxed);
-        self.out_of_order.store(volume.out_of_order, Ordering::Relaxed);
-    }
-
-    /// Waits for what the writer gives back when it has ended, as long as it writes; `None` when it has stalled.
-    pub(crate) fn wait_for_end<W>(&self, mut ended: impl FnMut() -> Option<W>) -> Option<W> {
-        let (mut written, mut since) = (self.written(), Instant::now());
-        loop {
-            if let Some(writer) = ended() {
-                return Some(writer);
-            }
-            let now = self.written();
-            if now != written {
-                (written, since) = (now, Instant::now());
-            } else if since.elapsed() >= LAST_PATIENCE {
-                return None;
-            }
-            thread::sleep(TICK);
-        }
-    }
-
-    /// What the writer has written.
-    pub(crate) fn written(&self) -> Volume {
-        Volume {
-            packets: self.packets.load(Ordering::Relaxed),
-            bytes: self.written_bytes.load(Ordering::Relaxed),
-            out_of_order: self.out_of_order.load(Ordering::Relaxed),
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use wirecap::{Report, Timestamp};
 
-use super::writer::{Forced, Written};
+use super::written::{Forced, Written};
 use crate::terminal::at_most;
 
 /// A reason that the report gives.

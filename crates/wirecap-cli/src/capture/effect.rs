@@ -8,10 +8,7 @@ use wirecap::{
     report::{FilterPlace, PortReport, QueueMode},
 };
 
-use crate::{
-    exit::{Usage, tell},
-    plan::Plan,
-};
+use crate::{exit::Usage, plan::Plan};
 
 /// Which kinds of ports there are.
 struct Kinds {
@@ -54,10 +51,6 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
                 port.name,
                 port.name
             ));
-        }
-        // It stands in the start lines, too, which --quiet leaves out.
-        if plan.quiet && reason.contains("dropped") {
-            tell(format_args!("wirecap: WARNING: {}: {reason}", port.name));
         }
     }
     Ok(())

@@ -1,131 +1,140 @@
 //! The end of a capture: all is written, the account is closed, and what went wrong is said.
 
-use std::{
-    io::{self, ErrorKind},
-    time::SystemTime,
-};
+use std::{thread::JoinHandle, time::SystemTime};
 
 use wirecap::{Capture, Report};
-use wirecap_core::words::{counted, is, was};
 
-use super::{Threads, describe, job::Job, open, output::Whereabouts, summary, watch::End, writer::Written};
+use super::{
+    Threads, WriterThread,
+    drain::Drain,
+    failure::{self, Failure, Kept},
+    job::Job,
+    output::Whereabouts,
+    sink::WriteFailure,
+    summary::{self, Account, Ending},
+    watch::End,
+    writer::{Closing, Finished},
+};
 use crate::{
     exit::{Exit, tell},
+    head::Head,
+    loss,
     plan::Plan,
+    signals::Signals,
 };
 
-/// Ends the capture, writes all there is, closes the account, and tells.
-pub(super) fn close(
-    plan: &Plan,
-    mut capture: Capture,
-    threads: Threads,
-    end: End,
-    started: SystemTime,
-    job: &impl Job,
-) -> Exit {
-    // An interface may have gone since events were last looked at; the report knows it then.
-    drop(capture.events());
-    capture.stopper().stop();
-    let Threads { workers, writer } = threads;
-    // All are joined, whatever became of the first.
-    let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
-    let report = capture.finish();
-    let written = writer.map(|writer| {
-        let writer = match job.backlog().zip(plan.destination.as_ref()) {
-            Some((backlog, destination)) => match backlog.wait_for_end(|| writer.try_recv().ok()) {
-                Some(writer) => writer,
-                None => return Written::of_stalled(destination, backlog),
-            },
-            None => writer.recv().expect("the writer does not panic"),
+/// A capture in which nothing more is to come.
+pub(super) struct Ended<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) head: &'a Head,
+    pub(super) signals: &'a Signals,
+    pub(super) started: SystemTime,
+    pub(super) end: End,
+}
+
+impl Ended<'_> {
+    /// Writes all there is, closes the account, and tells.
+    pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
+        // An interface may have gone since events were last looked at; the report knows it then.
+        drop(capture.events());
+        capture.stopper().stop();
+        self.signals.begin_ending();
+        let mut drain = Drain::new(self.plan, self.signals, threads.gauge());
+        let Threads { workers, writer } = threads;
+        drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
+        // All are joined, whatever became of the first.
+        let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
+        let report = capture.finish();
+        let mut finished = writer.map(|writer| self.finish(writer, &report, &mut drain));
+        job.end();
+        let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
+        failures.extend(self.failures(&report, panicked));
+        failures.extend(finished.iter_mut().flat_map(|finished| of_output(finished, &report)));
+        failures.extend(job.failure().map(Failure::Job));
+        self.say(&report, finished, &failures, job)
+    }
+
+    /// Has the writer write what stands behind the packets, and waits for it.
+    fn finish(&self, writer: WriterThread, report: &Report, drain: &mut Drain<'_>) -> Finished {
+        let WriterThread { handle, finished, closing, gauge } = writer;
+        // A writer that has panicked takes nothing, which is found out below.
+        let _ = closing.send(Closing { report: report.clone(), started: self.started });
+        match drain.wait_for_output(|| handle.is_finished(), || report.clone()) {
+            None => finished.recv().expect("the writer does not panic"),
+            Some(patience) => {
+                let finished = finished.try_recv().unwrap_or_else(|_| Finished::abandoned(&gauge));
+                Finished { failure: Some(WriteFailure::Stalled(patience)), ..finished }
+            }
+        }
+    }
+
+    /// What went wrong with what is captured.
+    fn failures(&self, report: &Report, panicked: bool) -> Vec<Failure> {
+        let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.clone());
+        let gone: Vec<_> = gone.collect();
+        let lost = match self.end {
+            End::Deserted => Some(Failure::InterfacesGone),
+            End::WorkerGone if !panicked => Some(Failure::WorkerEnded),
+            _ if !gone.is_empty() => Some(Failure::Removed(gone)),
+            _ => None,
         };
-        let unwritten = report.total().delivered.saturating_sub(writer.packets());
-        let trailer = describe::trailer(&report, writer.format(), started, unwritten);
-        writer.close(&trailer)
-    });
-    if panicked {
-        tell("wirecap: a worker thread panicked, please report this; what the others captured is kept");
+        let traces = report.ports.iter().filter_map(|port| port.error.clone());
+        lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
-    let all_stayed = tell_lost_interfaces(end, &report);
-    let all_is_read = tell_unread(&report);
-    let all_is_there = written.as_ref().is_none_or(|written| tell_file(written, &report));
-    let printed = summary::print(plan, &report, written.as_ref(), job);
-    let failed = job.has_failed()
-        || panicked
-        || !printed
-        || matches!(end, End::Deserted | End::WorkerGone | End::WriteFailed | End::Cut);
-    if failed || !all_stayed || !all_is_read || !all_is_there { Exit::Failed } else { Exit::Fine }
+
+    /// Says all of it. A record is the last line of its stream, words are behind the tables where they are seen.
+    fn say(&self, report: &Report, finished: Option<Finished>, failures: &[Failure], job: &impl Job) -> Exit {
+        let loss = loss::verdict(report, job.lost(report));
+        let is_failure = self.plan.fail_on_loss && loss.is_some();
+        let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
+        let moved = finished.as_ref().and_then(moved);
+        let written = finished.map(|finished| finished.written);
+        let ending = Some(Ending { end: self.end, error });
+        let account = Account { head: self.head, end: ending, report, written };
+        let tell_all = || {
+            moved.iter().for_each(|line| tell(format_args!("wirecap: {line}")));
+            failures.iter().for_each(|failure| tell(format_args!("wirecap: {failure}")));
+            let warning = if is_failure { "" } else { "WARNING: " };
+            loss.iter().for_each(|loss| tell(format_args!("wirecap: {warning}{loss}")));
+            summary::tell_unexplained(report);
+        };
+        let printed = if self.plan.json {
+            tell_all();
+            account.print(self.plan, job)
+        } else {
+            let printed = account.print(self.plan, job);
+            tell_all();
+            printed
+        };
+        match (failures, printed) {
+            ([], true) if is_failure => Exit::Lost,
+            ([], true) => Exit::Fine,
+            _ => Exit::Failed,
+        }
+    }
 }
 
-/// Says which interfaces are gone, and whether none is.
-fn tell_lost_interfaces(end: End, report: &Report) -> bool {
-    if end == End::Deserted {
-        tell("wirecap: every interface is gone, so the capture has ended; what was captured is kept");
-        return false;
-    }
-    let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.as_str());
-    let gone = gone.collect::<Vec<_>>().join(", ");
-    if !gone.is_empty() {
-        tell(format_args!(
-            "wirecap: the capture is not complete: {gone} was removed while it ran; all else is kept"
-        ));
-    }
-    gone.is_empty()
-}
-
-/// Says which trace files could not be read to their end, and whether none is among them.
-fn tell_unread(report: &Report) -> bool {
-    let errors = report.ports.iter().filter_map(|port| port.error.as_ref());
-    errors.inspect(|error| tell(format_args!("wirecap: {error}"))).count() == 0
-}
-
-/// Says what happened to the file, and whether everything is in it and can be found.
-fn tell_file(written: &Written, report: &Report) -> bool {
-    if let Some(failure) = &written.failure {
-        tell_failure(written, failure, report.total().delivered.saturating_sub(written.packets));
-    }
-    if written.not_taken > 0 {
-        tell(format_args!(
-            "wirecap: {} {} sent on and not written, since {} did not take them in time",
-            counted(written.not_taken, "packet"),
-            was(written.not_taken),
-            written.in_words,
-        ));
-    }
-    match &written.whereabouts {
-        Whereabouts::InPlace => {}
-        Whereabouts::Moved(path) => tell(format_args!(
-            "wirecap: {} was moved while it was written; the packets are in {}",
-            written.in_words,
-            path.display()
-        )),
-        Whereabouts::Deleted => tell(format_args!(
-            "wirecap: {} was deleted while it was written; its {} {} lost",
-            written.in_words,
-            counted(written.packets, "packet"),
-            is(written.packets)
-        )),
-        Whereabouts::Cut => tell(format_args!(
-            "wirecap: somebody else has cut {} while it was written; packets are missing in it, and it is damaged",
-            written.in_words
-        )),
-    }
-    let found = !matches!(written.whereabouts, Whereabouts::Deleted | Whereabouts::Cut);
-    written.failure.is_none() && written.not_taken == 0 && found
-}
-
-/// Says why not everything was written, and what was.
-fn tell_failure(written: &Written, failure: &io::Error, unwritten: u64) {
-    let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
-    let kept = if failure.kind() == ErrorKind::TimedOut {
-        format!("at least {packets} ({bytes}) are in it, and it may end within one")
-    } else {
-        format!("kept {packets} ({bytes}, whole to the last of them)")
+/// What went wrong with the output.
+fn of_output(finished: &mut Finished, report: &Report) -> Vec<Failure> {
+    let failure = finished.failure.take();
+    let written = &finished.written;
+    let output = || written.in_words.clone();
+    let unwritten = report.total().delivered.saturating_sub(written.packets);
+    let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
+    let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
+    let file = match &finished.whereabouts {
+        Whereabouts::InPlace | Whereabouts::Moved(_) => None,
+        Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
+        Whereabouts::Cut => Some(Failure::Cut { output: output() }),
     };
-    tell(format_args!(
-        "wirecap: cannot write {}: {}\nwirecap: {kept}; {} {} captured but not written",
-        written.in_words,
-        open::in_words(failure),
-        counted(unwritten, "packet"),
-        was(unwritten),
-    ));
+    let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
+    let not_taken = (written.not_taken > 0).then_some(not_taken);
+    write.into_iter().chain(not_taken).chain(file).collect()
+}
+
+/// Where the file is, if somebody has moved it.
+fn moved(finished: &Finished) -> Option<String> {
+    let Whereabouts::Moved(path) = &finished.whereabouts else { return None };
+    let output = &finished.written.in_words;
+    Some(format!("{output} was moved while it was written; the packets are in {}", path.display()))
 }

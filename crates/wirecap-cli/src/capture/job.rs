@@ -36,6 +36,9 @@ pub(crate) trait Onward: Send + 'static {
 
 /// A command that captures.
 pub(crate) trait Job {
+    /// Its name on the command line.
+    const COMMAND: &'static str;
+
     /// What its workers do.
     type Onward: Onward;
 
@@ -64,9 +67,17 @@ pub(crate) trait Job {
         None
     }
 
-    /// Whether the job came to an end that is none: exit code 1.
-    fn has_failed(&self) -> bool {
-        false
+    /// All workers have ended: what is said from now on is the whole of it.
+    fn end(&mut self) {}
+
+    /// Why the job failed, in words: exit code 1.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Packets that were captured, and lost afterwards.
+    fn lost(&self, _: &Report) -> u64 {
+        0
     }
 
     /// What is added to the account in words.
@@ -87,6 +98,7 @@ impl Onward for () {
 }
 
 impl Job for JustCapture {
+    const COMMAND: &'static str = "capture";
     type Onward = ();
 
     fn begin(&mut self, _: &mut Capture, workers: usize) -> Result<Vec<()>> {

@@ -20,23 +20,27 @@
 //! | queues in which nothing comes | [`lookout`], [`pace`] |
 //! | buffers that are used again | [`buffers`] |
 //! | jobs that do not wait for the output | [`backlog`] |
-//! | writing, and failing to | [`writer`], [`output`], [`open`], [`records`] |
+//! | writing, and failing to | [`writer`], [`output`], [`sink`], [`open`], [`records`], [`written`] |
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what other commands do with captured packets | [`job`] |
-//! | what ends a capture, and what is done then | [`watch`], [`end`] |
-//! | what is wrong with times | [`times`] |
-//! | what the user is told | [`announce`], [`progress`], [`summary`] |
+//! | what ends a capture, and what is done then | [`watch`], [`end`], [`drain`], [`failure`] |
+//! | what is wrong with times, and with their order | [`times`], [`disorder`] |
+//! | what the user is told | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
+mod accounts;
+mod alarm;
 mod announce;
 pub(crate) mod backlog;
 mod block;
 mod buffers;
 mod describe;
 mod disorder;
+mod drain;
 mod effect;
 mod end;
+mod failure;
 pub(crate) mod job;
 mod limits;
 mod lookout;
@@ -49,11 +53,14 @@ mod place;
 mod progress;
 mod records;
 pub(crate) mod sequencer;
+mod sink;
+mod statistics;
 mod summary;
 mod times;
 pub(crate) mod watch;
 mod worker;
 mod writer;
+mod written;
 
 use std::{
     sync::{
@@ -77,11 +84,15 @@ use self::{
     job::{Job, Onward},
     lookout::Lookout,
     output::Output,
+    statistics::Statistics,
     watch::{Notice, Watch},
     worker::{Count, Encode},
-    writer::Writer,
+    writer::{Closing, Finished, Writer},
+    written::Gauge,
 };
-use crate::{cores::check_cores, exit::Exit, idle_thread::IdleThread, plan::Plan, signals::Signals};
+use crate::{
+    cores::check_cores, exit::Exit, head::Head, idle_thread::IdleThread, plan::Plan, signals::Signals,
+};
 
 /// Blocks that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep
 /// the disk busy, little beside the pools.
@@ -93,7 +104,7 @@ const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(plan: Plan, mut job: impl Job, signals: Signals) -> Result<Exit> {
+pub(crate) fn run<J: Job>(plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores)?;
     let places = place::look_up(&plan)?;
     let open = |destination| Output::open(destination, &signals);
@@ -119,8 +130,12 @@ pub(crate) fn run(plan: Plan, mut job: impl Job, signals: Signals) -> Result<Exi
     let backlog = job.backlog().map(Arc::clone);
     let output = output.map(|output| (output, backlog));
     let threads = Threads::start(&plan, &capture, (idle, work), output, notices);
-    let end = Watch::new(&plan, signals, noticed).until_end(&mut capture, &threads.workers, &mut job);
-    Ok(end::close(&plan, capture, threads, end, started, &job))
+    let head = Head::new(J::COMMAND, started);
+    let statistics = Statistics::new(&plan, &head, threads.gauge());
+    let watch = Watch::new(&plan, &signals, noticed, statistics);
+    let end = watch.until_end(&mut capture, &threads.workers, &mut job);
+    let ended = end::Ended { plan: &plan, head: &head, signals: &signals, started, end };
+    Ok(ended.close(capture, threads, &mut job))
 }
 
 /// The threads of a capture, before it runs.
@@ -140,8 +155,18 @@ impl Idle {
 /// The threads of a capture.
 struct Threads {
     workers: Vec<JoinHandle<()>>,
-    /// Gives the writer back when it has written everything; `None` when packets are only counted.
-    writer: Option<Receiver<Writer>>,
+    /// `None` when packets are only counted.
+    writer: Option<WriterThread>,
+}
+
+/// The thread that writes.
+struct WriterThread {
+    handle: JoinHandle<()>,
+    /// Gives what came of writing when the thread ends.
+    finished: Receiver<Finished>,
+    gauge: Arc<Gauge>,
+    /// Takes what stands behind the packets.
+    closing: Sender<Closing>,
 }
 
 impl Threads {
@@ -199,13 +224,18 @@ impl Threads {
             let encode = Encode::new(&encoding, &sender, given_back, worker.index(), backlog.clone());
             workers.push(thread.run(move || encode.run(worker, onward)));
         }
-        let writer = Writer::new(output, plan.count, lookout, Buffers::new(returns), notices);
-        let writer = writer.with_backlog(backlog);
-        let (done, written) = sync_channel(1);
-        thread.run(move || {
-            // The receiver lives until the end of the capture.
-            let _ = done.send(writer.run(&blocks));
+        let writer = Writer::new((output, backlog), plan.count, lookout, Buffers::new(returns), notices);
+        let (gauge, (closing, closed)) = (writer.gauge(), channel());
+        let (done, finished) = sync_channel(1);
+        let handle = thread.run(move || {
+            // It fails once the thread is not waited for any longer.
+            let _ = done.send(writer.run(&blocks, &closed));
         });
-        Self { workers, writer: Some(written) }
+        Self { workers, writer: Some(WriterThread { handle, finished, gauge, closing }) }
+    }
+
+    /// What is written, if anything is.
+    fn gauge(&self) -> Option<Arc<Gauge>> {
+        self.writer.as_ref().map(|writer| Arc::clone(&writer.gauge))
     }
 }

@@ -5,47 +5,31 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, IoSlice, Write},
+    io::{self, ErrorKind, IoSlice},
     os::{
         fd::{AsFd, AsRawFd},
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
-    time::Duration,
+    sync::{Arc, atomic::AtomicU64},
 };
 
-use anyhow::Result;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use anyhow::{Result, anyhow};
 use wirecap_file::Format;
 
-use super::open::{self, Opened};
+use super::{
+    open::{self, Opened},
+    sink::{Sink, WriteFailure},
+};
 use crate::{plan::Destination, signals::Signals};
 
 /// What standard output is called in messages.
 const STDOUT: &str = "standard output";
-/// What a pipe takes whole or not at all (pipe(7)); one that is ready to be written to has room for it.
-const PIPE_BUF: usize = 4096;
-
-/// What a destination is called: as the user said it, `-` for standard output.
-pub(crate) fn name_of(destination: &Destination) -> String {
-    match destination {
-        Destination::Stdout => "-".into(),
-        Destination::File(path, _) => path.display().to_string(),
-    }
-}
-
-/// The same for messages.
-pub(crate) fn in_words(destination: &Destination) -> String {
-    match destination {
-        Destination::Stdout => STDOUT.into(),
-        Destination::File(..) => name_of(destination),
-    }
-}
 
 /// Where encoded packets end up.
 #[derive(Debug)]
 pub(crate) struct Output {
-    file: File,
+    sink: Sink,
     /// As the user said it; `-` for standard output.
     path: PathBuf,
     format: Format,
@@ -76,7 +60,7 @@ pub(crate) enum Whereabouts {
 pub(crate) struct AppendError {
     /// Bytes that were written before.
     pub(crate) written: usize,
-    pub(crate) cause: io::Error,
+    pub(crate) cause: WriteFailure,
 }
 
 impl Output {
@@ -89,12 +73,13 @@ impl Output {
         match destination {
             Destination::Stdout => {
                 let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                Ok(Self { file, path: "-".into(), format, cuttable: false, len: 0, is_fresh: false })
+                let sink = Sink::new(file, signals);
+                Ok(Self { sink, path: "-".into(), format, cuttable: false, len: 0, is_fresh: false })
             }
             Destination::File(path, _) => {
                 let Opened { file, is_regular, is_new } = open::open(path, signals)?;
-                let path = path.clone();
-                Ok(Self { file, path, format, cuttable: is_regular, len: 0, is_fresh: is_new })
+                let (path, sink) = (path.clone(), Sink::new(file, signals));
+                Ok(Self { sink, path, format, cuttable: is_regular, len: 0, is_fresh: is_new })
             }
         }
     }
@@ -107,7 +92,12 @@ impl Output {
         let name = PathBuf::from(self.in_words());
         let failed = |cause: &io::Error| open::explain(&name, cause);
         self.cut().map_err(|cause| failed(&cause))?;
-        self.append(&mut [IoSlice::new(header)]).map_err(|error| failed(&error.cause))?;
+        self.append(&mut [IoSlice::new(header)]).map_err(|error| match error.cause {
+            WriteFailure::Kernel(cause) => failed(&cause),
+            WriteFailure::GivenUp | WriteFailure::Stalled(_) => {
+                anyhow!("writing {} was given up on a signal", name.display())
+            }
+        })?;
         self.keep(header.len());
         self.is_fresh = false;
         Ok(())
@@ -125,27 +115,32 @@ impl Output {
 
     /// Where the file is now.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
-        let Ok(metadata) = self.file.metadata() else { return Whereabouts::InPlace };
+        let Ok(metadata) = self.sink.file().metadata() else { return Whereabouts::InPlace };
         if self.cuttable && !self.begins_as_written(&metadata) {
             return Whereabouts::Cut;
         }
-        if !self.cuttable || open::is_at(&self.file, &self.path) {
+        if !self.cuttable || open::is_at(self.sink.file(), &self.path) {
             return Whereabouts::InPlace;
         }
         if metadata.nlink() == 0 {
             return Whereabouts::Deleted;
         }
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
         Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
     }
 
     /// Whether nobody else has cut the file: then it is shorter, or has a hole where it began.
     fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
         let mut magic = [0; 4];
         // Where we may write and not read, it is not known.
         let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
         metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
+    }
+
+    /// Bytes that it has taken, whole records or not, for others to read.
+    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
+        self.sink.taken_bytes()
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -161,43 +156,24 @@ impl Output {
     /// kept: see [`Output::keep`] and [`Output::cut`].
     ///
     /// # Errors
-    /// What the kernel said, and how far it got.
-    pub(crate) fn append(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<(), AppendError> {
-        let mut written = 0;
-        // Empty slices go: a write of nothing would look like a device that takes nothing.
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            match self.file.write_vectored(slices) {
-                Ok(0) => return Err(AppendError { written, cause: ErrorKind::WriteZero.into() }),
-                Ok(bytes) => {
-                    written += bytes;
-                    IoSlice::advance_slices(&mut slices, bytes);
-                }
-                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
-                Err(cause) => return Err(AppendError { written, cause }),
-            }
-        }
-        Ok(())
+    /// What the kernel said, or that a signal has given it up; and how far it got.
+    pub(crate) fn append(&mut self, slices: &mut [IoSlice<'_>]) -> Result<(), AppendError> {
+        write_all(slices, |slices| self.sink.write(slices))
     }
 
-    /// Writes all of `bytes`, if the output takes some of them in such a time, again and again. Only for what is short: as little at
-    /// once as a pipe that has room at all takes.
+    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other, as it is cut to
+    /// whole records; a stream that may end in the middle of one gets nothing more.
     ///
     /// # Errors
-    /// As [`Output::append`]; [`ErrorKind::TimedOut`].
-    pub(crate) fn append_within(&mut self, bytes: &[u8], patience: Duration) -> Result<(), AppendError> {
-        let mut written = 0;
-        for part in bytes.chunks(PIPE_BUF) {
-            let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
-            let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-            if poll(&mut fds, timeout) == Ok(0) {
-                return Err(AppendError { written, cause: ErrorKind::TimedOut.into() });
-            }
-            self.append(&mut [IoSlice::new(part)]).map_err(|AppendError { written: of_part, cause }| {
-                AppendError { written: written + of_part, cause }
-            })?;
-            written += part.len();
+    /// As [`Output::append`].
+    pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
+        let mut slices = [IoSlice::new(trailer)];
+        match (self.cuttable, has_failed) {
+            (true, _) => write_all(&mut slices, |slices| Ok(self.sink.write_now(slices)?))?,
+            (false, true) => return Ok(()),
+            (false, false) => self.append(&mut slices)?,
         }
+        self.keep(trailer.len());
         Ok(())
     }
 
@@ -214,15 +190,36 @@ impl Output {
         if !self.cuttable {
             return Ok(());
         }
-        self.file.set_len(self.len)?;
-        io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.len)).map(drop)
+        self.sink.file().set_len(self.len)?;
+        io::Seek::seek(self.sink.file_mut(), io::SeekFrom::Start(self.len)).map(drop)
     }
+}
+
+/// Writes all of `slices` by as many calls of `write` as it takes.
+fn write_all(
+    mut slices: &mut [IoSlice<'_>],
+    mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, WriteFailure>,
+) -> Result<(), AppendError> {
+    let mut written = 0;
+    // Empty slices go: a write of nothing would look like a device that takes nothing.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match write(slices) {
+            Ok(0) => return Err(AppendError { written, cause: ErrorKind::WriteZero.into() }),
+            Ok(bytes) => {
+                written += bytes;
+                IoSlice::advance_slices(&mut slices, bytes);
+            }
+            Err(cause) => return Err(AppendError { written, cause }),
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         // Not one that somebody else has put in its place.
-        if self.is_fresh && open::is_at(&self.file, &self.path) {
+        if self.is_fresh && open::is_at(self.sink.file(), &self.path) {
             // The error that brought us here is told; that an empty file stays is the lesser one.
             let _ = fs::remove_file(&self.path);
         }

@@ -86,7 +86,11 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<LookedUp> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))).give_up(signals.flag());
+    let builder = builder.give_up(signals.flag());
+    let builder = match plan.quiet {
+        true => builder,
+        false => builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))),
+    };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.filter) {
@@ -102,7 +106,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
             given_up: format!("nobody writes {pipes}"),
         },
     };
-    looking_up.run(signals, || builder.look_up())?.map_err(|error| with_hint(error, plan))
+    looking_up.run(signals, plan.quiet, || builder.look_up())?.map_err(|error| with_hint(error, plan))
 }
 
 /// Brings in the memory, then opens the sockets of each queue. A signal ends both.
@@ -116,7 +120,7 @@ pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Resul
         patience: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
-    let opened = reserving.run(signals, || looked_up.reserve())?.and_then(LookedUp::open);
+    let opened = reserving.run(signals, plan.quiet, || looked_up.reserve())?.and_then(LookedUp::open);
     let capture = opened.map_err(|error| with_hint(error, plan))?;
     // Dropping it gives all back.
     if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }

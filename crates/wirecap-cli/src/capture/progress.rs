@@ -1,4 +1,4 @@
-//! The line on the terminal that says how it goes.
+//! The line on the terminal that says how it goes, and all else that is said while it does.
 
 use std::fmt::Display;
 
@@ -15,7 +15,13 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Progress {
     line: StatusLine,
-    /// What had been delivered when the line was written last.
+    rates: Rates,
+    quiet: bool,
+}
+
+/// Rates since the last time.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
     before: Volume,
 }
 
@@ -29,16 +35,14 @@ struct Volume {
 
 impl Progress {
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self { line: StatusLine::new(plan.quiet, plan.json), before: Volume::default() }
+        let line = StatusLine::new(plan.quiet, plan.json);
+        Self { line, rates: Rates::default(), quiet: plan.quiet }
     }
 
     /// Writes the line, if it is time.
     pub(crate) fn show(&mut self, capture: &Capture) {
         if self.line.is_due() {
-            let report = capture.report();
-            let now = Volume::of(&report);
-            self.line.show(&line(&report, self.before, now));
-            self.before = now;
+            self.line.show(&self.rates.line(&capture.report()));
         }
     }
 
@@ -47,10 +51,26 @@ impl Progress {
         self.line.clear();
     }
 
-    /// Writes something else to standard error.
+    /// Says what quiet people are told as well: an error, a loss, what they have asked for.
     pub(crate) fn tell(&mut self, line: impl Display) {
         self.clear();
         tell(line);
+    }
+
+    /// Says what may be of interest.
+    pub(crate) fn note(&mut self, line: impl Display) {
+        if !self.quiet {
+            self.tell(line);
+        }
+    }
+}
+
+impl Rates {
+    /// How it goes, with the rates since the last line.
+    pub(crate) fn line(&mut self, report: &Report) -> String {
+        let (before, now) = (self.before, Volume::of(report));
+        self.before = now;
+        line(report, before, now)
     }
 }
 

@@ -1,22 +1,53 @@
-//! What is said at the end: the account, as a table or as JSON.
+//! The account, as tables or as a JSON record: at the end, and whenever it is asked for before.
+
+use std::io;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wirecap::{Lost, QueueAccount, Report, report::PortReport};
+use wirecap::Report;
 use wirecap_core::words::{counted, is, was};
 
-use super::{disorder::Disorder, job::Job, times, writer::Written};
+use super::{
+    accounts::{self, Stage},
+    disorder::Disorder,
+    job::Job,
+    times,
+    watch::End,
+    written::Written,
+};
 use crate::{
-    exit::{self, tell},
+    exit::tell,
+    head::Head,
     plan::Plan,
-    printable::{json, printable},
-    table::Table,
+    printable::json,
+    stdio::{self, Stream},
     terminal::rate,
+    text::paragraph,
 };
 
-/// The report with what was written.
+/// All there is to say about a capture, at some time.
+pub(super) struct Account<'a> {
+    pub(super) head: &'a Head,
+    /// `None` while it runs.
+    pub(super) end: Option<Ending>,
+    pub(super) report: &'a Report,
+    pub(super) written: Option<Written>,
+}
+
+/// How a capture ended.
+pub(super) struct Ending {
+    pub(super) end: End,
+    /// What was not as asked for, in words.
+    pub(super) error: Option<String>,
+}
+
+/// An account as JSON.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct Record<'a> {
+    #[serde(flatten)]
+    head: &'a Head,
+    end: Option<&'static str>,
+    error: Option<&'a str>,
     #[serde(flatten)]
     report: &'a Report,
     written: Option<&'a Written>,
@@ -24,118 +55,123 @@ struct Summary<'a> {
     job: Map<String, Value>,
 }
 
-/// Prints the account to standard output, or to standard error if the packets went there. Returns whether it could.
-pub(crate) fn print(plan: &Plan, report: &Report, written: Option<&Written>, job: &impl Job) -> bool {
-    let text = if plan.json {
-        json(&Summary { report, written, job: job.json(report) })
-    } else {
-        in_words(report, written, plan.keeps_times) + &job.in_words(report)
-    };
-    let printed = if plan.stdout_is_taken() { exit::print_on_stderr(&text) } else { exit::print(&text) };
-    if let Err(cause) = &printed {
-        tell(format_args!("wirecap: cannot print the account: {cause}"));
+/// Where an account is printed: standard error if the packets have standard output.
+pub(super) fn stream(plan: &Plan) -> Stream {
+    if plan.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout }
+}
+
+impl Account<'_> {
+    /// Prints it as the last that is said of the capture; quiet people get it only as a record that they have asked for.
+    /// Returns whether it could be printed.
+    pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
+        let printed = if plan.json {
+            stdio::print(stream(plan), &self.json(job))
+        } else if plan.quiet {
+            Ok(())
+        } else {
+            stdio::print(stream(plan), &self.in_words(plan.keeps_times, job))
+        };
+        if let Err(cause) = &printed {
+            tell(format_args!("wirecap: cannot print the account: {cause}"));
+        }
+        printed.is_ok()
     }
+
+    /// Prints it while the capture goes on, if there is room for it.
+    ///
+    /// # Errors
+    /// See [`stdio::offer`].
+    pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
+        let text = if plan.json { self.json(job) } else { self.in_words(plan.keeps_times, job) + "\n" };
+        stdio::offer(stream(plan), &text)
+    }
+
+    fn json(&self, job: &impl Job) -> String {
+        json(&Record {
+            head: self.head,
+            end: self.end.as_ref().map(|ending| ending.end.as_str()),
+            error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
+            report: self.report,
+            written: self.written.as_ref(),
+            job: job.json(self.report),
+        })
+    }
+
+    fn in_words(&self, keeps_times: bool, job: &impl Job) -> String {
+        let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
+        let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
+        let mut text = format!("{queues}\n{workers}");
+        text += &notes(self.report);
+        text += &volume(self.report, self.written.as_ref(), keeps_times, stage);
+        text + &job.in_words(self.report)
+    }
+}
+
+/// Warns of an account that does not close.
+pub(super) fn tell_unexplained(report: &Report) {
     let unexplained = report.total().unexplained();
-    let unexplained_queue =
-        report.ports.iter().flat_map(|port| &port.queues).any(|queue| queue.unexplained != 0);
-    if unexplained_queue {
+    let mut queues = report.ports.iter().flat_map(|port| &port.queues);
+    if queues.any(|queue| queue.unexplained != 0) {
         tell(format_args!(
-            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap;",
+            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
+             with the account, the kernel version and the driver",
             counted(unexplained, "packet"),
             is(unexplained)
         ));
-        tell("wirecap: WARNING: please report it with the account above, the kernel version and the driver");
     }
-    printed.is_ok()
 }
 
-fn in_words(report: &Report, written: Option<&Written>, keeps_times: bool) -> String {
-    let mut text = format!("{}\n{}", accounts(report), workers(report));
+/// What is to be known about the ports.
+fn notes(report: &Report) -> String {
+    let mut lines = Vec::new();
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
-        text += &format!(
-            "\n{}: {} {} dropped by the NIC or its driver before they could be seen{whole}\n",
-            printable(&port.name),
+        lines.push(format!(
+            "{}: {} {} dropped by the NIC or its driver before they could be seen{whole}",
+            port.name,
             counted(port.dropped_before_xdp, "packet"),
             was(port.dropped_before_xdp)
-        );
+        ));
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
-        text += &format!("\n{}: RSS was {}\n", printable(port), printable(rss));
+        lines.push(format!("{port}: RSS was {rss}"));
     }
-    for warning in report.ports.iter().flat_map(|port| &port.warnings) {
-        text += &format!("\nWARNING: {}\n", printable(warning));
-    }
+    let warnings = report.ports.iter().flat_map(|port| &port.warnings);
+    lines.extend(warnings.map(|warning| format!("WARNING: {warning}")));
+    lines.iter().map(|line| format!("\n{}", paragraph(line))).collect()
+}
+
+/// How much it was, and what of it was written.
+fn volume(report: &Report, written: Option<&Written>, keeps_times: bool, stage: Stage) -> String {
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
     let packets = counted(delivered, "packet");
-    text += &format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
+    let mut text = format!("\n{packets} in {:.3} s, {} on average\n", report.seconds, rate(pps));
     for port in report.ports.iter().filter(|_| keeps_times) {
         for remark in times::remarks(&port.timestamp) {
-            text += &format!("{}, times: {remark}\n", port.name);
+            text += &paragraph(&format!("{}, times: {remark}", port.name));
         }
     }
-    if let Some(written) = written {
-        let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
-        text += &format!("{packets} written to {}, {bytes}", printable(&written.in_words));
-        match delivered.saturating_sub(written.packets) {
-            0 => text += "\n",
-            unwritten => {
-                let (were, are) = (was(unwritten), is(unwritten));
-                text += &format!("; {unwritten} more {were} captured and {are} not in it\n");
-            }
+    let Some(written) = written else { return text };
+    let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+    let mut line = format!("{packets} written to {}, {bytes}", written.in_words);
+    match delivered.saturating_sub(written.packets) {
+        0 => {}
+        unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on their way"),
+        unwritten => {
+            let (were, are) = (was(unwritten), is(unwritten));
+            line += &format!("; {unwritten} more {were} captured and {are} not in it");
         }
-        if written.out_of_order > 0 {
-            let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
-            let reasons = Disorder::of(report, written).map(|reason| reason.to_string()).collect::<Vec<_>>();
-            text += &format!(
-                "{} of them {stand} behind a later one: {}\n",
-                written.out_of_order,
-                reasons.join(", and ")
-            );
-        }
+    }
+    text += &paragraph(&line);
+    if written.out_of_order > 0 {
+        let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
+        let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();
+        text += &paragraph(&format!(
+            "{} of them {stand} behind a later one: {}",
+            written.out_of_order,
+            reasons.join(", and ")
+        ));
     }
     text
-}
-
-fn accounts(report: &Report) -> Table {
-    // Where all rows are sockets, that is what they are called.
-    let sockets = report.ports.iter().all(PortReport::is_passive);
-    let row_name = if sockets { "socket" } else { "queue" };
-    let heads: Vec<_> = ["port", row_name, "mode", "seen", "filtered", "passed", "delivered"]
-        .into_iter()
-        .chain(Lost::default().causes().map(|(cause, _)| cause))
-        .chain(["unexplained"])
-        .collect();
-    let mut table = Table::new(&heads);
-    let mut row = |name: [String; 3], account: QueueAccount| {
-        let QueueAccount { seen, filtered, passed, delivered, .. } = account;
-        let figures = [seen, filtered, passed, delivered].into_iter();
-        let figures = figures.chain(account.lost.causes().map(|(_, packets)| packets));
-        let cells = name.into_iter().chain(figures.map(|packets| packets.to_string()));
-        table.row(cells.chain([account.unexplained().to_string()]).collect());
-    };
-    for port in &report.ports {
-        for queue in &port.queues {
-            let name = [port.name.clone(), queue.queue.to_string(), queue.mode.as_str().into()];
-            row(name, queue.account());
-        }
-    }
-    row(["total".into(), String::new(), String::new()], report.total());
-    table
-}
-
-fn workers(report: &Report) -> Table {
-    let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
-    for (index, worker) in report.workers.iter().enumerate() {
-        table.row(vec![
-            index.to_string(),
-            worker.core.map_or_else(|| "any".into(), |core| core.to_string()),
-            worker.packets.to_string(),
-            worker.bytes.to_string(),
-            worker.offloaded_in.to_string(),
-            worker.offloaded_out.to_string(),
-        ]);
-    }
-    table
 }

@@ -10,7 +10,7 @@ use std::{
 use wirecap::{Capture, PortEvent};
 use wirecap_core::words::counted;
 
-use super::{job::Job, progress::Progress, times::Times};
+use super::{alarm::Alarm, job::Job, progress::Progress, statistics::Statistics, times::Times};
 use crate::{host_use, plan::Plan, signals::Signals};
 
 /// How often signals and ports are looked at.
@@ -46,6 +46,22 @@ pub(crate) enum End {
     Cut,
 }
 
+impl End {
+    /// Its name in records.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            End::Signal => "signal",
+            End::Duration => "duration",
+            End::Count => "count",
+            End::WriteFailed => "write_failed",
+            End::Read => "read",
+            End::Deserted => "interfaces_gone",
+            End::WorkerGone => "worker_ended",
+            End::Cut => "interface_gone",
+        }
+    }
+}
+
 /// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go
 /// when everything is read, so that a worker found to be gone before that was asked may have gone for that reason.
 fn end_by_itself(
@@ -65,21 +81,28 @@ fn end_by_itself(
 
 /// Watches a capture.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    signals: Signals,
+pub(crate) struct Watch<'a> {
+    signals: &'a Signals,
     notices: Receiver<Notice>,
     deadline: Option<Instant>,
     progress: Progress,
+    statistics: Statistics<'a>,
+    alarm: Alarm,
     times: Times,
     /// Ports that are down now.
     down: HashSet<String>,
 }
 
-impl Watch {
-    pub(crate) fn new(plan: &Plan, signals: Signals, notices: Receiver<Notice>) -> Self {
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        plan: &Plan,
+        signals: &'a Signals,
+        notices: Receiver<Notice>,
+        statistics: Statistics<'a>,
+    ) -> Self {
         let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
-        let (progress, times) = (Progress::new(plan), Times::new(plan));
-        Self { signals, notices, deadline, progress, times, down: HashSet::new() }
+        let (progress, alarm, times) = (Progress::new(plan), Alarm::new(), Times::new(plan));
+        Self { signals, notices, deadline, progress, statistics, alarm, times, down: HashSet::new() }
     }
 
     /// Waits for what ends the capture; meanwhile tells how it goes.
@@ -94,10 +117,11 @@ impl Watch {
                 break end;
             }
             let (lines, end) = job.look(capture);
-            lines.into_iter().for_each(|line| self.progress.tell(line));
+            lines.into_iter().for_each(|line| self.progress.note(line));
             if let Some(end) = end {
                 break end;
             }
+            self.statistics.look(self.signals, capture, job, &mut self.progress);
             self.progress.show(capture);
         };
         self.progress.clear();
@@ -135,8 +159,11 @@ impl Watch {
         for event in capture.events() {
             self.tell(event, capture, job);
         }
-        for line in self.times.look(capture) {
+        for line in self.alarm.look(capture) {
             self.progress.tell(line);
+        }
+        for line in self.times.look(capture) {
+            self.progress.note(line);
         }
         end_by_itself(
             || workers.iter().any(JoinHandle::is_finished),
@@ -145,19 +172,19 @@ impl Watch {
         )
     }
 
-    /// Tells changes of state. The kernel also says "up" of an interface that was up all along, when
+    /// Tells changes of state: those by which packets are missed to quiet people, too. The kernel also says "up" of an interface that was up all along, when
     /// somebody else changes something about it.
     fn tell(&mut self, event: PortEvent, capture: &Capture, job: &impl Job) {
         match event {
             PortEvent::Down(port) => {
                 let line = format!("wirecap: {port} is down; the capture goes on if it comes up again");
                 if self.down.insert(port) {
-                    self.progress.tell(line);
+                    self.progress.note(line);
                 }
             }
             PortEvent::Up(port) => {
                 if self.down.remove(&port) {
-                    self.progress.tell(format_args!("wirecap: {port} is up"));
+                    self.progress.note(format_args!("wirecap: {port} is up"));
                 }
             }
             PortEvent::Removed(port) => {
@@ -196,20 +223,20 @@ impl Watch {
                 ));
             }
             PortEvent::Asymmetric { port, failure: None } => {
-                self.progress.tell(format_args!(
+                self.progress.note(format_args!(
                     "wirecap: WARNING: RSS of {port} was not symmetric for about a second, since somebody else has put it back; it \
                      is set again, and put back at the end of this capture"
                 ));
             }
             PortEvent::Asymmetric { port, failure: Some(reason) } => {
-                self.progress.tell(format_args!(
+                self.progress.note(format_args!(
                     "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it; {reason}"
                 ));
             }
             PortEvent::Read(port) => {
                 if !capture.is_at_end() {
                     self.progress
-                        .tell(format_args!("wirecap: {port} is read; the capture goes on with the others"));
+                        .note(format_args!("wirecap: {port} is read; the capture goes on with the others"));
                 }
             }
             PortEvent::QueuesAdded { port, queues } => {
@@ -241,6 +268,15 @@ mod tests {
             });
             assert!(end.is_none_or(|end| end == End::Read), "{ends_before}: {end:?}");
             assert_eq!(end.is_some(), ends_before < 2, "{ends_before}");
+        }
+    }
+
+    #[test]
+    fn the_manual_has_every_end() {
+        let manual = include_str!("../../../../docs/MANUAL.md");
+        let ends = [End::Signal, End::Duration, End::Count, End::WriteFailed, End::Read, End::Deserted];
+        for end in ends.into_iter().chain([End::WorkerGone, End::Cut]) {
+            assert!(manual.contains(&format!("`{}`", end.as_str())), "{end:?}");
         }
     }
 

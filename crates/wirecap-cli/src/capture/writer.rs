@@ -6,32 +6,33 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, ErrorKind, IoSlice},
+    io::IoSlice,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
-use serde::Serialize;
-use wirecap_file::Format;
+use wirecap::Report;
 
 use super::{
-    backlog::{Backlog, LAST_PATIENCE, Volume},
+    backlog::Backlog,
     block::Records,
     buffers::Buffers,
+    describe,
     lookout::Lookout,
     merge::Merger,
     open,
     order::Order,
-    output::{self, AppendError, Output, Whereabouts},
+    output::{AppendError, Output, Whereabouts},
     pace::{ASK_PERIOD, Pace},
     records,
+    sink::WriteFailure,
     watch::Notice,
     worker::ToWriter,
+    written::{Forced, Gauge, Written},
 };
-use crate::plan::Destination;
 
 /// Most bytes and blocks that are collected for one write.
 const GROUP_BYTES: usize = 1 << 20;
@@ -57,70 +58,41 @@ pub(crate) struct Writer {
     packets: u64,
     order: Order,
     forced: Forced,
+    /// What others read while it writes.
+    gauge: Arc<Gauge>,
     /// Why nothing more is written.
-    failure: Option<io::Error>,
+    failure: Option<WriteFailure>,
 }
 
-/// How often packets were written although another queue might still have had an earlier one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Forced {
-    /// Because as much was held back as memory allows.
-    pub(crate) memory: u64,
-    /// Because all packets were held back for too long.
-    pub(crate) time: u64,
+/// What stands behind the packets, once no more come.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// The account, closed.
+    pub(crate) report: Report,
+    pub(crate) started: SystemTime,
 }
 
 /// What came of writing.
-#[derive(Debug, Serialize)]
-pub(crate) struct Written {
-    /// The output as the user named it.
-    pub(crate) file: String,
-    /// Packets in it.
-    pub(crate) packets: u64,
-    /// Its length, in bytes.
-    pub(crate) bytes: u64,
-    /// Packets in it that stand behind a later one.
-    pub(crate) out_of_order: u64,
-    pub(crate) forced: Forced,
-    /// Packets that are not in it since it did not take them in time; only of a job that does not wait for it.
-    pub(crate) not_taken: u64,
-    /// Its name in messages.
-    #[serde(skip)]
-    pub(crate) in_words: String,
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) written: Written,
     /// Why not everything is in it.
-    #[serde(skip)]
-    pub(crate) failure: Option<io::Error>,
+    pub(crate) failure: Option<WriteFailure>,
     /// Where it was when it was finished.
-    #[serde(skip)]
     pub(crate) whereabouts: Whereabouts,
 }
 
-impl Written {
-    /// That of a writer that could not be waited for, as its output takes nothing.
-    pub(crate) fn of_stalled(destination: &Destination, backlog: &Backlog) -> Self {
-        let Volume { packets, bytes, out_of_order } = backlog.written();
-        let failure = io::Error::new(
-            ErrorKind::TimedOut,
-            format!("it took nothing for {} s at the end", LAST_PATIENCE.as_secs()),
-        );
-        Self {
-            file: output::name_of(destination),
-            packets,
-            bytes,
-            out_of_order,
-            forced: Forced::default(),
-            not_taken: backlog.not_taken(),
-            in_words: output::in_words(destination),
-            failure: Some(failure),
-            whereabouts: Whereabouts::InPlace,
-        }
+impl Finished {
+    /// That of a writer that is not waited for, as its output takes nothing.
+    pub(crate) fn abandoned(gauge: &Gauge) -> Self {
+        Self { written: gauge.read(), failure: None, whereabouts: Whereabouts::InPlace }
     }
 }
 
 impl Writer {
-    /// A writer that stops after `limit` packets.
+    /// A writer that stops after `limit` packets. A job that does not wait for the output has a `backlog`.
     pub(crate) fn new(
-        output: Output,
+        (output, backlog): (Output, Option<Arc<Backlog>>),
         limit: Option<u64>,
         lookout: Lookout,
         buffers: Buffers,
@@ -134,65 +106,51 @@ impl Writer {
             pending: VecDeque::new(),
             buffers,
             notices,
-            backlog: None,
             packets: 0,
             order: Order::default(),
             forced: Forced::default(),
+            gauge: Arc::new(Gauge::new(&output, backlog.clone())),
+            backlog,
             failure: None,
             output,
         }
     }
 
-    /// For a job that does not wait for the output: what is taken of its backlog, and what is written.
-    pub(crate) fn with_backlog(self, backlog: Option<Arc<Backlog>>) -> Self {
-        Self { backlog, ..self }
+    /// What it has written so far, for others to read.
+    pub(crate) fn gauge(&self) -> Arc<Gauge> {
+        Arc::clone(&self.gauge)
     }
 
-    /// Packets written so far.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        self.output.format()
-    }
-
-    /// Writes until the last worker is gone.
-    pub(crate) fn run(mut self, blocks: &Receiver<ToWriter>) -> Self {
+    /// Writes until the last worker is gone, then what stands behind the packets.
+    pub(crate) fn run(mut self, blocks: &Receiver<ToWriter>, closing: &Receiver<Closing>) -> Finished {
         while self.collect(blocks) {
             self.merge(Instant::now());
             self.write_pending();
         }
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write_pending();
-        self
+        // None comes if the capture panics; what was captured is kept.
+        if let Ok(Closing { report, started }) = closing.recv() {
+            let unwritten = report.total().delivered.saturating_sub(self.packets);
+            let trailer = describe::trailer(&report, self.output.format(), started, unwritten);
+            self.close(&trailer);
+        }
+        self.show();
+        Finished { written: self.gauge.read(), failure: self.failure, whereabouts: self.output.whereabouts() }
     }
 
     /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
     /// where the last record was cut off.
-    pub(crate) fn close(mut self, trailer: &[u8]) -> Written {
-        let appended = match &self.backlog {
-            Some(_) => self.output.append_within(trailer, LAST_PATIENCE),
-            None => self.output.append(&mut [IoSlice::new(trailer)]),
-        };
-        match appended {
-            Ok(()) => self.output.keep(trailer.len()),
-            Err(AppendError { cause, .. }) => {
-                let cut = self.output.cut().err();
-                self.failure = self.failure.or(cut).or(Some(cause));
-            }
+    fn close(&mut self, trailer: &[u8]) {
+        if let Err(AppendError { cause, .. }) = self.output.append_last(trailer, self.failure.is_some()) {
+            let cut = self.output.cut().err().map(WriteFailure::from);
+            self.failure = self.failure.take().or(cut).or(Some(cause));
         }
-        Written {
-            file: self.output.name(),
-            packets: self.packets,
-            bytes: self.output.len(),
-            out_of_order: self.order.late(),
-            forced: self.forced,
-            not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
-            in_words: self.output.in_words(),
-            failure: self.failure,
-            whereabouts: self.output.whereabouts(),
-        }
+    }
+
+    /// Shows others what was written.
+    fn show(&self) {
+        self.gauge.show(self.packets, self.output.len(), self.order.late(), self.forced);
     }
 
     /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
@@ -301,23 +259,17 @@ impl Writer {
         self.output.keep(bytes);
         self.packets += packets;
         self.left -= packets;
-        self.note();
+        self.show();
         if let Err(AppendError { cause, .. }) = appended {
             // The kernel's first word is what helps the user, not that cutting failed as well.
             let _ = self.output.cut();
-            let why = format!("cannot write {}: {}", self.output.in_words(), open::in_words(&cause));
+            if let WriteFailure::Kernel(cause) = &cause {
+                let why = format!("cannot write {}: {}", self.output.in_words(), open::in_words(cause));
+                self.notify(Notice::WriteFailed(why));
+            }
             self.failure = Some(cause);
-            self.notify(Notice::WriteFailed(why));
         } else if self.left == 0 {
             self.notify(Notice::CountReached);
-        }
-    }
-
-    /// Publishes what is written: the command may end without this thread.
-    fn note(&self) {
-        if let Some(backlog) = &self.backlog {
-            let (packets, bytes, out_of_order) = (self.packets, self.output.len(), self.order.late());
-            backlog.note(Volume { packets, bytes, out_of_order });
         }
     }
 

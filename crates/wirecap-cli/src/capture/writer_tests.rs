@@ -6,6 +6,7 @@ use std::{
 };
 
 use wirecap::{Batch, Capture, Worker, port::null::NullPort};
+use wirecap_file::Format;
 
 use super::*;
 use crate::{
@@ -51,9 +52,10 @@ fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
     let lookout = Lookout::new(capture.horizons(), &encoding);
     let (returns, _emptied) = sync_channel(4);
     let (notices, _noticed) = std::sync::mpsc::channel();
-    let writer = Writer::new(output, None, lookout, Buffers::new(vec![returns]), notices);
+    let writer = Writer::new((output, None), None, lookout, Buffers::new(vec![returns]), notices);
     let (sender, blocks) = sync_channel(4);
-    let running = thread::spawn(move || writer.run(&blocks));
+    let (close, closing) = std::sync::mpsc::channel();
+    let running = thread::spawn(move || writer.run(&blocks, &closing));
 
     let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
     sender.send(ToWriter::Block(early)).unwrap();
@@ -66,7 +68,8 @@ fn a_batch_that_somebody_keeps_is_waited_for_and_then_no_longer() {
     }
     sender.send(ToWriter::Block(kept)).unwrap();
     drop(sender);
-    let written = running.join().unwrap().close(&[]);
+    drop(close);
+    let written = running.join().unwrap().written;
     assert_eq!((written.packets, written.out_of_order), (3 * PACKETS_PER_BATCH, PACKETS_PER_BATCH));
     assert_eq!(written.forced, Forced { memory: 0, time: 1 });
 }

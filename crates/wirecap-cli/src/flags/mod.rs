@@ -36,7 +36,12 @@ Exit codes:
   0  as asked
   1  it failed, lost an interface or its file, or ended too early; what was captured is kept. With --verify: frames of
      wirecap generate were lost or duplicated, or none came
-  2  the command line makes no sense; nothing was done";
+  2  the command line makes no sense; nothing was done
+  3  as asked, but packets were lost: with --fail-on-loss
+
+Signals:
+  SIGINT, SIGTERM, SIGHUP  end it: all that was captured is still written. One more gives that up, a third exits at once
+  SIGUSR1                  prints the account, or how far it is, and goes on";
 
 /// What the figures of the account mean, under the long help.
 const ACCOUNT: &str = "\
@@ -45,12 +50,15 @@ The account of each receive queue: seen = filtered + passed + delivered + what w
   filtered       packets that the filter did not want
   passed         packets left to the host
   delivered      packets given to workers
+  lost           packets lost; those of the following columns that are not 0 say why
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
   too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
                  than M cells)
   left_at_stop   captured, but taken by no worker before the end
-  unexplained    what no other column explains: 0, or a defect of wirecap
+  unexplained    what no other column explains: not there, or a defect of wirecap
+  on_the_way     the same before the end: packets that no worker has yet
+Columns that are 0 in every row are left out, but for seen, delivered and lost. Queues without packets share a row.
 
 The workers:
   packets, bytes  what the worker was given, its own and its buddies'
@@ -105,6 +113,19 @@ pub(crate) enum Command {
     Replay(Box<ReplayFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
     Interfaces(InterfacesFlags),
+}
+
+impl Command {
+    /// Whether only errors and losses are to be printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        match self {
+            Self::Capture(flags) => flags.output.quiet,
+            Self::Forward(flags) => flags.output.quiet,
+            Self::Generate(flags) => flags.send.quiet,
+            Self::Replay(flags) => flags.send.quiet,
+            Self::Interfaces(_) => false,
+        }
+    }
 }
 
 /// What to capture, how, and where to.

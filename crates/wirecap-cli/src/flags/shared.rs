@@ -100,7 +100,14 @@ pub(crate) struct OutputFlags {
     /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the account remain.
+    /// Print the statistics so far on standard error as often as this: 10s, 1m. With --json, the account so far, as one
+    /// JSON object in a line, where the account goes at the end.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) stats: Option<Duration>,
+    /// Exit code 3 if packets were lost, and nothing else failed.
+    #[arg(long)]
+    pub(crate) fail_on_loss: bool,
+    /// Print nothing but errors, losses, and what --json or --stats ask for.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -117,7 +124,7 @@ pub(crate) struct SendFlags {
     /// Print the report as one JSON object, as the last line of standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no start lines and no progress; warnings, errors and the report remain.
+    /// Print nothing but errors, losses, and what --json asks for.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

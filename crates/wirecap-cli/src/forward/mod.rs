@@ -39,7 +39,7 @@ use wirecap::{
     Capture, HostUse, Report, Timestamp, Transmitter,
     report::{PortReport, QueueMode},
 };
-use wirecap_core::{Lost, words::counted};
+use wirecap_core::words::counted;
 use wirecap_sys::netdev::Interface;
 
 use self::{
@@ -56,6 +56,7 @@ use crate::{
     exit::{Exit, tell},
     signals::Signals,
     table::Table,
+    text::paragraph,
 };
 
 /// How often it is told that packets are dropped, at most.
@@ -67,8 +68,8 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags, &signals)?;
-    warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
     if !capture.quiet {
+        warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
         announce(&interfaces, &rules);
     }
     let hops = match rules.paths {
@@ -86,13 +87,13 @@ pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
         start: Some((rules, hops)),
         ways: Vec::new(),
         dropped: Told::default(),
-        lost: Told::default(),
         unsent: Told::default(),
         refused_hops: Told::default(),
         backlog: Arc::default(),
         not_taken: Told::default(),
         last: None,
         batch_times: true,
+        quiet: capture.quiet,
     };
     capture::run(capture, job, signals)
 }
@@ -101,7 +102,7 @@ fn announce(interfaces: &[Interface], rules: &Rules) {
     let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
     for (interface, _) in completing {
         tell(format_args!(
-            "wirecap: {}: TCP and UDP checksums that its hosts have left to a NIC are completed (--checksums keep leaves them)",
+            "wirecap: {}: checksums left to a NIC are completed (or: --checksums keep)",
             interface.name
         ));
     }
@@ -120,8 +121,6 @@ struct Forward {
     ways: Vec<Vec<Arc<Way>>>,
     /// Drops that were told of.
     dropped: Told,
-    /// Losses before that.
-    lost: Told,
     /// Packets that a port was given and did not send.
     unsent: Told,
     /// Next hops that the kernel had no room for.
@@ -133,6 +132,7 @@ struct Forward {
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
+    quiet: bool,
 }
 
 impl Forward {
@@ -159,11 +159,7 @@ impl Forward {
             }
         }
         for (number, port) in capture.report().ports.iter().enumerate() {
-            let (name, (lost, causes)) = (&port.name, losses(port));
-            if let Some(since) = self.lost.since(number, lost) {
-                let since = counted(since, "packet");
-                lines.push(format!("wirecap: {since} from {name} lost on the way in; so far: {causes}"));
-            }
+            let name = &port.name;
             let (unsent, by_whom) = unsent(port);
             if let Some(since) = self.unsent.since(number, unsent) {
                 let since = counted(since, "packet");
@@ -207,17 +203,6 @@ impl Told {
     }
 }
 
-/// Packets that came in by a port and were lost before any worker had them: how many, and the causes in words.
-fn losses(port: &PortReport) -> (u64, String) {
-    let mut sums = Lost::default().causes();
-    for queue in &port.queues {
-        sums.iter_mut().zip(queue.lost.causes()).for_each(|(sum, (_, packets))| sum.1 += packets);
-    }
-    let causes: Vec<_> = sums.iter().filter(|(_, packets)| *packets > 0).collect();
-    let words: Vec<_> = causes.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
-    (causes.iter().map(|(_, packets)| packets).sum(), words.join(", "))
-}
-
 /// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel copies, it tells what the
 /// driver has dropped; the interface's own counters tell of the packets of others as well, and are all there is else. Neither is
 /// among the dropped ones of a way.
@@ -248,10 +233,13 @@ fn in_words(report: &WayReport, since: u64) -> String {
 }
 
 impl Job for Forward {
+    const COMMAND: &'static str = "forward";
     type Onward = Forwarder;
 
     fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
-        warn_of_generic(capture);
+        if !self.quiet {
+            warn_of_generic(capture);
+        }
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
         let (rules, hops) = self.start.take().expect("it begins once");
         self.batch_times = batch_times;
@@ -286,7 +274,6 @@ impl Job for Forward {
         !(self.routed && is_left)
     }
 
-    /// A full disk is no reason to cut the wire.
     /// A reader that stalls is no reason to cut the wire.
     fn backlog(&self) -> Option<&Arc<Backlog>> {
         Some(&self.backlog)
@@ -297,42 +284,23 @@ impl Job for Forward {
         Some("packets are sent on all the same, and not written any more")
     }
 
+    /// What a rule, a route or a length asks to drop is not lost.
+    fn lost(&self, report: &Report) -> u64 {
+        let dropped: u64 = self.reports().iter().map(|way| way.lost).sum();
+        dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
+    }
+
     fn in_words(&self, report: &Report) -> String {
-        let mut table = Table::new(&[
-            "from",
-            "to",
-            "forwarded",
-            "bytes",
-            "dropped",
-            "unsent",
-            "p50 us",
-            "p99 us",
-            "p99.9 us",
-            "max us",
-        ]);
         let reports = self.reports();
-        for way in &reports {
-            let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
-            let to = way.to.clone().unwrap_or_else(|| "by route".into());
-            let mut row = vec![way.from.clone(), to];
-            row.extend([way.forwarded, way.bytes, dropped].map(|figure| figure.to_string()));
-            // Of a router, only the interfaces can tell: below.
-            let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
-            row.push(sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string()));
-            let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
-            row.extend(times.map_or_else(Default::default, |times| {
-                times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
-            }));
-            table.row(row);
-        }
-        let mut text = format!("\n{table}");
+        let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
-            text +=
-                "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives\n";
+            let from =
+                "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives";
+            text += &paragraph(from);
         }
         for report in reports.iter().filter(|report| report.causes().next().is_some()) {
             let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
-            text += &format!("dropped from {}: {}\n", report.from, causes.join(", "));
+            text += &paragraph(&format!("dropped from {}: {}", report.from, causes.join(", ")));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
@@ -341,7 +309,8 @@ impl Job for Forward {
             let (unsent, by_whom) = unsent(port);
             if unsent > 0 {
                 let packets = counted(unsent, "packet");
-                text += &format!("{} did not send {packets} that it was given: {by_whom}\n", port.name);
+                text +=
+                    &paragraph(&format!("{} did not send {packets} that it was given: {by_whom}", port.name));
             }
         }
         for report in reports.iter().filter(|report| report.icmp_errors() > 0) {
@@ -351,10 +320,10 @@ impl Job for Forward {
             );
         }
         if let Some(hops) = self.next_hops.as_ref().map(NextHopCountsReader::report) {
-            text += &format!(
-                "next hops: asked for {}, found {}, silent {}, crowded out {}, refused by the kernel {}\n",
+            text += &paragraph(&format!(
+                "next hops: asked for {}, found {}, silent {}, crowded out {}, refused by the kernel {}",
                 hops.asked, hops.found, hops.silent, hops.crowded_out, hops.table_full
-            );
+            ));
         }
         text
     }
@@ -365,6 +334,38 @@ impl Job for Forward {
         let next_hops = serde_json::to_value(next_hops).expect("figures");
         Map::from_iter([("forwarded".to_owned(), ways), ("next_hops".to_owned(), next_hops)])
     }
+}
+
+/// What became of the packets of each way.
+fn counts(ways: &[WayReport], report: &Report) -> Table {
+    let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
+    for way in ways {
+        let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
+        let figures = [way.forwarded, way.bytes, dropped].map(|figure| figure.to_string());
+        // Of a router, only the interfaces can tell: below.
+        let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
+        let unsent = sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string());
+        table.row(ends(way).into_iter().chain(figures).chain([unsent]).collect());
+    }
+    table
+}
+
+/// How long they took.
+fn times(ways: &[WayReport]) -> Table {
+    let mut table = Table::new(&["from", "to", "p50 us", "p99 us", "p99.9 us", "max us"]).with_keys(2);
+    for way in ways {
+        let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
+        let times = times.map_or_else(Default::default, |times| {
+            times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
+        });
+        table.row(ends(way).into_iter().chain(times).collect());
+    }
+    table
+}
+
+/// Where the packets of a way came in, and where they went.
+fn ends(way: &WayReport) -> [String; 2] {
+    [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
 }
 
 /// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of queue q.

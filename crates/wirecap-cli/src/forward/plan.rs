@@ -67,7 +67,8 @@ impl ForwardPlan {
         let wanted = wanted(&flags);
         let (filter, unmatched, paths) = match routes {
             Some(routes) => {
-                let wanted = wanted.map(|expression| compile(expression, signals)).transpose()?;
+                let wanted =
+                    wanted.map(|expression| compile(expression, signals, flags.output.quiet)).transpose()?;
                 let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
                 let router = Router::new(routes, &interfaces, ttl, wanted)?;
                 (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
@@ -260,9 +261,9 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
 }
 
-fn compile(expression: String, signals: &Signals) -> Result<Filter> {
+fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {
     let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
-    Ok(Step::compiling().run(signals, compile)?.map_err(wirecap::Error::Filter)?)
+    Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
 }
 
 /// What is forwarded, as one filter.

@@ -89,6 +89,35 @@ impl Cause {
     ];
 }
 
+impl Cause {
+    /// Whether such a packet was to be sent on and was lost, rather than dropped as a rule, a route or a length asks.
+    fn is_loss(self) -> bool {
+        match self {
+            Self::RingFull
+            | Self::OverShare
+            | Self::LinkDown
+            | Self::Gone
+            | Self::NotSendable
+            | Self::NoHeadRoom
+            | Self::WaitingFull => true,
+            Self::TooLong
+            | Self::TtlExpired
+            | Self::NotForUs
+            | Self::Unwanted
+            | Self::NoRoute
+            | Self::NoNeighbour
+            | Self::BadHeader
+            | Self::BadChecksum
+            | Self::BadLength
+            | Self::StrictSourceRoute
+            | Self::OwnSource
+            | Self::MartianSource
+            | Self::MartianDestination
+            | Self::DirectedBroadcast => false,
+        }
+    }
+}
+
 impl From<Refusal> for Cause {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -194,6 +223,9 @@ pub(super) struct WayReport {
     pub(super) icmp_errors_suppressed: u64,
     /// Packets that were not forwarded, by cause.
     pub(super) dropped: serde_json::Map<String, serde_json::Value>,
+    /// Those of them that no rule asked to drop.
+    #[serde(skip)]
+    pub(super) lost: u64,
     /// From the packets' timestamps to when the kernel was told to send them.
     pub(super) latency: Option<Percentiles>,
 }
@@ -226,6 +258,11 @@ impl WayReport {
                 .iter()
                 .map(|&(cause, name)| (name.into(), dropped[cause as usize].into()))
                 .collect(),
+            lost: Cause::ALL
+                .iter()
+                .filter(|(cause, _)| cause.is_loss())
+                .map(|&(cause, _)| dropped[cause as usize])
+                .sum(),
             latency: latency.percentiles(),
         }
     }
@@ -253,6 +290,7 @@ mod tests {
         ways[0].count_forwarded(3, 180);
         ways[1].count_forwarded(4, 400);
         ways[1].count_dropped(Refusal::TooLong.into());
+        ways[0].count_dropped(Refusal::Full.into());
         ways[0].count_completed();
         [true, false, true].into_iter().for_each(|is_sent| ways[1].count_icmp_error(is_sent));
         ways[0].count_icmp_error(true);
@@ -260,7 +298,8 @@ mod tests {
         let report = WayReport::new("a", Some("b"), ways.iter());
         assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
         assert_eq!((report.icmp_errors_sent, report.icmp_errors_suppressed), (3, 1));
-        assert_eq!(report.causes().collect::<Vec<_>>(), [("too_long", 1)]);
+        assert_eq!(report.causes().collect::<Vec<_>>(), [("ring_full", 1), ("too_long", 1)]);
+        assert_eq!(report.lost, 1, "what is too long was not to be sent");
         assert_eq!(report.dropped.len(), CAUSES);
         assert!(report.latency.is_some_and(|latency| latency.max_ns.abs_diff(2_000) < 20));
         for (index, (cause, _)) in Cause::ALL.into_iter().enumerate() {

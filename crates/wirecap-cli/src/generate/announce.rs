@@ -4,41 +4,41 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueMade, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::{exit::tell, host_use, terminal::rate};
+use crate::{exit::tell, host_use, terminal::rate, text::ranges};
 
+/// Says it, one line a fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
     if !plan.quiet {
-        tell(engine_line(plan, queues));
-        for warning in host_use::unknown(&plan.interface.name, &plan.choice.uses) {
-            tell(format_args!("wirecap: WARNING: {warning}"));
+        let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
+        let warnings = warnings.map(|warning| format!("WARNING: {warning}"));
+        for fact in of_engine(plan, queues).into_iter().chain(warnings).chain(of_frames(plan)) {
+            tell(format_args!("wirecap: {fact}"));
         }
-        tell(frames_line(plan));
     }
 }
 
-fn engine_line(plan: &Plan, queues: &[QueueMade]) -> String {
+fn of_engine(plan: &Plan, queues: &[QueueMade]) -> Vec<String> {
     let interface = &plan.interface;
-    let driver = interface.driver.as_ref().map_or("none", |driver| &driver.name);
-    let mut line = format!("wirecap: {} ({driver}), ", interface.name);
+    let (name, driver) = (&interface.name, interface.driver.as_ref().map_or("none", |driver| &driver.name));
+    let mut facts = Vec::new();
     match &plan.engine {
         EngineOptions::Live(_) => {
-            line += "live frames of the kernel, as --engine live asks for; the core decides on the queue";
+            facts.push(format!("{name} ({driver}), live frames of the kernel"));
+            facts.push(format!("{name}: the core decides on the transmit queue"));
         }
         EngineOptions::Xdp(_) => {
-            let modes: Vec<_> = queues.iter().map(queue_in_words).collect();
-            line += &format!("AF_XDP transmit (works on any interface): {}", modes.join(", "));
-            if let Some(why) = queues.iter().find_map(|queue| queue.fallback.as_ref()) {
-                line += &format!("; zero-copy is not available: {why}");
-            }
+            facts.push(format!("{name} ({driver}), AF_XDP transmit, {}", in_groups(queues)));
+            let why = queues.iter().find_map(|queue| queue.fallback.as_ref());
+            facts.extend(why.map(|why| format!("{name}: zero-copy is not available: {why}")));
         }
     }
     if let Some(reason) = &plan.host_use {
-        line += &format!("; {reason}: frames go out beside the host's own");
+        facts.push(format!("{name}: {reason}: frames go out beside the host's own"));
         if is_spared(plan, queues) {
-            line += ", and zero-copy, which could disturb those, was left alone";
+            facts.push(format!("{name}: zero-copy, which could disturb those, was left alone"));
         }
     }
-    line
+    facts
 }
 
 /// Whether there could be zero-copy, and it was not tried: where it was, the reason against it is told.
@@ -47,8 +47,15 @@ fn is_spared(plan: &Plan, queues: &[QueueMade]) -> bool {
         && queues.iter().all(|queue| queue.mode == BindMode::Copy && queue.fallback.is_none())
 }
 
-fn queue_in_words(queue: &QueueMade) -> String {
-    format!("queue {}: {}", queue.queue, mode(queue.mode))
+/// Queues by mode: `queues 0-2: copy, queue 3: zero-copy`.
+fn in_groups(queues: &[QueueMade]) -> String {
+    let groups = [BindMode::ZeroCopy, BindMode::Copy].map(|bound| {
+        let numbers: Vec<u64> =
+            queues.iter().filter(|queue| queue.mode == bound).map(|queue| queue.queue.into()).collect();
+        let row = if numbers.len() == 1 { "queue" } else { "queues" };
+        (!numbers.is_empty()).then(|| format!("{row} {}: {}", ranges(numbers), mode(bound)))
+    });
+    groups.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn mode(mode: BindMode) -> &'static str {
@@ -58,7 +65,7 @@ pub(super) fn mode(mode: BindMode) -> &'static str {
     }
 }
 
-fn frames_line(plan: &Plan) -> String {
+fn of_frames(plan: &Plan) -> Vec<String> {
     let frame = &plan.frame;
     let ip = if frame.ip == IpVersion::V4 { "IPv4" } else { "IPv6" };
     let transport = if frame.transport == Transport::Udp { "UDP" } else { "TCP" };
@@ -71,21 +78,22 @@ fn frames_line(plan: &Plan) -> String {
             format!("{flows} flows, popular as Zipf with exponent {exponent} has it")
         }
     };
-    format!(
-        "wirecap: run {}: frames of {}, {transport} over {ip}{vlan}; {flows}; {}",
-        frame.run,
-        sizes(&plan.sizes),
-        speed(plan)
-    )
+    let run = frame.run;
+    vec![
+        format!("run {run}: {transport} over {ip}{vlan}, {} bytes with FCS", sizes(&plan.sizes)),
+        format!("run {run}: {flows}"),
+        format!("run {run}: {}", speed(plan)),
+    ]
 }
 
+/// `64`, or of several each with its share: `7 of 64, 4 of 594, 1 of 1518`.
 fn sizes(sizes: &Sizes) -> String {
     match sizes.list() {
-        [size] => format!("{} bytes with FCS", size.len + FCS_LEN),
+        [size] => (size.len + FCS_LEN).to_string(),
         list => {
             let parts: Vec<_> =
                 list.iter().map(|size| format!("{} of {}", size.weight, size.len + FCS_LEN)).collect();
-            format!("several sizes ({} bytes with FCS)", parts.join(", "))
+            parts.join(", ")
         }
     }
 }

@@ -22,6 +22,8 @@ mod progress;
 mod report;
 mod values;
 
+use std::time::SystemTime;
+
 use anyhow::{Result, anyhow};
 use wirecap_sys::{cpu, xsk::XskError};
 use wirecap_traffic::{End, Engine, LinkWatch, LiveGenerator, Outcome, XdpGenerator, drive};
@@ -49,6 +51,7 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
         check_cores(&[core])?;
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
+    let started = SystemTime::now();
     let opened = |error| opening_error(error, &plan);
     let ifindex = plan.interface.ifindex;
     let report = match &plan.engine {
@@ -58,17 +61,17 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
             announce::start(&plan, &engine.queues());
             let (outcome, watch) = send(&mut engine, &plan, signals)?;
             let unsent = engine.finish();
-            Report::new(&plan, outcome, engine.made(), engine.queues(), unsent, &watch)
+            Report::new(&plan, started, outcome, engine.made(), engine.queues(), unsent, &watch)
         }
         EngineOptions::Live(options) => {
             let mut engine = LiveGenerator::new(ifindex, *options).map_err(opened)?;
             check_begun(signals)?;
             announce::start(&plan, &[]);
             let (outcome, watch) = send(&mut engine, &plan, signals)?;
-            Report::new(&plan, outcome, engine.made(), Vec::new(), 0, &watch)
+            Report::new(&plan, started, outcome, engine.made(), Vec::new(), 0, &watch)
         }
     };
-    Ok(report.print(plan.json))
+    Ok(report.print(plan.json, plan.quiet))
 }
 
 /// Whether it is still wanted when everything is open.
@@ -84,6 +87,9 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<(Ou
     let mut lost = None;
     let mut outcome = drive(engine, plan.timing, |elapsed, made| {
         progress.show(elapsed, made);
+        if signals.take_report_request() {
+            progress.tell(elapsed, made);
+        }
         lost = link.lost(elapsed);
         lost.is_none() && !signals.end()
     });

@@ -5,7 +5,10 @@ use std::time::Duration;
 use wirecap_traffic::Made;
 
 use super::{plan::Plan, report::bits_with_fcs};
-use crate::terminal::{StatusLine, rate};
+use crate::{
+    exit::tell,
+    terminal::{StatusLine, rate},
+};
 
 /// How generating goes.
 pub(super) struct Progress {
@@ -26,6 +29,12 @@ impl Progress {
             self.line.show(&line(self.before, (elapsed, made)));
             self.before = (elapsed, made);
         }
+    }
+
+    /// Says how far it is, with the rates since the start.
+    pub(super) fn tell(&mut self, elapsed: Duration, made: Made) {
+        self.clear();
+        tell(format_args!("wirecap: {}", line((Duration::ZERO, Made::default()), (elapsed, made))));
     }
 
     /// Takes the line away.

@@ -1,5 +1,7 @@
 //! What is said at the end: what was made, what of it left, and what the interface took.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 use wirecap_core::words::{counted, was};
 use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
@@ -9,10 +11,13 @@ use super::{
     plan::{EngineOptions, Plan},
 };
 use crate::{
-    exit::{Exit, print, tell},
+    exit::{Exit, tell},
+    head::Head,
     printable::json,
+    stdio::{Stream, print},
     table::Table,
     terminal::rate,
+    text::ranges,
 };
 
 /// Less than this share of the rate that was asked for is worth a warning.
@@ -21,6 +26,8 @@ const REACHED: f64 = 0.99;
 /// What came of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
+    #[serde(flatten)]
+    head: Head,
     interface: String,
     engine: &'static str,
     /// The number that each frame bears.
@@ -60,6 +67,7 @@ struct QueueReport {
 impl Report {
     pub(super) fn new(
         plan: &Plan,
+        started: SystemTime,
         outcome: Outcome,
         made: Made,
         queues: Vec<QueueMade>,
@@ -75,6 +83,7 @@ impl Report {
         let taken: Option<Taken> = watch.settled(made.frames - unsent).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
         Self {
+            head: Head::new("generate", started),
             interface: plan.interface.name.clone(),
             engine: match plan.engine {
                 EngineOptions::Xdp(_) => "xdp",
@@ -97,13 +106,17 @@ impl Report {
     }
 
     /// Prints it, and warns of what is wrong. Says how the command ended.
-    pub(super) fn print(&self, as_json: bool) -> Exit {
-        let text = if as_json { json(self) } else { self.in_words() };
-        let printed = print(&text);
+    pub(super) fn print(&self, as_json: bool, quiet: bool) -> Exit {
+        let text = match (as_json, quiet) {
+            (true, _) => json(self),
+            (false, true) => String::new(),
+            (false, false) => self.in_words(),
+        };
+        let printed = print(Stream::Stdout, &text);
         if let Err(cause) = &printed {
             tell(format_args!("wirecap: cannot print the report: {cause}"));
         }
-        self.warn();
+        self.warn(quiet);
         let nothing = self.frames > 0 && self.taken == Some(0);
         if printed.is_err() || self.error.is_some() || self.unsent > 0 || nothing {
             Exit::Failed
@@ -116,10 +129,15 @@ impl Report {
         let mut text = String::new();
         if !self.queues.is_empty() {
             let mut table = Table::new(&["queue", "mode", "made", "sent"]);
-            for queue in &self.queues {
-                let figures = [queue.made, queue.sent].map(|frames| frames.to_string());
-                let [made, sent] = figures;
+            let (idle, busy): (Vec<_>, Vec<_>) =
+                self.queues.iter().partition(|queue| (queue.made, queue.sent) == (0, 0));
+            for queue in busy {
+                let [made, sent] = [queue.made, queue.sent].map(|frames| frames.to_string());
                 table.row(vec![queue.queue.to_string(), queue.mode.into(), made, sent]);
+            }
+            if let Some(first) = idle.first() {
+                let numbers = ranges(idle.iter().map(|queue| queue.queue.into()));
+                table.row(vec![numbers, first.mode.into(), "0".into(), "0".into()]);
             }
             text += &format!("{table}\n");
         }
@@ -140,7 +158,8 @@ impl Report {
         text
     }
 
-    fn warn(&self) {
+    /// Quiet people are told of errors and losses only.
+    fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.unsent > 0 {
             tell(format_args!(
@@ -165,7 +184,7 @@ impl Report {
                 "wirecap: WARNING: the kernel refused {invalid} frames. This is a defect of wirecap"
             ));
         }
-        let asked = self.asked_packets_per_second.filter(|_| self.error.is_none());
+        let asked = self.asked_packets_per_second.filter(|_| self.error.is_none() && !quiet);
         if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
             // Less than one frame at a time says nothing about a rate.
             if asked * self.seconds >= 100.0 {

@@ -3,15 +3,16 @@
 use wirecap_replay::{Held, Replay, Tally};
 
 use super::report::{length, size};
-use crate::exit::tell;
+use crate::{exit::tell, text::ranges};
 
 /// Says what will be sent, from where, and what will not be as in the files.
 pub(super) fn start(replay: &Replay, quiet: bool) {
     if !quiet {
-        tell(format_args!("wirecap: {}", place(replay)));
-        tell(format_args!("wirecap: {}", held(replay)));
+        for fact in place(replay).into_iter().chain(held(replay)) {
+            tell(format_args!("wirecap: {fact}"));
+        }
     }
-    let Some((_, tally, failures)) = replay.pass() else { return };
+    let Some((_, tally, failures)) = replay.pass().filter(|_| !quiet) else { return };
     for warning in warnings(&tally, true, &replay.interface().name) {
         tell(format_args!("wirecap: WARNING: {warning}"));
     }
@@ -20,38 +21,35 @@ pub(super) fn start(replay: &Replay, quiet: bool) {
     }
 }
 
-fn place(replay: &Replay) -> String {
+/// From where, how, and why not better.
+fn place(replay: &Replay) -> Vec<String> {
     let interface = replay.interface();
-    let driver = interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str());
+    let (name, driver) =
+        (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
     let queues = replay.queues();
-    let (numbers, modes): (Vec<u16>, Vec<&str>) = queues.into_iter().unzip();
-    let several = if numbers.len() == 1 { "queue" } else { "queues" };
-    let numbers = wirecap::QueueSet::new(numbers).map_or_else(String::new, |set| set.to_string());
-    let how = match (replay.fallbacks(), modes.first()) {
-        ([], Some(mode)) => (*mode).to_owned(),
-        ([], None) => String::new(),
-        (fallbacks, _) => fallbacks.join("; "),
-    };
-    format!("{} ({driver}), transmit {several} {numbers}: AF_XDP, {how}", interface.name)
+    let mode = queues.first().map_or("", |(_, mode)| *mode);
+    let several = if queues.len() == 1 { "queue" } else { "queues" };
+    let numbers = ranges(queues.iter().map(|(queue, _)| u64::from(*queue)));
+    let place = format!("{name} ({driver}), transmit {several} {numbers}: AF_XDP, {mode}");
+    let fallbacks = replay.fallbacks().iter().map(|fallback| format!("{name}: {fallback}"));
+    [place].into_iter().chain(fallbacks).collect()
 }
 
-fn held(replay: &Replay) -> String {
+/// Where the trace is kept.
+fn held(replay: &Replay) -> Vec<String> {
     match (replay.held(), replay.pass()) {
         (Held::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
             let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
-            let takes = replay
-                .planned()
-                .map_or_else(String::new, |planned| format!("; it will take {}", length(planned)));
-            format!(
-                "{frames} packets a pass, all of them in cells ({}{copies}): nothing is read or copied while they are sent{takes}",
-                size(cells_bytes)
-            )
+            let size = size(cells_bytes);
+            let takes = replay.planned().map(|planned| format!("it will take {}", length(planned)));
+            let held = format!("{frames} packets a pass, all of them in cells ({size}{copies})");
+            [held].into_iter().chain(takes).collect()
         }
         (held, _) => {
             let cells = match held {
                 Held::Preloaded { cells_bytes, .. } | Held::Streamed { cells_bytes, .. } => cells_bytes,
             };
-            format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))
+            vec![format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))]
         }
     }
 }

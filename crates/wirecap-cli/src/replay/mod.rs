@@ -22,7 +22,7 @@ use std::{
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::{Result, anyhow};
@@ -32,6 +32,7 @@ use self::{flags::ReplayFlags, progress::Bar};
 use crate::{
     cores::check_cores,
     exit::{Exit, tell},
+    head::Head,
     idle_thread::no_thread,
     signals::Signals,
 };
@@ -48,6 +49,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
     let plan = plan::plan(flags)?;
+    let started = SystemTime::now();
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
     let thread = start(plan.clone(), &control, flags.send.quiet, events)?;
@@ -67,6 +69,9 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
                 return Ok(Exit::Failed);
             }
         }
+        if signals.take_report_request() {
+            bar.tell(&control);
+        }
         if is_sending {
             bar.show(&control);
         } else {
@@ -78,7 +83,7 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
         .join()
         .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))?
         .map_err(with_advice)?;
-    Ok(report::print(&report, flags.send.json))
+    Ok(report::print(&report, Head::new("replay", started), &flags.send))
 }
 
 /// An error, and which flag helps.

@@ -3,7 +3,10 @@
 use wirecap_replay::{Control, Progress};
 
 use super::{flags::ReplayFlags, report::length};
-use crate::terminal::{StatusLine, rate};
+use crate::{
+    exit::tell,
+    terminal::{StatusLine, rate},
+};
 
 /// Characters of the bar.
 const WIDTH: usize = 20;
@@ -29,6 +32,15 @@ impl Bar {
         let Some(progress) = control.progress() else { return };
         self.line.show(&line(&progress, self.before));
         self.before = (progress.elapsed.as_secs_f64(), progress.packets);
+    }
+
+    /// Says how far it is, with the rate since the start.
+    pub(super) fn tell(&mut self, control: &Control) {
+        self.clear();
+        match control.progress() {
+            Some(progress) => tell(format_args!("wirecap: {}", line(&progress, (0.0, 0)))),
+            None => tell("wirecap: nothing is sent yet"),
+        }
     }
 
     /// Takes it away.

@@ -2,21 +2,43 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use wirecap_core::words::counted;
-use wirecap_replay::{End, Held, Quantiles, Report};
+use wirecap_replay::{End, Held, LaneReport, Quantiles, Report};
 
 use super::announce::warnings;
 use crate::{
-    exit::{self, Exit, tell},
+    exit::{Exit, tell},
+    flags::SendFlags,
+    head::Head,
     printable::json,
+    stdio::{Stream, print as print_to},
     table::Table,
     terminal::rate,
+    text::{paragraph, ranges},
 };
 
-/// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay.
-pub(super) fn print(report: &Report, as_json: bool) -> Exit {
-    let text = if as_json { json(report) } else { in_words(report) };
-    let printed = exit::print(&text);
+/// A report as JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    head: Head,
+    /// Why it failed, in one line.
+    error: Option<String>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay. Quiet
+/// people are told of errors and losses only.
+pub(super) fn print(report: &Report, head: Head, flags: &SendFlags) -> Exit {
+    let errors = errors(report);
+    let text = match (flags.json, flags.quiet) {
+        (true, _) => as_json(report, head, &errors),
+        (false, true) => String::new(),
+        (false, false) => in_words(report),
+    };
+    let printed = print_to(Stream::Stdout, &text);
     if let Err(cause) = &printed {
         tell(format_args!("wirecap: cannot print the report: {cause}"));
     }
@@ -24,15 +46,19 @@ pub(super) fn print(report: &Report, as_json: bool) -> Exit {
         tell(format_args!("wirecap: WARNING: {warning}"));
     }
     // Last, since that is why it ended.
-    for failure in &report.failures {
-        tell(format_args!("wirecap: {failure}"));
-    }
+    errors.iter().for_each(|error| tell(format_args!("wirecap: {error}")));
+    if errors.is_empty() && printed.is_ok() { Exit::Fine } else { Exit::Failed }
+}
+
+/// Why the exit code is not 0.
+fn errors(report: &Report) -> Vec<String> {
     // Files without packets are sent well.
     let nothing = report.packets == 0 && report.end == End::Complete && report.trace.packets > 0;
     if nothing && report.failures.is_empty() {
-        tell("wirecap: nothing was sent: all packets of the files were left out");
+        vec!["nothing was sent: all packets of the files were left out".into()]
+    } else {
+        report.failures.clone()
     }
-    if report.failures.is_empty() && printed.is_ok() && !nothing { Exit::Fine } else { Exit::Failed }
 }
 
 /// Packets that the interface has not sent though it was given them: they are among those of the report.
@@ -45,9 +71,16 @@ fn not_sent(report: &Report) -> Option<String> {
     })
 }
 
+fn as_json(report: &Report, head: Head, errors: &[String]) -> String {
+    let error = (!errors.is_empty()).then(|| errors.join("; "));
+    json(&Record { head, error, report })
+}
+
 fn in_words(report: &Report) -> String {
     let mut table = Table::new(&["queue", "mode", "packets", "bytes", "refused", "unfinished"]);
-    for queue in &report.queues {
+    let is_idle = |queue: &LaneReport| (queue.packets, queue.refused) == (0, 0) && queue.unfinished == 0;
+    let (idle, busy): (Vec<_>, Vec<_>) = report.queues.iter().partition(|queue| is_idle(queue));
+    for queue in busy {
         table.row(vec![
             queue.queue.to_string(),
             queue.mode.into(),
@@ -56,6 +89,11 @@ fn in_words(report: &Report) -> String {
             queue.refused.to_string(),
             queue.unfinished.to_string(),
         ]);
+    }
+    if let Some(first) = idle.first() {
+        let numbers = ranges(idle.iter().map(|queue| queue.queue.into()));
+        let zeros = (0..4).map(|_| "0".to_owned());
+        table.row([numbers, first.mode.into()].into_iter().chain(zeros).collect());
     }
     let mut text = format!("{table}\n");
     text += &format!(
@@ -68,22 +106,19 @@ fn in_words(report: &Report) -> String {
         if report.passes > 1 { format!(", {} passes", report.passes) } else { String::new() }
     );
     if let Some(pacing) = &report.pacing {
-        text += &format!(
-            "gaps between departures differ from the plan by {}; departures were late by {}\n",
-            quantiles(pacing.gap_error_ns),
-            quantiles(pacing.late_ns)
-        );
+        text += &paragraph(&format!("gaps differ from the plan by {}", quantiles(pacing.gap_error_ns)));
+        text += &paragraph(&format!("departures were late by {}", quantiles(pacing.late_ns)));
     }
     if let Some(counted) = &report.counters {
-        text += &format!(
-            "{} counted {} packets and {} bytes sent, {} dropped, {} errors\n",
+        text += &paragraph(&format!(
+            "{} counted {} packets and {} bytes sent, {} dropped, {} errors",
             report.interface, counted.packets, counted.bytes, counted.dropped, counted.errors
-        );
+        ));
     }
     if let Held::Streamed { starved, .. } = report.held {
         text += &format!("the file was behind {starved} times\n");
         for warning in warnings(&report.trace, report.end == End::Complete, &report.interface) {
-            text += &format!("WARNING: {warning}\n");
+            text += &paragraph(&format!("WARNING: {warning}"));
         }
     }
     text

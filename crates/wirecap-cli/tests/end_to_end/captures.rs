@@ -1,14 +1,12 @@
 //! Captures that go well.
 
-use std::io::Read;
-
 use nix::sys::signal::Signal;
 use serde_json::json;
 use wirecap_file::{Capture, Format};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, Running, WIRECAP, assert_frames, by_queue, cores, read};
+use crate::lab::{Lab, assert_frames, by_queue, cores, read};
 
 const WHOLE: usize = usize::MAX;
 
@@ -257,54 +255,26 @@ fn the_file_is_current_while_nothing_comes() {
 }
 
 #[test]
-fn people_get_words_and_a_table_and_quiet_people_the_table() {
-    if !require_root("people_get_words_and_a_table_and_quiet_people_the_table") {
+fn people_get_words_and_a_table() {
+    if !require_root("people_get_words_and_a_table") {
         return;
     }
     let lab = Lab::with_queues("words", 2);
     let run = |more: &[&str]| lab.spawn(&[&["capture", "r0", "--duration", "200ms"], more].concat()).wait();
     let ended = run(&[]);
-    let table = String::from_utf8(ended.stdout).unwrap();
-    assert!(
-        table.starts_with("port ") && table.contains("no_free_cell") && table.contains("total"),
-        "{table}"
-    );
+    let table = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert!(table.starts_with("port ") && table.contains("  lost\n") && table.contains("total"), "{table}");
     for words in
         ["r0 (veth), queues 0-1: native XDP, copy", "zero-copy", "M = 256, R = 128", "T = 60 %", "128 MiB"]
     {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
-    assert_eq!(
-        ended.stderr.lines().count(),
-        3,
-        "no progress line where there is no terminal: {}",
-        ended.stderr
-    );
-    let ended = run(&["--quiet", "--xdp-mode", "generic"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(String::from_utf8(ended.stdout).unwrap().contains("generic"));
-}
-
-#[test]
-fn a_second_signal_ends_at_once() {
-    if !require_root("a_second_signal_ends_at_once") {
-        return;
+    for line in ended.stderr.lines() {
+        assert!(
+            line.starts_with("wirecap: ") && line.len() <= 80,
+            "one line a fact, and no progress: {line}"
+        );
     }
-    let lab = Lab::with_queues("twice", 1);
-    let mut command = lab.right.command(WIRECAP);
-    command.args(["capture", "r0", "-w", "-"]);
-    // Nobody reads: more than the pipe holds, and the writer waits for ever.
-    let mut running = Running::spawn_unread(command);
-    running.wait_for("M = ");
-    let mut stdout = running.take_stdout();
-    lab.send(0, 0, 10_000, LiveOptions::default());
-    running.signal(Signal::SIGTERM);
-    // Repeated at once it means nothing more: `timeout` does that.
-    running.signal(Signal::SIGTERM);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.wait().code, Some(1));
-    let mut bytes = Vec::new();
-    stdout.read_to_end(&mut bytes).unwrap();
-    assert!(!Capture::read(bytes.as_slice()).unwrap().packets.is_empty(), "what was written is readable");
+    assert!(ended.stderr.lines().last().unwrap().starts_with("wirecap: M = 256, R = 128: "), "{ended:#?}");
+    assert!(String::from_utf8(run(&["--xdp-mode", "generic"]).stdout).unwrap().contains("generic"));
 }

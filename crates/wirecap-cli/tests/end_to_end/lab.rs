@@ -144,8 +144,13 @@ impl Running {
     }
 
     /// Nobody reads its standard output; see [`Running::take_stdout`].
-    pub fn spawn_unread(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub fn spawn_unread(command: Command) -> Self {
+        Self::spawn_into(command, Stdio::piped())
+    }
+
+    /// With a standard output of the test's own.
+    pub fn spawn_into(mut command: Command, stdout: Stdio) -> Self {
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = Arc::new(Lines::default());
         let (lines, pipe) = (Arc::clone(&stderr), BufReader::new(child.stderr.take().unwrap()));

@@ -343,7 +343,7 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("the capture file is empty"), "{}", ended.stderr);
 
-    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json", "-q"]);
+    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     writer.write_all(&trace(0)[..10]).unwrap();
     running.wait_for("waiting for a program that writes pipe");

@@ -64,3 +64,29 @@ fn a_terminal_gets_one_line_of_progress_that_is_gone_at_the_end() {
         assert!(!screen.contains(CLEAR), "{flags}: {screen:?}");
     }
 }
+
+#[test]
+fn a_narrow_terminal_gets_lines_that_fit_and_a_slow_end_is_seen() {
+    if !require_root("a_narrow_terminal_gets_lines_that_fit_and_a_slow_end_is_seen") {
+        return;
+    }
+    const COLUMNS: usize = 50;
+    let lab = Lab::with_queues("narrow", 1);
+    let mut command = lab.right.command("script");
+    let capture = format!("{WIRECAP} capture r0 -w - --duration 2s | (sleep 5; cat >/dev/null)");
+    let shell = format!("stty columns {COLUMNS} rows 24; {capture}");
+    command.args(["--quiet", "--flush", "--return", "--command", &shell, "/dev/null"]);
+    let running = Running::spawn(command);
+    wait_until(|| lab.right.enter(|| !netdev::interface("r0").unwrap().xdp_programs.is_empty()));
+    lab.send(0, 0, 10_000, LiveOptions::default());
+    let screen = String::from_utf8(running.wait().stdout).unwrap();
+    let statuses: Vec<_> = screen.split(CLEAR).skip(1).collect();
+    assert!(statuses.iter().any(|line| line.starts_with("ended; writing ")), "{screen:?}");
+    for line in statuses.iter().filter(|line| !line.contains('\n')) {
+        assert!(line.chars().count() < COLUMNS, "{line:?}");
+    }
+    let said = screen.lines().take_while(|line| !line.starts_with("wirecap: M = "));
+    for line in said.map(str::trim_end) {
+        assert!(line.chars().count() <= COLUMNS, "{line:?}: {screen:?}");
+    }
+}

@@ -180,7 +180,7 @@ impl BatchClock {
     /// Which clock it is, in words.
     pub fn in_words(&self) -> String {
         match &self.counter {
-            Ok(_) => "the CPU's counter, compared with the system clock (UTC) ten times a second".into(),
+            Ok(_) => "the CPU's counter, kept to the system clock (UTC)".into(),
             Err(reason) => format!("the system clock (UTC); the CPU's counter is not used: {reason}"),
         }
     }

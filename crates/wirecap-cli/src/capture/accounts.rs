@@ -1,0 +1,189 @@
+//! The tables of the account: a row for each queue and each worker that had packets, one for all that had none.
+//!
+//! Rule: a column stands there if it is one of those that every account has, or if it is not 0 in some row. So nothing is
+//! hidden, and the table stays narrow.
+
+use wirecap::{
+    QueueAccount, Report,
+    report::{PortReport, QueueMode, QueueReport, WorkerReport},
+};
+
+use crate::{table::Table, text::ranges};
+
+/// Columns that every account has.
+const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];
+/// More characters than this are no list of queues to read.
+const LONG_LIST: usize = 16;
+
+/// Whether the account is closed, or packets are on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Running,
+    Over,
+}
+
+/// Rows of queues, and the sum of all.
+struct Row {
+    name: [String; 3],
+    account: QueueAccount,
+}
+
+/// The account of the queues.
+pub(super) fn queues(report: &Report, stage: Stage) -> Table {
+    let mut rows: Vec<_> = report.ports.iter().flat_map(rows_of).collect();
+    rows.push(Row { name: ["total".into(), String::new(), String::new()], account: report.total() });
+    let figures: Vec<_> = rows.iter().map(|row| figures(&row.account, stage)).collect();
+    let is_kept = |column: usize| {
+        ALWAYS.contains(&figures[0][column].0) || figures.iter().any(|figures| figures[column].1 != 0)
+    };
+    let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
+    // Where all rows are sockets, that is what they are called.
+    let sockets = report.ports.iter().all(PortReport::is_passive);
+    let names = ["port", if sockets { "socket" } else { "queue" }, "mode"];
+    let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();
+    let mut table = Table::new(&heads).with_keys(2);
+    for (row, figures) in rows.into_iter().zip(&figures) {
+        let figures = kept.iter().map(|&column| figures[column].1.to_string());
+        table.row(row.name.into_iter().chain(figures).collect());
+    }
+    table
+}
+
+/// All figures of an account, by the heads of their columns.
+fn figures(account: &QueueAccount, stage: Stage) -> Vec<(&'static str, i64)> {
+    let QueueAccount { seen, filtered, passed, delivered, lost } = *account;
+    let left_over = match stage {
+        Stage::Running => "on_the_way",
+        Stage::Over => "unexplained",
+    };
+    let sums = [("seen", seen), ("filtered", filtered), ("passed", passed), ("delivered", delivered)];
+    let packets = sums.into_iter().chain([("lost", lost.total())]).chain(lost.causes());
+    let figures = packets.map(|(head, packets)| (head, packets as i64));
+    figures.chain([(left_over, account.unexplained())]).collect()
+}
+
+fn rows_of(port: &PortReport) -> Vec<Row> {
+    let row = |queues: String, mode: QueueMode, account| Row {
+        name: [port.name.clone(), queues, mode.as_str().into()],
+        account,
+    };
+    let (idle, busy): (Vec<_>, Vec<_>) = port.queues.iter().partition(|queue| is_idle(queue));
+    let mut rows: Vec<_> =
+        busy.iter().map(|queue| row(queue.queue.to_string(), queue.mode, queue.account())).collect();
+    if let Some(first) = idle.first() {
+        let numbers = list(idle.iter().map(|queue| queue.queue.into()), idle.len());
+        rows.push(row(numbers, first.mode, QueueAccount::default()));
+    }
+    rows
+}
+
+fn is_idle(queue: &QueueReport) -> bool {
+    queue.account() == QueueAccount::default()
+}
+
+/// Their numbers; how many there are, if these would be too many.
+fn list(numbers: impl Iterator<Item = u64>, count: usize) -> String {
+    let list = ranges(numbers);
+    if list.len() > LONG_LIST { format!("{count} idle") } else { list }
+}
+
+/// What the workers were given.
+pub(super) fn workers(report: &Report) -> Table {
+    let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
+    let numbered = report.workers.iter().enumerate();
+    let (idle, busy): (Vec<_>, Vec<_>) = numbered.partition(|(_, worker)| is_idle_worker(worker));
+    let core = |worker: &WorkerReport| worker.core.map_or_else(|| "any".into(), |core| core.to_string());
+    for (index, worker) in busy {
+        let WorkerReport { packets, bytes, offloaded_in, offloaded_out, .. } = *worker;
+        let figures = [packets, bytes, offloaded_in, offloaded_out].map(|figure| figure.to_string());
+        table.row([index.to_string(), core(worker)].into_iter().chain(figures).collect());
+    }
+    if let [(_, first), ..] = idle.as_slice() {
+        let numbers = list(idle.iter().map(|(index, _)| *index as u64), idle.len());
+        let alike = idle.iter().all(|(_, worker)| worker.core == first.core);
+        let cores = if alike { core(first) } else { "-".into() };
+        table.row([numbers, cores].into_iter().chain((0..4).map(|_| "0".into())).collect());
+    }
+    table
+}
+
+fn is_idle_worker(worker: &WorkerReport) -> bool {
+    *worker == WorkerReport { core: worker.core, ..WorkerReport::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::{Capture, port::null::NullPort};
+
+    use super::*;
+
+    fn report(queues: u16) -> Report {
+        let port = NullPort { queues, packet_bytes: 60, packets_per_queue: 0 };
+        Capture::builder().port(port).chunks_per_pool(4).workers(4).open().unwrap().report()
+    }
+
+    #[test]
+    fn queues_without_packets_are_one_row() {
+        let mut report = report(8);
+        (report.ports[0].queues[2].seen, report.ports[0].queues[2].delivered) = (7, 7);
+        let table = queues(&report, Stage::Over).to_string();
+        let expected = "\
+port     queue  mode    seen  delivered  lost
+null         2  memory     7          7     0
+null   0-1,3-7  memory     0          0     0
+total                      7          7     0
+";
+        assert_eq!(table, expected);
+    }
+
+    #[test]
+    fn many_separate_queues_without_packets_are_counted() {
+        let mut report = report(32);
+        for queue in report.ports[0].queues.iter_mut().step_by(2) {
+            (queue.seen, queue.filtered) = (1, 1);
+        }
+        let table = queues(&report, Stage::Over).to_string();
+        assert!(table.contains("null   16 idle  memory"), "{table}");
+        assert!(table.starts_with("port     queue  mode    seen  filtered  delivered  lost\n"), "{table}");
+    }
+
+    #[test]
+    fn each_cause_that_there_is_has_its_column_and_nothing_is_hidden() {
+        let mut report = report(1);
+        let queue = &mut report.ports[0].queues[0];
+        (queue.seen, queue.passed, queue.delivered) = (10, 1, 2);
+        (queue.lost.no_free_cell, queue.lost.too_long) = (3, 2);
+        // Too wide for one table: the heads of both.
+        for (stage, left_over) in [(Stage::Over, "unexplained"), (Stage::Running, "on_the_way")] {
+            let table = queues(&report, stage).to_string();
+            let heads = table.lines().filter(|line| line.starts_with("port"));
+            let heads: Vec<_> = heads.flat_map(|line| line.split_whitespace().skip(2)).collect();
+            let expected =
+                ["mode", "seen", "passed", "delivered", "lost", "no_free_cell", "too_long", left_over];
+            assert_eq!(heads, expected, "{table}");
+        }
+    }
+
+    #[test]
+    fn the_manual_has_every_column() {
+        let manual = include_str!("../../../../docs/MANUAL.md");
+        for stage in [Stage::Running, Stage::Over] {
+            for (head, _) in figures(&QueueAccount::default(), stage) {
+                assert!(manual.contains(&format!("| `{head}` |")), "{head}");
+            }
+        }
+    }
+
+    #[test]
+    fn workers_without_packets_are_one_row() {
+        let mut report = report(4);
+        (report.workers[1].packets, report.workers[1].bytes) = (5, 300);
+        let table = workers(&report).to_string();
+        let expected = "\
+worker  core  packets  bytes  offloaded_in  offloaded_out
+     1  any         5    300             0              0
+ 0,2-3  any         0      0             0              0
+";
+        assert_eq!(table, expected);
+    }
+}

@@ -1,0 +1,110 @@
+//! Warns of losses while a capture runs.
+//!
+//! Rule: the first loss of a port is told within a second, later ones in ever longer intervals as long as they go on; each
+//! line has all that was lost since the one before.
+
+use std::time::{Duration, Instant};
+
+use wirecap::{Capture, Report, report::PortReport};
+use wirecap_core::words::counted;
+
+use crate::loss::Losses;
+
+/// How often it is looked: the counters of all queues are read.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two warnings of a port, at first and at most.
+const SHORTEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Looks for losses.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    next_look: Instant,
+    /// By port, in the order of the report.
+    ports: Vec<Warned>,
+}
+
+/// What was warned of.
+#[derive(Debug, Default)]
+struct Warned {
+    losses: Losses,
+    /// Not before this time again, and then not for how long.
+    silence: Option<(Instant, Duration)>,
+}
+
+impl Alarm {
+    pub(super) fn new() -> Self {
+        Self { next_look: Instant::now(), ports: Vec::new() }
+    }
+
+    /// Lines about what was lost, if it is time to look.
+    pub(super) fn look(&mut self, capture: &Capture) -> Vec<String> {
+        let now = Instant::now();
+        if now < self.next_look {
+            return Vec::new();
+        }
+        self.next_look = now + LOOK;
+        self.lines(&capture.report(), now)
+    }
+
+    fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
+        self.ports.resize_with(report.ports.len(), Warned::default);
+        let ports = self.ports.iter_mut().zip(&report.ports);
+        ports.filter_map(|(warned, port)| warned.line(port, now)).collect()
+    }
+}
+
+impl Warned {
+    fn line(&mut self, port: &PortReport, now: Instant) -> Option<String> {
+        if self.silence.is_some_and(|(until, _)| now < until) {
+            return None;
+        }
+        let losses = Losses::of_port(port);
+        let since = losses.since(&self.losses);
+        if since.total() == 0 {
+            self.silence = None;
+            return None;
+        }
+        let silence = self.silence.map_or(SHORTEST, |(_, silence)| (2 * silence).min(LONGEST));
+        (self.losses, self.silence) = (losses, Some((now + silence, silence)));
+        Some(format!(
+            "wirecap: WARNING: {} lost {}, {} so far: {}",
+            port.name,
+            counted(since.total(), "packet"),
+            losses.total(),
+            since.in_words()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::port::null::NullPort;
+
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_at_once_and_then_in_ever_longer_intervals() {
+        let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+        let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
+        let (mut alarm, start) = (Alarm::new(), Instant::now());
+        let mut told = Vec::new();
+        for second in 0..100 {
+            report.ports[0].queues[0].lost.no_free_cell += u64::from((3..95).contains(&second));
+            let lines = alarm.lines(&report, start + Duration::from_secs(second));
+            told.extend(lines.into_iter().map(|line| (second, line)));
+        }
+        let seconds: Vec<_> = told.iter().map(|(second, _)| *second).collect();
+        assert_eq!(seconds, [3, 13, 33, 73], "{told:#?}");
+        let first = "wirecap: WARNING: null lost 1 packet, 1 so far: no_free_cell 1 (the pool was used up";
+        assert!(told[0].1.starts_with(first), "{told:#?}");
+        assert!(told[1].1.contains("null lost 10 packets, 11 so far"), "{told:#?}");
+        // What came within the interval is told after it; then a loss is news again.
+        let mut at = |seconds, lost| {
+            report.ports[0].queues[0].lost.no_free_cell += lost;
+            alarm.lines(&report, start + Duration::from_secs(seconds)).len()
+        };
+        let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];
+        assert_eq!(later.map(|(seconds, lost)| at(seconds, lost)), [0, 1, 0, 0, 1, 0, 1]);
+    }
+}

@@ -1,0 +1,205 @@
+//! The end of writing: what was captured is still on its way into a slow output.
+//!
+//! ```text
+//!   pools ─► workers ─► channel ─► writer ─► output        ended: nothing comes in any more
+//!   └──────────── still to be written ─────┘
+//! ```
+//!
+//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up; SIGUSR1 asks
+//! for the same at any time. The output of a job that does not wait for it is given up once it takes nothing.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wirecap::Report;
+use wirecap_core::words::{counted, is};
+
+use super::written::Gauge;
+use crate::{
+    exit::tell,
+    plan::Plan,
+    signals::Signals,
+    terminal::{StatusLine, rate},
+};
+
+/// How often it is looked whether it is over.
+const TICK: Duration = Duration::from_millis(10);
+/// After this time it is said for the first time, where there is no line that is written over again and again.
+const MOMENT: Duration = Duration::from_secs(2);
+/// And after this time each time.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// How long a writer that is given up may take to end. It does not where the kernel waits for a disk.
+const GIVING_UP: Duration = Duration::from_secs(1);
+
+/// Waits until all is written.
+#[derive(Debug)]
+pub(super) struct Drain<'a> {
+    signals: &'a Signals,
+    gauge: Option<Arc<Gauge>>,
+    /// Packets that are written at most.
+    limit: u64,
+    quiet: bool,
+    line: StatusLine,
+    next_line: Instant,
+    /// Packets that had been written at the end of the capture, and when that was.
+    begun: (u64, Instant),
+}
+
+/// Watches whether an output takes nothing for too long.
+#[derive(Debug)]
+struct Stall {
+    gauge: Arc<Gauge>,
+    patience: Duration,
+    /// When it last took something, and how much it had taken then.
+    last: (u64, Instant),
+}
+
+impl Stall {
+    /// `None` for an output that is waited for as long as it takes.
+    fn watch(gauge: Arc<Gauge>) -> Option<Self> {
+        let patience = gauge.last_patience()?;
+        let last = (gauge.taken_bytes(), Instant::now());
+        Some(Self { gauge, patience, last })
+    }
+
+    fn has_come(&mut self) -> bool {
+        let taken_bytes = self.gauge.taken_bytes();
+        if taken_bytes != self.last.0 {
+            self.last = (taken_bytes, Instant::now());
+        }
+        self.last.1.elapsed() >= self.patience
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    packets: u64,
+    pps: f64,
+}
+
+impl<'a> Drain<'a> {
+    pub(super) fn new(plan: &Plan, signals: &'a Signals, gauge: Option<Arc<Gauge>>) -> Self {
+        let now = Instant::now();
+        let written = gauge.as_ref().map_or(0, |gauge| gauge.read().packets);
+        Self {
+            signals,
+            gauge,
+            limit: plan.count.unwrap_or(u64::MAX),
+            quiet: plan.quiet,
+            line: StatusLine::new(plan.quiet, plan.json),
+            next_line: now + MOMENT,
+            begun: (written, now),
+        }
+    }
+
+    /// Waits until `is_over`; prints how far it is.
+    pub(super) fn wait(&mut self, mut is_over: impl FnMut() -> bool, report: impl Fn() -> Report) {
+        while !is_over() {
+            thread::sleep(TICK);
+            self.show(&report);
+        }
+        self.line.clear();
+    }
+
+    /// Waits until the writer `is_over`, and gives it up when its output has stalled; prints how far it is. Returns for how long the
+    /// output has taken nothing if that was too long: then the writer may still wait in the kernel.
+    pub(super) fn wait_for_output(
+        &mut self,
+        is_over: impl Fn() -> bool,
+        report: impl Fn() -> Report,
+    ) -> Option<Duration> {
+        let mut stall = self.gauge.clone().and_then(Stall::watch);
+        self.wait(|| is_over() || stall.as_mut().is_some_and(Stall::has_come), report);
+        let stall = stall.filter(|_| !is_over())?;
+        self.signals.give_up();
+        let given_up = Instant::now();
+        while !is_over() && given_up.elapsed() < GIVING_UP {
+            thread::sleep(TICK);
+        }
+        Some(stall.patience)
+    }
+
+    fn show(&mut self, report: impl Fn() -> Report) {
+        let Some(gauge) = &self.gauge else { return };
+        let now = Instant::now();
+        let is_asked = self.signals.take_report_request();
+        let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
+        if !line_is_due && !self.line.is_due() {
+            return;
+        }
+        let written = gauge.read();
+        let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
+        let pps = written.packets.saturating_sub(self.begun.0) as f64 / seconds;
+        let packets = captured(&report()).min(self.limit).saturating_sub(written.packets);
+        let rest = Rest { packets, pps };
+        if line_is_due {
+            self.next_line = now + PERIOD;
+            self.line.clear();
+            tell(rest.line(&written.in_words));
+        } else {
+            self.line.show(&rest.status());
+        }
+    }
+}
+
+/// Packets that are delivered, or will be.
+fn captured(report: &Report) -> u64 {
+    let total = report.total();
+    total.seen.saturating_sub(total.filtered + total.passed + total.lost.total())
+}
+
+impl Rest {
+    /// Seconds until all is written, if it goes on as it does.
+    fn seconds(&self) -> Option<u64> {
+        let seconds = self.packets as f64 / self.pps;
+        (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
+    }
+
+    fn line(&self, output: &str) -> String {
+        let left = match self.seconds() {
+            Some(seconds) => format!(" at {}, about {seconds} s", rate(self.pps)),
+            None => ", which takes none".into(),
+        };
+        let packets = counted(self.packets, "packet");
+        format!(
+            "wirecap: the capture has ended; {packets} {} still to be written to {output}{left}; Ctrl-C (SIGINT, SIGTERM) \
+             gives them up",
+            is(self.packets)
+        )
+    }
+
+    fn status(&self) -> String {
+        let left = self.seconds().map_or_else(String::new, |seconds| format!("  about {seconds} s"));
+        let packets = counted(self.packets, "packet");
+        format!("ended; writing {packets} more, Ctrl-C gives them up  {}{left}", rate(self.pps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_said_with_the_time_it_takes() {
+        let slow = Rest { packets: 31_768, pps: 2_000.0 };
+        assert_eq!(
+            slow.line("standard output"),
+            "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
+             about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
+        );
+        assert_eq!(
+            slow.status(),
+            "ended; writing 31768 packets more, Ctrl-C gives them up  2.00 kpps  about 16 s"
+        );
+        let stuck = Rest { packets: 1, pps: 0.0 };
+        assert!(
+            stuck.line("a.pcapng").contains("1 packet is still to be written to a.pcapng, which takes none")
+        );
+        assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
+    }
+}

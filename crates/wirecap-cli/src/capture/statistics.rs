@@ -1,0 +1,94 @@
+//! Accounts while a capture runs: every so often with `--stats`, and whenever SIGUSR1 asks for one.
+//!
+//! | | words | `--json` |
+//! |---|---|---|
+//! | `--stats` | a line on standard error | a record, where the account goes |
+//! | SIGUSR1 | the account, where it goes at the end | a record, as well |
+//!
+//! Rule: nothing waits for whoever reads them. What cannot be printed at once is left out, and that is said.
+
+use std::{
+    io::ErrorKind,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wirecap::Capture;
+
+use super::{
+    job::Job,
+    progress::{Progress, Rates},
+    summary::{self, Account},
+    written::Gauge,
+};
+use crate::{head::Head, plan::Plan, signals::Signals, stdio};
+
+/// What all accounts of a capture have.
+#[derive(Debug)]
+pub(super) struct Statistics<'a> {
+    plan: &'a Plan,
+    head: &'a Head,
+    /// What the writer has written; `None` without a file.
+    gauge: Option<Arc<Gauge>>,
+    /// When the next line of `--stats` is due, and how long after the last.
+    due: Option<(Instant, Duration)>,
+    rates: Rates,
+    /// Whether it was said that there is no room for them.
+    is_blocked: bool,
+}
+
+impl<'a> Statistics<'a> {
+    pub(super) fn new(plan: &'a Plan, head: &'a Head, gauge: Option<Arc<Gauge>>) -> Self {
+        let due = plan.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
+        Self { plan, head, gauge, due, rates: Rates::default(), is_blocked: false }
+    }
+
+    /// Prints what is due or asked for.
+    pub(super) fn look(
+        &mut self,
+        signals: &Signals,
+        capture: &Capture,
+        job: &impl Job,
+        progress: &mut Progress,
+    ) {
+        if signals.take_report_request() {
+            progress.clear();
+            self.print(capture, job, progress);
+        }
+        let now = Instant::now();
+        let Some((due, period)) = &mut self.due else { return };
+        if now < *due {
+            return;
+        }
+        // Those that were missed, while the process was stopped for instance, are not made up for.
+        while *due <= now {
+            *due += *period;
+        }
+        if self.plan.json {
+            self.print(capture, job, progress);
+        } else {
+            progress.tell(format_args!("wirecap: {}", self.rates.line(&capture.report())));
+        }
+    }
+
+    /// Prints the account as it stands.
+    fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
+        let (report, written) = (capture.report(), self.gauge.as_ref().map(|gauge| gauge.read()));
+        let account = Account { head: self.head, end: None, report: &report, written };
+        let Err(cause) = account.offer(self.plan, job) else {
+            self.is_blocked = false;
+            return;
+        };
+        if cause.kind() == ErrorKind::TimedOut {
+            // Only a part of it is there: the next one begins on a line of its own.
+            let _ = stdio::offer(summary::stream(self.plan), "\n");
+        }
+        if !std::mem::replace(&mut self.is_blocked, true) {
+            let reason = match cause.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader takes nothing".into(),
+                _ => cause.to_string(),
+            };
+            progress.tell(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A loss is never quiet: it is warned of while it happens and at the end, and can be made the exit code.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wirecap_lab::require_root;
+use wirecap_traffic::LiveOptions;
+
+use crate::{
+    forward::{Cable, frame},
+    lab::{Ended, Lab, READY, Running, WIRECAP},
+    send_traces::even,
+};
+
+/// A pool of 256 cells.
+const SMALL: [&str; 4] = ["-M", "64", "-R", "4"];
+const FRAMES: u64 = 5_000;
+
+/// A capture with a small pool that loses most of `FRAMES`, since it does not run while they come.
+fn lossy(lab: &Lab, arguments: &[&str]) -> Running {
+    let running = lab.spawn(&[&["capture", "r0"], arguments, &SMALL].concat());
+    running.wait_for(READY);
+    lose(lab, &running);
+    running
+}
+
+fn lose(lab: &Lab, running: &Running) {
+    running.signal(Signal::SIGSTOP);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    running.signal(Signal::SIGCONT);
+}
+
+fn lines<'e>(ended: &'e Ended, words: &str) -> Vec<&'e str> {
+    ended.stderr.lines().filter(|line| line.contains(words)).collect()
+}
+
+#[test]
+fn a_loss_is_warned_of_while_it_runs_and_at_the_end() {
+    if !require_root("a_loss_is_warned_of_while_it_runs_and_at_the_end") {
+        return;
+    }
+    let lab = Lab::with_queues("warned", 1);
+    let running = lossy(&lab, &["--json"]);
+    running.wait_for("WARNING: r0 lost ");
+    // Soon after the first warning, and therefore in the next one or in that of the end.
+    lose(&lab, &running);
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let lost = ended.account().0["ports"][0]["queues"][0]["lost"]["no_free_cell"].as_u64().unwrap();
+    assert!(lost > FRAMES, "{lost} of {}", 2 * FRAMES);
+    assert_eq!(lines(&ended, "WARNING: r0 lost ").len(), 1, "at most one in ten seconds: {ended:#?}");
+    let last = ended.stderr.lines().last().unwrap();
+    let expected = format!("wirecap: WARNING: {lost} of {} packets were lost", 2 * FRAMES);
+    for words in [expected.as_str(), "no_free_cell", "the pool was used up", "-R"] {
+        assert!(last.contains(words), "{words}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked() {
+    if !require_root("a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked") {
+        return;
+    }
+    let lab = Lab::with_queues("exitcode", 1);
+    let ended = lossy(&lab, &["--json", "--fail-on-loss"]).stop();
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    let account = ended.account().0;
+    assert!(account["end"] == "signal" && account["error"].as_str().unwrap().contains("lost"), "{account:#}");
+    let fine = lab.capture(&["r0", "--fail-on-loss", "--duration", "200ms"]).wait();
+    assert_eq!((fine.code, &fine.account().0["error"]), (Some(0), &Value::Null), "{fine:#?}");
+
+    let running = lab.spawn(&[&["capture", "r0", "-q", "--stats", "100ms"], &SMALL[..]].concat());
+    // Statistics are asked for, so that they come all the same.
+    running.wait_for(" packets  ");
+    lose(&lab, &running);
+    running.wait_for("r0 lost ");
+    let ended = running.stop();
+    assert_eq!((ended.code, ended.stdout.len()), (Some(0), 0), "{ended:#?}");
+    assert!(ended.stderr.lines().last().unwrap().contains("packets were lost"), "{ended:#?}");
+}
+
+#[test]
+fn statistics_come_as_often_as_asked_for() {
+    if !require_root("statistics_come_as_often_as_asked_for") {
+        return;
+    }
+    let lab = Lab::with_queues("stats", 1);
+    let running = lab.capture(&["r0", "--stats", "200ms"]);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let ended = running.stop();
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(records.len() >= 4, "{text}");
+    let (account, statistics) = records.split_last().unwrap();
+    assert_eq!(account["end"], "signal", "{account:#}");
+    for record in statistics {
+        assert_eq!((&record["end"], &record["schema"]), (&Value::Null, &account["schema"]), "{record:#}");
+    }
+    let delivered = |record: &Value| record["ports"][0]["queues"][0]["delivered"].as_u64().unwrap();
+    assert_eq!(delivered(statistics.last().unwrap()), FRAMES);
+    let seconds: Vec<_> = statistics.iter().map(|record| record["seconds"].as_f64().unwrap()).collect();
+    assert!(seconds.is_sorted(), "{seconds:?}");
+
+    let running = lab.spawn(&["capture", "r0", "--stats", "200ms"]);
+    running.wait_for(READY);
+    running.wait_for(" s  0 packets  ");
+    let ended = running.stop();
+    assert!(lines(&ended, "wirecap: 0.").len() <= 5, "{ended:#?}");
+}
+
+#[test]
+fn usr1_prints_the_account_and_the_capture_goes_on() {
+    if !require_root("usr1_prints_the_account_and_the_capture_goes_on") {
+        return;
+    }
+    let lab = Lab::with_queues("usr1", 1);
+    let path = lab.path("usr1.pcapng");
+    let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    running.wait_for_bytes(&path, FRAMES * 60);
+    running.signal(Signal::SIGUSR1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 2, "{text}");
+    assert_eq!(records[0]["written"]["packets"], FRAMES, "{:#}", records[0]);
+    ended.account().assert_lossless(2 * FRAMES);
+
+    let running = lab.spawn(&["capture", "r0"]);
+    running.wait_for(READY);
+    running.signal(Signal::SIGUSR1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let ended = running.stop();
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(text.lines().filter(|line| line.starts_with("port ")).count(), 2, "{text}");
+}
+
+#[test]
+fn usr1_is_answered_by_every_command_that_runs_for_long() {
+    if !require_root("usr1_is_answered_by_every_command_that_runs_for_long") {
+        return;
+    }
+    let lab = Lab::with_queues("usr1all", 1);
+    let capture = lab.capture(&["r0"]);
+    let on_the_left = |arguments: &[&str]| {
+        let mut command = lab.left.command(WIRECAP);
+        command.args(arguments);
+        Running::spawn(command)
+    };
+    let generate = on_the_left(&["generate", "-i", "l0", "--rate", "1k", "--engine", "live"]);
+    generate.wait_for("wirecap: run ");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    generate.signal(Signal::SIGUSR1);
+    generate.wait_for(" frames  ");
+    assert_eq!(generate.stop().code, Some(0));
+
+    let trace = lab.path("a.pcap");
+    std::fs::write(&trace, even(100, 100_000_000)).unwrap();
+    let replay = on_the_left(&["replay", trace.to_str().unwrap(), "-i", "l0"]);
+    replay.wait_for("it will take");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    replay.signal(Signal::SIGUSR1);
+    replay.wait_for(" packets  ");
+    assert_eq!(replay.stop().code, Some(0));
+    capture.stop();
+
+    let cable = Cable::quiet("usr1cable");
+    let running = cable.spawn(&["forward", "m0", "m1"]);
+    running.wait_for(READY);
+    cable.sender().send(&frame(1, 100)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.signal(Signal::SIGUSR1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let ended = running.stop();
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    let is_way = |line: &&str| line.split_whitespace().take(3).eq(["m0", "m1", "1"]);
+    assert_eq!((ended.code, text.lines().filter(is_way).count()), (Some(0), 2), "{text}");
+}

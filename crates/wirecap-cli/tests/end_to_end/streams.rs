@@ -1,0 +1,98 @@
+//! Standard output and standard error that do not take everything at once.
+
+use std::{
+    io::{Read, Write},
+    os::fd::OwnedFd,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::pipe2,
+};
+use serde_json::Value;
+use wirecap_file::Capture;
+use wirecap_lab::require_root;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Lab, READY, Running, WIRECAP};
+
+/// A pipe whose writing end does not wait: whatever writes it fails when there is no room.
+fn non_blocking_pipe() -> (std::fs::File, std::fs::File) {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    (reader.into(), writer.into())
+}
+
+/// The same, full of `x`.
+fn full_pipe() -> (std::fs::File, std::fs::File) {
+    let (reader, mut writer) = non_blocking_pipe();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    (reader, writer)
+}
+
+/// Reads all of it, but not at once.
+fn read_late(mut reader: std::fs::File) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text.trim_start_matches('x').to_owned()
+    })
+}
+
+#[test]
+fn packets_wait_for_room_in_a_non_blocking_standard_output() {
+    if !require_root("packets_wait_for_room_in_a_non_blocking_standard_output") {
+        return;
+    }
+    const FRAMES: u64 = 20_000;
+    let lab = Lab::with_queues("nonblock", 1);
+    let (mut reader, writer) = non_blocking_pipe();
+    let mut command = lab.right.command(WIRECAP);
+    command.args(["capture", "r0", "--json", "-w", "-"]);
+    let running = Running::spawn_into(command, Stdio::from(OwnedFd::from(writer)));
+    running.wait_for(READY);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    thread::sleep(Duration::from_millis(300));
+    let reading = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account_on_stderr().assert_lossless(FRAMES);
+    let capture = Capture::read(reading.join().unwrap().as_slice()).unwrap();
+    assert!(capture.damage.is_none() && capture.packets.len() as u64 == FRAMES);
+}
+
+#[test]
+fn words_wait_for_room_in_a_non_blocking_standard_stream() {
+    let (reader, writer) = full_pipe();
+    let reading = read_late(reader);
+    let mut command = Command::new(WIRECAP);
+    command.args(["interfaces", "--json"]).stdout(OwnedFd::from(writer));
+    assert!(command.status().unwrap().success());
+    drop(command);
+    let interfaces: Value = serde_json::from_str(&reading.join().unwrap()).unwrap();
+    assert!(interfaces.is_array());
+
+    let (reader, writer) = full_pipe();
+    let reading = read_late(reader);
+    let mut command = Command::new(WIRECAP);
+    command.args(["capture", "eth0", "--foo"]).stderr(OwnedFd::from(writer));
+    assert_eq!(command.status().unwrap().code(), Some(2));
+    drop(command);
+    assert!(reading.join().unwrap().contains("there is no flag --foo"));
+
+    let (reader, writer) = full_pipe();
+    let reading = read_late(reader);
+    let mut command = Command::new(WIRECAP);
+    command.arg("--help").stdout(OwnedFd::from(writer));
+    assert!(command.status().unwrap().success());
+    drop(command);
+    assert!(reading.join().unwrap().contains("Exit codes"));
+}
