@@ -54,14 +54,12 @@ impl Timestamp {
         }
     }
 
-    /// Which packets have the same time, and since when it holds.
+    /// Which packets have a time of their own, in words.
     pub fn in_words(self) -> &'static str {
         match self {
             Timestamp::Hardware => "of each packet by the NIC",
             Timestamp::Kernel => "of each packet in the kernel",
-            Timestamp::Batch => {
-                "one for all packets that a look at the ring finds, which came since the last look"
-            }
+            Timestamp::Batch => "one per look at the ring",
             Timestamp::File => "of each packet as the file has it",
         }
     }

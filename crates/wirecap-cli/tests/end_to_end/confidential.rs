@@ -65,12 +65,16 @@ fn a_program_that_lets_everyone_capture_says_so() {
     };
     allow(&program, 0o755);
     allow(directory.parent().unwrap(), 0o700);
-    let run = || {
+    let run_with = |more: &[&str]| {
         let mut command = lab.right.command(program.to_str().unwrap());
-        command.args(["capture", "r0", "--duration", "50ms", "--quiet"]);
+        command.args(["capture", "r0", "--duration", "50ms"]).args(more);
         let ended = Running::spawn(command).wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.stderr
+    };
+    let run = || {
+        let warnings = run_with(&[]);
+        warnings.lines().filter(|line| line.contains("WARNING")).collect::<String>()
     };
     assert_eq!(run(), "", "without capabilities it is as good as any");
     let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
@@ -83,6 +87,7 @@ fn a_program_that_lets_everyone_capture_says_so() {
     for words in ["WARNING", program.to_str().unwrap(), "every user", "chmod 750", "chgrp"] {
         assert!(warning.contains(words), "{words}: {warning}");
     }
+    assert_eq!(run_with(&["--quiet"]), "", "quiet people get errors and losses");
     allow(&program, 0o750);
     assert_eq!(run(), "", "as the warning advises");
 }

@@ -86,7 +86,8 @@ fn a_narrow_terminal_gets_lines_that_fit_and_a_slow_end_is_seen() {
         assert!(line.chars().count() < COLUMNS, "{line:?}");
     }
     let said = screen.lines().take_while(|line| !line.starts_with("wirecap: M = "));
-    for line in said.map(str::trim_end) {
+    // A path is a word, and stays whole.
+    for line in said.map(str::trim_end).filter(|line| line.trim_start().contains(' ')) {
         assert!(line.chars().count() <= COLUMNS, "{line:?}: {screen:?}");
     }
 }

@@ -237,7 +237,7 @@ impl StampClock {
                 let when = if self.was.is_some() { "then" } else { "at the start" };
                 format!("{name}, which shows {scale} ({off_ns} ns from the system clock {when})")
             }
-            Scale::Other => format!("{name}, brought to UTC by the system clock, ten times a second"),
+            Scale::Other => format!("{name}, kept to the system clock"),
         };
         let was =
             self.was.map(|was| format!(", since it was set meanwhile: it showed {} before", was.as_str()));
