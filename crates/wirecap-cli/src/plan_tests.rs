@@ -63,7 +63,7 @@ fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
         ("eth0 --unmatched drop", "add a filter"),
         ("eth0@1 xdp:eth0@0-3", "different queues of it"),
         ("eth0@1 eth0", "different queues of it"),
-        ("trace.pcapng", "trace.pcapng is no interface; if it is a trace file, write replay:trace.pcapng"),
+        ("trace.pcapng", "trace.pcapng is not an interface; for a trace file write replay:trace.pcapng"),
         ("/tmp/x.cap -c 1", "write replay:/tmp/x.cap"),
         ("/proc/self/status", "write replay:/proc/self/status"),
         ("eth0 b.PCAP -c 1", "write replay:b.PCAP"),
