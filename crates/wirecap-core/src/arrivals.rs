@@ -134,7 +134,7 @@ mod tests {
             1 => (0..3_u64).prop_map(Event::Takes),
             3 => (0..3_u64, 0..3_u64).prop_map(|(before, behind)| Event::Looks(before, behind)),
         ];
-        prop::collection::vec(event, 0..400)
+        prop::collection::vec(event, 0..if cfg!(miri) { 40 } else { 400 })
     }
 
     proptest! {
