@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Cells are filled in the slots of the *oldest* attached run, one after the other: that is a whole chunk, or
-//! what is home of one ([`run`](crate::run)). What is filled can be handed over at any time as a range, so a chunk
+//! what is home of one (`run.rs`). What is filled can be handed over at any time as a range, so a chunk
 //! that is still attached may already have cells with a worker; nothing is copied on a timeout, as the paper had to.
 //!
 //! Rule: at any time each slot is in exactly one of four places: home, with the kernel, filled here,

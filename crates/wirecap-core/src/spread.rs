@@ -118,6 +118,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
 
+        #[cfg(not(miri))] // No unsafe code, and minutes there.
         #[test]
         fn a_quantile_is_no_less_than_it_was_and_hardly_more(
             lengths in prop::collection::vec(prop_oneof![0..100_u64, any::<u64>()], 1..60), part in 0.0..=1.0_f64,

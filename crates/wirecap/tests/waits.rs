@@ -1,15 +1,23 @@
-//! The ways of waiting: packets that come one at a time arrive, and waiting for them costs little. A test binary of its
-//! own, since the CPU time of the whole process is measured. Needs root; without, each test says so and returns.
+//! The ways of waiting: packets that come one at a time arrive, and waiting for them costs little, in silence nothing. A test binary of
+//! its own, since the CPU time of the whole process is measured: no two tests run at the same time. Needs root; without, each test says
+//! so and returns.
 
 mod support;
 
 use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use support::{check, crew::Crew, need_root, wire::Wire};
-use wirecap::{Capture, Dispatch, Wait};
+use support::{
+    check,
+    crew::Crew,
+    gate::Gate,
+    need_root, wait_until,
+    wire::{Wire, give_it_a_chance},
+};
+use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
 use wirecap_sys::cpu::process_cpu_seconds;
 use wirecap_traffic::FrameSpec;
 
@@ -19,9 +27,23 @@ const BOUND: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_millis(500);
 const PACKETS: u64 = 20;
 
+/// Held by the test that runs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The share of a core that the process takes.
+fn cpu_share(during: Duration) -> f64 {
+    let (begun, before) = (Instant::now(), process_cpu_seconds());
+    thread::sleep(during);
+    (process_cpu_seconds() - before) / begun.elapsed().as_secs_f64()
+}
+
 #[test]
 fn single_packets_arrive_and_idling_is_cheap() {
     need_root!("waits::single_packets_arrive_and_idling_is_cheap");
+    let _alone = alone();
     let wire = Wire::with_queues("waits", 2);
     for wait in [Wait::Busy, Wait::Sleep, Wait::Block] {
         for dispatch in [Dispatch::Pull, Dispatch::Push] {
@@ -35,9 +57,7 @@ fn single_packets_arrive_and_idling_is_cheap() {
                 assert!(begun.elapsed() < BOUND, "{wait:?} {dispatch:?}: {:?}", begun.elapsed());
             }
 
-            let (begun, before) = (Instant::now(), process_cpu_seconds());
-            thread::sleep(IDLE);
-            let share = (process_cpu_seconds() - before) / begun.elapsed().as_secs_f64();
+            let share = cpu_share(IDLE);
             if wait != Wait::Busy {
                 assert!(share < 0.25, "{wait:?} {dispatch:?}: {:.0} % of a core while idle", share * 100.0);
             }
@@ -51,5 +71,122 @@ fn single_packets_arrive_and_idling_is_cheap() {
             assert_eq!(check::in_order(&arrivals).len(), 2);
             check::intact(&arrivals, FrameSpec::default());
         }
+    }
+}
+
+/// Captures from four queues: nothing, then a burst of a whole pool, at once.
+fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what: &str) {
+    let mut capture = wire.capture_of(port, builder);
+    let crew = Crew::eager(capture.take_workers());
+    // Until the last of what the start has brought with it is over.
+    give_it_a_chance();
+    let share = cpu_share(Duration::from_secs(1));
+    assert!(share < 0.01, "{what}: {:.2} % of a core in silence", share * 100.0);
+
+    let mut sender = wire.queue_sender(3, FrameSpec::default());
+    let burst = if port.starts_with("xdp") {
+        let sent = wire.live(&mut wire.generator(FrameSpec::default()), 0, pool);
+        sent.frames - sent.dropped
+    } else {
+        // Live frames do not get to the host.
+        sender.send(pool.min(4096));
+        sender.sent()
+    };
+    crew.wait_for(burst);
+    // And more than the pool, as fast as it is taken.
+    let before = burst - sender.sent();
+    sender.send_while(2 * pool.min(4096), |sent| before + sent > crew.arrived() + pool / 4);
+    crew.wait_for(before + sender.sent());
+    capture.stopper().stop();
+    crew.join();
+    let account = check::account_closed(&capture.finish());
+    assert_eq!((account.delivered, account.lost.total()), (before + sender.sent(), 0), "{what}");
+}
+
+#[test]
+fn silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost() {
+    need_root!("waits::silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost");
+    let _alone = alone();
+    let wire = Wire::with_queues("silence", 4);
+    for (cells, chunks) in [(64, 4), (256, 8), (256, 128)] {
+        for (port, dispatch, workers, wait) in [
+            ("xdp:in0", Dispatch::Pull, 4, Wait::Sleep),
+            ("xdp:in0", Dispatch::Pull, 2, Wait::Block),
+            ("xdp:in0", Dispatch::Push, 3, Wait::Sleep),
+            ("packet:in0", Dispatch::Pull, 4, Wait::Sleep),
+        ] {
+            let builder = Capture::builder().cells_per_chunk(cells).chunks_per_pool(chunks);
+            let builder = builder.dispatch(dispatch).workers(workers).wait(wait);
+            let what =
+                format!("M = {cells}, R = {chunks}, {port}, {dispatch:?}, {workers} workers, {wait:?}");
+            waits_for_nothing(&wire, port, builder, u64::from(cells * chunks), &what);
+        }
+    }
+}
+
+/// Worker 0 stands still with a batch in its hands. What comes next is for its buddy, which has been waiting in the kernel.
+#[test]
+fn a_buddy_that_waits_in_the_kernel_helps() {
+    need_root!("waits::a_buddy_that_waits_in_the_kernel_helps");
+    const POOL: u64 = 64 * 16;
+    let _alone = alone();
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("dozing", 2);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).dispatch(dispatch);
+        let mut capture = wire.capture(builder.mode(Mode::advanced(20).unwrap()));
+        let gate = Gate::closed();
+        let at_gate = gate.clone();
+        let crew = Crew::start(capture.take_workers(), move |worker, _| {
+            if worker == 0 {
+                at_gate.pass();
+            }
+        });
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        sender.send(1);
+        give_it_a_chance();
+        sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 2);
+        gate.open();
+        crew.wait_for(sender.sent());
+        capture.stopper().stop();
+        crew.join();
+        let report = capture.finish();
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}");
+        assert!(report.workers[1].offloaded_in >= POOL, "{dispatch:?}: {report:#?}");
+    }
+}
+
+/// The kernel has no cell left, so no packet wakes anybody; cells that come home are given to it all the same.
+#[test]
+fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
+    need_root!("waits::cells_that_come_home_in_silence_are_given_to_the_kernel");
+    const POOL: u64 = 64 * 4;
+    let _alone = alone();
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("home", 1);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).dispatch(dispatch);
+        let mut capture = wire.capture(builder);
+        let mut worker = capture.take_workers().remove(0);
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        sender.send(POOL);
+        let (mut held, mut taken) = (Vec::new(), 0);
+        wait_until("the worker has all of the pool", || {
+            if let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(1)) {
+                taken += batch.len() as u64;
+                held.push(batch);
+            }
+            taken == POOL
+        });
+        let crew = Crew::eager(vec![worker]);
+        give_it_a_chance();
+        assert_eq!(capture.report().pool_used_percent(), 100.0, "{dispatch:?}");
+        drop(held);
+        wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+        sender.send(POOL);
+        crew.wait_for(POOL);
+        capture.stopper().stop();
+        crew.join();
+        let account = check::account_closed(&capture.finish());
+        assert_eq!((account.delivered, account.lost.total()), (2 * POOL, 0), "{dispatch:?}");
     }
 }

@@ -157,7 +157,7 @@ pub(crate) enum XdpModeFlag {
 pub(crate) enum TimestampFlag {
     /// The NIC stamps each packet, where its driver offers that to XDP; else an error.
     Hardware,
-    /// The XDP program stamps each packet, at some 40 ns each.
+    /// The XDP program stamps each packet, at some 50 ns each.
     Kernel,
     /// One time for all packets that a look at the ring finds; cheapest. How far off it was is told at the end.
     Batch,

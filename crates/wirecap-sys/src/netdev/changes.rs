@@ -66,7 +66,7 @@ pub struct LinkChanges(Subscription<LinkEvent>);
 /// Subscribes to the changes of links in the network namespace of the calling thread. Needs no privilege.
 ///
 /// # Errors
-/// [`Error::System`] if the kernel refuses the socket.
+/// [`Error::System`](super::Error::System) if the kernel refuses the socket.
 pub fn changes() -> Result<LinkChanges> {
     Ok(LinkChanges(Subscription::open(ACTION, RTMGRP_LINK, || LinkEvent::Overrun)?))
 }
@@ -75,8 +75,8 @@ impl LinkChanges {
     /// The next event, or `None` if there is none at the moment. Never blocks.
     ///
     /// # Errors
-    /// [`Error::System`] if the socket fails, [`Error::Malformed`] for a message that makes no sense; reading
-    /// may go on after either.
+    /// [`Error::System`](super::Error::System) if the socket fails, [`Error::Malformed`](super::Error::Malformed) for a message
+    /// that makes no sense; reading may go on after either.
     pub fn next_event(&mut self) -> Result<Option<LinkEvent>> {
         self.0.next(event)
     }

@@ -172,6 +172,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_may_be_left_alone_while_the_kernel_has_three_quarters_of_it() {
+        let gauge = |used_cells| Gauge { used_cells, of_cells: 1000 };
+        assert_eq!(gauge(0).rest(), Some(Rest::Long));
+        assert_eq!([gauge(1).rest(), gauge(250).rest()], [Some(Rest::Short); 2]);
+        assert_eq!([gauge(251).rest(), gauge(1000).rest()], [None; 2]);
+    }
+
+    #[test]
     fn the_fuller_one_is_that_of_the_greater_share() {
         let gauge = |used_cells, of_cells| Gauge { used_cells, of_cells };
         assert_eq!(Gauge::default().max(gauge(0, 8)), gauge(0, 8));

@@ -52,7 +52,30 @@ impl Stopping {
 
 #[cfg(test)]
 mod tests {
+    use wirecap_sys::wake::{Wakers, Woken};
+
     use super::*;
+
+    #[test]
+    fn whoever_dozes_learns_of_the_end() {
+        let sleepers = Arc::new(Sleepers::new(1, 1).unwrap());
+        let stopping = Stopping::new(2, Arc::clone(&sleepers));
+        let wakers = Arc::new(Wakers::new(vec![]));
+        std::thread::scope(|scope| {
+            for sleeper in [&sleepers.workers[0], &sleepers.capture_threads[0]] {
+                let (stopping, mut watch) = (&stopping, sleeper.watch(&wakers, []));
+                scope.spawn(move || {
+                    while !stopping.is_stopping() {
+                        let limit =
+                            || (!stopping.is_stopping()).then_some(std::time::Duration::from_secs(60));
+                        assert_ne!(sleeper.doze(&mut watch, limit), Some(Woken::ByTime));
+                    }
+                });
+            }
+            stopping.queue_ended();
+            stopping.queue_ended();
+        });
+    }
 
     #[test]
     fn the_last_queue_stops_the_engine_and_a_stop_ends_no_queue() {

@@ -125,7 +125,7 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
         });
         assert!(sent[0] >= 150 && sent[1] >= 150, "{sent:?}");
         capture.stopper().stop();
-        wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+        // A host may have said something after the forwarding ended: that waits in a ring until the capture is finished.
         let report = capture.finish();
         let account = check::account_closed(&report);
         assert_eq!(account.lost.total(), account.lost.left_at_stop, "{report:#?}");
