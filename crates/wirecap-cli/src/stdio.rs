@@ -92,7 +92,7 @@ pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     })
 }
 
-/// How wide the terminal is; `None` if it is none.
+/// The width of the terminal; `None` for anything else.
 pub(crate) fn columns(stream: Stream) -> Option<usize> {
     with(stream, |fd| {
         let columns = || terminal_size_of(fd).map_or(COLUMNS, |(Width(columns), _)| usize::from(columns));

@@ -68,7 +68,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Waits until `is_over`; says meanwhile how far it is.
+    /// Waits until `is_over`, and says how far it is.
     pub(super) fn wait(&mut self, is_over: impl Fn() -> bool, report: impl Fn() -> Report) {
         while !is_over() {
             thread::sleep(TICK);

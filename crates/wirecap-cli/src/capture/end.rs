@@ -124,7 +124,7 @@ fn of_output(finished: &mut Finished, report: &Report) -> Vec<Failure> {
     write.into_iter().chain(file).collect()
 }
 
-/// Where the file is, if somebody has moved it.
+/// Where the file is, if another program has moved it.
 fn moved(finished: &Finished) -> Option<String> {
     let Whereabouts::Moved(path) = &finished.whereabouts else { return None };
     let output = &finished.written.in_words;

@@ -24,12 +24,12 @@ pub(super) enum Failure {
         cause: WriteFailure,
         kept: Kept,
     },
-    /// Somebody has removed the file.
+    /// Another program has removed the file.
     Deleted {
         output: String,
         packets: u64,
     },
-    /// Somebody else has cut the file.
+    /// Another program has cut the file.
     Cut {
         output: String,
     },
@@ -77,7 +77,7 @@ impl fmt::Display for Failure {
             ),
             Self::Cut { output } => write!(
                 formatter,
-                "somebody else has cut {output} while it was written; packets are missing in it, and it is damaged"
+                "another program has cut {output} while it was written; packets are missing in it, and it is damaged"
             ),
         }
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// All of them in one line; `None` if there are none.
+/// All of them in one line; `None` without any.
 pub(super) fn in_one_line(failures: &[Failure]) -> Option<String> {
     let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
     (!lines.is_empty()).then(|| lines.join("; "))

@@ -22,7 +22,7 @@ pub(crate) struct Written {
     pub(crate) in_words: String,
 }
 
-/// What is in the output by now. The figures are those of one moment or the next: each alone is right.
+/// What the output holds so far. Each figure alone is right; together they may be of two writes.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     file: String,

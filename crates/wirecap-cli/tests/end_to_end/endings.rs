@@ -76,7 +76,7 @@ fn a_signal_repeated_at_once_means_nothing_more_and_the_third_ends_the_process()
     command.args(["capture", "r0", "--json", "--stats", "50ms", "-w", "-"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_raw(child.id() as i32);
-    // Nobody reads what it says once it captures: soon not even its account finds room.
+    // The test stops reading once it captures: soon not even the account finds room.
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     fcntl(stderr.get_ref(), FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
     let mut line = String::new();
