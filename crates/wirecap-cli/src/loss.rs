@@ -102,8 +102,8 @@ impl Losses {
     }
 }
 
-/// What is said of losses at the end; `None` if there are none. `not_sent` are packets that were to be sent on and were lost
-/// after they had been captured.
+/// The verdict on losses at the end; `None` without any. `not_sent` counts packets that were captured, were to be sent on, and
+/// were lost.
 pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
     let losses = Losses::of(report);
     let lost = losses.total() + not_sent;

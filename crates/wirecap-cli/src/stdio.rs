@@ -119,7 +119,7 @@ pub(crate) fn show_over(line: &str) -> io::Result<()> {
     write_if_room(Stream::Stderr, format!("{CLEAR}{}", cut(&line, columns.saturating_sub(1))).as_bytes())
 }
 
-/// How wide the terminal is; `None` if it is none.
+/// The width of the terminal; `None` for anything else.
 pub(crate) fn columns(stream: Stream) -> Option<usize> {
     with(stream, |fd| {
         let columns = || terminal_size_of(fd).map_or(COLUMNS, |(Width(columns), _)| usize::from(columns));

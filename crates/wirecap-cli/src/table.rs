@@ -31,7 +31,7 @@ impl Table {
         Self { rows: vec![heads.iter().map(|&head| head.into()).collect()], keys: 1 }
     }
 
-    /// It takes so many columns, the first ones, to say which row it is.
+    /// Its first `keys` columns say which row it is.
     pub(crate) fn with_keys(self, keys: usize) -> Self {
         Self { keys, ..self }
     }

@@ -4,7 +4,7 @@ use crate::printable::printable;
 
 /// Columns of a terminal that says nothing else, and of what is printed to be kept.
 pub(crate) const COLUMNS: usize = 80;
-/// What continues a line stands behind so many spaces.
+/// Spaces in front of what continues a line.
 const INDENT: usize = 4;
 
 /// A line for people, escaped by [`printable`], and as wide as it may be in what is kept.

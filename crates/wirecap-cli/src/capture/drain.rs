@@ -97,7 +97,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Waits until `is_over`; prints how far it is.
+    /// Waits until `is_over`, and says how far it is.
     pub(super) fn wait(&mut self, mut is_over: impl FnMut() -> bool, report: impl Fn() -> Report) {
         while !is_over() {
             thread::sleep(TICK);

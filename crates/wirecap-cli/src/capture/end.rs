@@ -35,10 +35,10 @@ pub(super) struct Ended<'a> {
 impl Ended<'_> {
     /// Writes all there is, closes the account, and tells.
     pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
+        self.signals.begin_ending();
         // An interface may have gone since events were last looked at; the report knows it then.
         drop(capture.events());
         capture.stopper().stop();
-        self.signals.begin_ending();
         let mut drain = Drain::new(self.plan, self.signals, threads.gauge());
         let Threads { workers, writer } = threads;
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
@@ -132,7 +132,7 @@ fn of_output(finished: &mut Finished, report: &Report) -> Vec<Failure> {
     write.into_iter().chain(not_taken).chain(file).collect()
 }
 
-/// Where the file is, if somebody has moved it.
+/// Where the file is, if another program has moved it.
 fn moved(finished: &Finished) -> Option<String> {
     let Whereabouts::Moved(path) = &finished.whereabouts else { return None };
     let output = &finished.written.in_words;

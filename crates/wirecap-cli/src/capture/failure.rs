@@ -29,12 +29,12 @@ pub(super) enum Failure {
         output: String,
         packets: u64,
     },
-    /// Somebody has removed the file.
+    /// Another program has removed the file.
     Deleted {
         output: String,
         packets: u64,
     },
-    /// Somebody else has cut the file.
+    /// Another program has cut the file.
     Cut {
         output: String,
     },
@@ -96,7 +96,7 @@ impl fmt::Display for Failure {
             ),
             Self::Cut { output } => write!(
                 formatter,
-                "somebody else has cut {output} while it was written; packets are missing in it, and it is damaged"
+                "another program has cut {output} while it was written; packets are missing in it, and it is damaged"
             ),
         }
     }
@@ -119,7 +119,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// All of them in one line; `None` if there are none.
+/// All of them in one line; `None` without any.
 pub(super) fn in_one_line(failures: &[Failure]) -> Option<String> {
     let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
     (!lines.is_empty()).then(|| lines.join("; "))

@@ -1,8 +1,8 @@
-//! What takes the bytes of an output, and waits for room where there is none.
+//! Takes the bytes of an output, and waits for room.
 //!
 //! | what it is | how it is written | a signal gives it up |
 //! |---|---|---|
-//! | a pipe | opened anew, so that it never waits and nobody else's end of it is changed | at once |
+//! | a pipe | opened anew: its own description never waits, and those of other programs stay as they are | at once |
 //! | a pipe that cannot be opened anew, a socket | as much at a time as surely fits | at once |
 //! | a file, a device | all that is there | between two groups of blocks |
 //!

@@ -5,7 +5,7 @@
 //! | `--stats` | a line on standard error | a record, where the account goes |
 //! | SIGUSR1 | the account, where it goes at the end | a record, as well |
 //!
-//! Rule: nothing waits for whoever reads them. What cannot be printed at once is left out, and that is said.
+//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out, with a warning.
 
 use std::{
     io::ErrorKind,

@@ -43,7 +43,7 @@ pub(crate) struct Written {
     pub(crate) in_words: String,
 }
 
-/// What is in the output so far. Each figure alone is right; together they need not be of one moment.
+/// What the output holds so far. Each figure alone is right; together they may be of two writes.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     file: String,

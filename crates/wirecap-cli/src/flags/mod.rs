@@ -58,7 +58,7 @@ The account of each receive queue: seen = filtered + passed + delivered + what w
   left_at_stop   captured, but taken by no worker before the end
   unexplained    what no other column explains: not there, or a defect of wirecap
   on_the_way     the same before the end: packets that no worker has yet
-Columns that are 0 in every row are left out, but for seen, delivered and lost. Queues without packets share a row.
+Of the columns that are 0 in every row only seen, delivered and lost are there. Queues without packets share a row.
 
 The workers:
   packets, bytes  what the worker was given, its own and its buddies'

@@ -158,7 +158,7 @@ impl Report {
         text
     }
 
-    /// Quiet people are told of errors and losses only.
+    /// With --quiet only errors and losses.
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.unsent > 0 {

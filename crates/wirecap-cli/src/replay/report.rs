@@ -30,7 +30,7 @@ struct Record<'a> {
 }
 
 /// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay. Quiet
-/// people are told of errors and losses only.
+/// people get errors and losses only.
 pub(super) fn print(report: &Report, head: Head, flags: &SendFlags) -> Exit {
     let errors = errors(report);
     let text = match (flags.json, flags.quiet) {
