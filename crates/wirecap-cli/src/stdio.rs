@@ -6,7 +6,7 @@
 //!
 //! | | waits for room |
 //! |---|---|
-//! | [`print`]: the account, a report, help | as long as it takes |
+//! | [`print()`]: the account, a report, help | as long as it takes |
 //! | [`tell`]: a line about what happens | two seconds; what is left out is counted, and said later |
 //! | [`offer`]: a line that another follows anyway | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
