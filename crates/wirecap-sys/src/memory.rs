@@ -33,7 +33,7 @@ use std::{
 
 pub use available::{Available, MemoryBound, Need, available};
 use mapping::Mapping;
-pub use mapping::Pages;
+pub use mapping::{Advice, MemoryFallback, Pages};
 pub use reader::{CellReader, Cells};
 use thiserror::Error;
 use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
@@ -293,8 +293,8 @@ impl PacketMemory {
         self.mapping.pages
     }
 
-    /// What was wanted of the pages and could not be had, and why, a line for each.
-    pub fn fallbacks(&self) -> &[String] {
+    /// What was wanted of the memory and is not so.
+    pub fn fallbacks(&self) -> &[MemoryFallback] {
         &self.mapping.fallbacks
     }
 

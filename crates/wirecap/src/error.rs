@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{LeftToHost, QueueSet, port::QueueSetError};
+use crate::{Diagnostic, LeftToHost, QueueSet, diagnostic::ModeRefusal, port::QueueSetError};
 use thiserror::Error;
 use wirecap_core::{GeometryError, words::counted};
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
@@ -306,12 +306,12 @@ pub enum Error {
     #[error("opening was given up, so nothing was captured")]
     GivenUp,
     /// No way of attaching to the interface worked.
-    #[error("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))]
+    #[error("{name} cannot be captured over AF_XDP: {}", tried(attempts))]
     NoMode {
         /// The interface.
         name: String,
         /// What was tried, and why it failed.
-        attempts: Vec<String>,
+        attempts: Vec<Diagnostic>,
     },
     /// The process lacks a privilege.
     #[error(
@@ -418,6 +418,26 @@ impl Error {
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
         Error::NotPermitted { reason: reason.to_string(), program: this_program() }
     }
+}
+
+/// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
+fn tried(attempts: &[Diagnostic]) -> String {
+    let tried = attempts.iter().map(|attempt| match attempt {
+        Diagnostic::ModeUnavailable { mode, reason, .. } => {
+            let mode = mode.as_str();
+            match reason {
+                ModeRefusal::NotOffered => format!("{mode}: not offered by the driver"),
+                ModeRefusal::ShortCells { room, longest, .. } => {
+                    format!("{mode}: cells take {room} bytes of a frame, and frames have up to {longest}")
+                }
+                ModeRefusal::NoRxHash => format!("{mode}: without the NIC's hash"),
+                ModeRefusal::Failed(cause) => format!("{mode}: {cause}"),
+            }
+        }
+        Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
+        other => other.code().replace('_', " "),
+    });
+    tried.collect::<Vec<_>>().join("; ")
 }
 
 /// A size in words.

@@ -106,8 +106,10 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
     let account = ended.account().0;
     let fallbacks = account["ports"][0]["fallbacks"].as_array().unwrap();
-    let told = |line: &serde_json::Value| line.as_str().unwrap().contains("the filter is not in the kernel");
-    assert!(fallbacks.iter().any(told), "{account:#}");
+    let told = |fallback: &&serde_json::Value| fallback["code"] == "filter_not_in_kernel";
+    let told = fallbacks.iter().find(told).unwrap_or_else(|| panic!("{account:#}"));
+    assert_eq!(told["reason"], "loops", "{told:#}");
+    assert!(told["text"].as_str().unwrap().starts_with("the filter is not in the kernel"), "{told:#}");
 }
 
 #[test]

@@ -140,5 +140,11 @@ fn a_program_that_is_detached_by_force_is_reported() {
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let port = port(&running.stop());
     assert_eq!(port["queues"][0]["seen"], FRAMES);
-    assert!(port["warnings"][0].as_str().unwrap().contains("taken off by force"), "{port:#}");
+    let warning = &port["warnings"][0];
+    assert_eq!(
+        (&warning["code"], &warning["recovery"]),
+        (&"detached".into(), &"restored".into()),
+        "{port:#}"
+    );
+    assert!(warning["text"].as_str().unwrap().contains("taken off by force"), "{port:#}");
 }

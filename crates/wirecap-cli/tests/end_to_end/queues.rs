@@ -117,7 +117,7 @@ fn queues_that_are_lost_are_told_of_at_once_and_in_the_account() {
     let interface = lab.right.enter(|| netdev::interface("r0")).unwrap();
     let table = bpf::shared_map(interface.xdp_programs[0].program_id, "wirecap_queues").unwrap().unwrap();
     assert!(table.map.delete(&1_u32.to_ne_bytes()).unwrap());
-    capture.wait_for("packets of queue 1 went to the host, uncounted, until it was put back just now");
+    capture.wait_for("packets of queue 1 went to the host, uncounted, until it was put back");
     assert!(table.map.program_id(1).unwrap().is_some());
     let ended = capture.stop();
     assert_eq!(ended.code, Some(0));

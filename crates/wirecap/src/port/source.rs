@@ -26,7 +26,7 @@ use super::{
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
-    Error,
+    Diagnostic, Error,
     batch::Reader,
     open_port::OpenPort,
     report::QueueMode,
@@ -39,8 +39,8 @@ pub(crate) struct PortPools {
     readers: Vec<CellReader>,
     /// In which memory each of them lies.
     memories: Vec<Arc<PacketMemory>>,
-    /// Why they are not near the NIC, in words.
-    far: Option<String>,
+    /// Why they are not near the NIC.
+    far: Option<Diagnostic>,
 }
 
 /// A port, looked up but not opened.
@@ -260,8 +260,7 @@ impl Source {
             let (pool, reader) = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
             if let Some(node) = self.numa_node() {
                 if let Err(refused) = memory.prefer_node(pool.base(), geometry.pool_bytes(), node) {
-                    carved.far =
-                        Some(format!("its pools may not be on memory node {node}, the NIC's: {refused}"));
+                    carved.far = Some(Diagnostic::FarMemory { node, cause: refused.into() });
                 }
             }
             carved.pools.push(pool);
@@ -341,10 +340,10 @@ fn uses_of(interface: &Interface) -> Vec<HostUse> {
     uses.unwrap_or_else(|error| vec![HostUse::Unknown { what: Sight::Addresses, reason: error.to_string() }])
 }
 
-/// The timestamps of a passive port, and what is to be said if others were asked for.
-fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<String>) {
-    let fallback = (wanted == Some(Timestamp::Batch))
-        .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
+/// The timestamps of a passive port, and that others were asked for, if so.
+fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
+    let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
+    let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
     let clock = "the system clock (UTC)".into();
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
@@ -372,6 +371,6 @@ mod tests {
         source.kind = Kind::Xdp(Box::new(interface));
         let carved = source.carve(1, [&memory; 2].into_iter(), geometry).unwrap();
         assert_eq!((carved.pools.len(), carved.readers.len()), (2, 2), "it is a preference only");
-        assert!(carved.far.is_some_and(|line| line.contains("memory node 63")));
+        assert!(matches!(carved.far, Some(Diagnostic::FarMemory { node: 63, .. })));
     }
 }

@@ -19,7 +19,7 @@ use wirecap_sys::{
 };
 
 use super::{Intake, Outlook, Told, metadata};
-use crate::{Error, Timestamp, timestamp::TimestampReport};
+use crate::{Diagnostic, Error, Timestamp, diagnostic::Cause, timestamp::TimestampReport};
 
 /// Bytes of a stamp in front of the packet.
 pub(crate) const STAMP_BYTES: i32 = 8;
@@ -50,10 +50,9 @@ pub(crate) struct Stamping {
     clock: StampClock,
     /// Kept as long as the port is captured.
     switched_on: Option<HardwareStamping>,
-    /// What could not be given back, in words.
-    pub(crate) left_on: Option<String>,
-    /// What could not be had, in words.
-    pub(crate) fallbacks: Vec<String>,
+    /// Why the NIC's setting could not be given back.
+    pub(crate) left_on: Option<Cause>,
+    pub(crate) fallbacks: Vec<Diagnostic>,
 }
 
 impl Stamping {
@@ -71,11 +70,8 @@ impl Stamping {
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
-        if let Some(date) = stamping.clock.expired_on() {
-            stamping
-                .fallbacks
-                .push(format!("leap seconds are known until {date} only: update the package tzdata"));
-        }
+        let expired = stamping.clock.expired_on();
+        stamping.fallbacks.extend(expired.map(|until| Diagnostic::LeapSecondsExpired { until }));
         Ok(Some(stamping))
     }
 
@@ -117,7 +113,7 @@ impl Stamping {
     pub(crate) fn end(&mut self) {
         let restored = self.switched_on.as_mut().map_or(Ok(()), HardwareStamping::restore);
         if let Err(error) = restored {
-            self.left_on = Some(format!("its NIC goes on stamping every packet: {error}"));
+            self.left_on = Some(error.into());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use wirecap::{Capture, Dispatch, Error, Mode, Modes, Report, Timestamp, port::null::NullPort};
+use wirecap::{Capture, Diagnostic, Dispatch, Error, Mode, Modes, Report, Timestamp, port::null::NullPort};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Marks};
 
@@ -341,7 +341,8 @@ fn beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said() {
         let report = wire.inside.enter(|| builder.open()).unwrap().finish();
         let port = &report.ports[0];
         assert_eq!(port.timestamp.source, Timestamp::Kernel, "{wanted:?}");
-        let said = port.fallbacks.iter().any(|line| line.contains("instead of batch"));
+        let other = Diagnostic::OtherTimestamps { wanted: Timestamp::Batch, used: Timestamp::Kernel };
+        let said = port.fallbacks.contains(&other);
         assert_eq!(said, told, "{wanted:?}: {:?}", port.fallbacks);
     }
 }
