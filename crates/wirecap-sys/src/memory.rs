@@ -58,7 +58,11 @@ pub enum MemoryError {
         bound: MemoryBound,
     },
     /// The kernel refused the mapping.
-    #[error("mapping {} MiB of packet memory failed: {source}{}", needed >> 20, map_hint(source))]
+    #[error(
+        "mapping {} MiB of packet memory failed: {source}{}",
+        needed >> 20,
+        if self.is_lack() { "; raise the limit (ulimit -v, or that of the container)" } else { "" }
+    )]
     Map {
         /// Bytes asked for.
         needed: u64,
@@ -73,30 +77,29 @@ pub enum MemoryError {
     PoolTwice(PoolId),
 }
 
-/// How much there is and what would help, in words.
+/// How much there is, and the limit that bounds it.
 fn room(available: u64, bound: &MemoryBound) -> String {
     let available = available >> 20;
     match bound {
         MemoryBound::Machine => {
-            format!("{available} MiB of memory are available; lower -R, -M or the number of queues")
+            format!("{available} MiB of memory are available")
         }
         MemoryBound::Group { directory, setting, limit } => format!(
-            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit, or lower -R, \
-             -M or the number of queues",
+            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit",
             limit >> 20,
             directory.display()
         ),
     }
 }
 
-/// What can be done when the kernel refuses a mapping, ready to be appended.
-fn map_hint(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
+impl MemoryError {
+    /// Whether the kernel refused a mapping for lack of memory, or at a limit.
+    pub fn is_lack(&self) -> bool {
         // EFAULT is what populating answers where a control group's limit is reached.
-        Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN) => {
-            "; raise the limit (ulimit -v, or that of the container), or lower -R, -M or the number of queues"
-        }
-        _ => "",
+        let lacks = |source: &io::Error| {
+            matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN))
+        };
+        matches!(self, Self::Map { source, .. } if lacks(source))
     }
 }
 

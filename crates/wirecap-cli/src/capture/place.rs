@@ -22,7 +22,7 @@ use crate::{
     plan::{Destination, Plan},
     signals::Signals,
     step::{LONG, Step},
-    text::event,
+    text::{self, event},
 };
 
 /// How long a pipe takes to open when its writer is there already.
@@ -131,6 +131,7 @@ pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Resul
 fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
         wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
+            let error = text::error::of_capture(&error);
             anyhow!("{error}; leave --xdp-mode and --require-zero-copy out to take the best mode that works")
         }
         // One word may have been meant as a name.

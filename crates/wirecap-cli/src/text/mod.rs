@@ -9,6 +9,7 @@
 //! Rule: what happened is a value until it comes here, and each value is worded once.
 
 pub(crate) mod diagnostic;
+pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod plural;
 

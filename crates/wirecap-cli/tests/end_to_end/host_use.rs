@@ -135,7 +135,7 @@ fn a_program_that_is_detached_by_force_is_reported() {
     let program = lab.right.enter(|| netdev::interface("r0")).unwrap().xdp_programs[0].program_id;
     Link::of_program(program).unwrap().unwrap().detach().unwrap();
     running.wait_for(
-        "WARNING: the XDP program was taken off r0 by force; packets went to the host, uncounted, until it was attached again",
+        "WARNING: r0: the XDP program was taken off by force; packets went to the host, uncounted, until it was attached again",
     );
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let port = port(&running.stop());

@@ -20,7 +20,7 @@ pub use wirecap_sys::memory::Advice;
 
 pub use self::{
     cause::Cause,
-    reason::{KernelRefusal, ModeRefusal, Recovery, TooLong},
+    reason::{KernelRefusal, ModeRefusal, NicDataRefusal, Recovery, TooLong},
 };
 use crate::{
     LeftToHost, QueueSet, Timestamp,

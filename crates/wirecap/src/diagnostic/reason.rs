@@ -1,6 +1,7 @@
 //! Reasons that several diagnostics, or one and an error, have.
 
 use serde::Serialize;
+use thiserror::Error;
 use wirecap_sys::bpf;
 
 use super::Cause;
@@ -111,4 +112,44 @@ impl Recovery {
     pub(crate) fn of(failure: Option<Cause>) -> Self {
         failure.map_or(Self::Restored, Self::Failed)
     }
+}
+
+/// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NicDataRefusal {
+    /// The interface is captured beside the host.
+    #[error("it is captured beside the host, by AF_PACKET")]
+    BesideHost,
+    /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into a table of programs.
+    #[error("that is for the whole interface only, not for queues of it")]
+    SomeQueues,
+    /// The port is no interface.
+    #[error("it is no interface")]
+    NoInterface,
+    /// The kernel cannot ask drivers.
+    #[error("this kernel has no call for it (Linux 6.3)")]
+    NoCall,
+    /// The kernel does not say what the driver hands out.
+    #[error("this kernel does not say whether its driver hands it to XDP programs (Linux 6.7)")]
+    NotKnown,
+    /// The driver hands out no hashes.
+    #[error("its driver hands none to XDP programs")]
+    NoHash,
+    /// The NIC stamps packets, but its driver does not hand the times out.
+    #[error("the NIC stamps packets, but its driver does not hand the times to XDP programs")]
+    NoTime,
+    /// Times come from the driver, not from the NIC.
+    #[error("its driver stamps by software only")]
+    SoftwareOnly,
+    /// The driver stamps nothing.
+    #[error("its driver stamps nothing")]
+    NotStamped,
+    /// The NIC stamps packets of the precision time protocol only.
+    #[error("the NIC stamps packets of the precision time protocol only")]
+    PtpOnly,
+    /// The driver does not say by which clock the NIC stamps.
+    #[error("its driver does not say by which clock the NIC stamps")]
+    ClockNotKnown,
 }

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     Diagnostic, Error,
     batch::Reader,
+    diagnostic::NicDataRefusal,
     open_port::OpenPort,
     report::QueueMode,
     timestamp::{Timestamp, TimestampReport},
@@ -208,11 +209,13 @@ impl Source {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
             }
             (Kind::Passive(..), Timestamp::Hardware) => {
-                let reason =
-                    format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
+                let reason = NicDataRefusal::BesideHost;
                 Err(Error::NoHardwareTimestamps { name: name(), reason })
             }
-            (Kind::Queues(interface), Timestamp::Hardware) => Err(stamp::not_of_queues(interface)),
+            (Kind::Queues(_), Timestamp::Hardware) => {
+                let reason = NicDataRefusal::SomeQueues;
+                Err(Error::NoHardwareTimestamps { name: name(), reason })
+            }
             (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
             _ => Ok(()),
         }
@@ -222,9 +225,9 @@ impl Source {
     pub(crate) fn check_rx_hash(&self) -> Result<(), Error> {
         let reason = match &self.kind {
             Kind::Xdp(interface) => return rx_hash::offered(interface),
-            Kind::Queues(_) => "it can be had for the whole interface only, not for queues of it",
-            Kind::Passive(..) => "it is captured beside the host, by AF_PACKET; say xdp:NAME to take it",
-            Kind::Replay(_) | Kind::Null(_) => "it is no interface",
+            Kind::Queues(_) => NicDataRefusal::SomeQueues,
+            Kind::Passive(..) => NicDataRefusal::BesideHost,
+            Kind::Replay(_) | Kind::Null(_) => NicDataRefusal::NoInterface,
         };
         Err(rx_hash::refusal(&self.name, reason))
     }

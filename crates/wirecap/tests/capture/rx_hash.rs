@@ -106,7 +106,7 @@ fn where_there_is_no_hash_opening_fails_with_the_reason() {
     need_root!("rx_hash::where_there_is_no_hash_opening_fails_with_the_reason");
     let wire = Wire::new("hashnone", VethOptions { queues: 2, ..VethOptions::default() });
     for (port, words) in [
-        ("in0@0", "in0@0 has no receive hash: it can be had for the whole interface only"),
+        ("in0@0", "in0@0 has no receive hash: that is for the whole interface only"),
         ("packet:in0", "AF_PACKET"),
         ("xdp:lo", "lo has no receive hash: its driver hands none"),
     ] {
