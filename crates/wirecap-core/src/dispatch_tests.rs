@@ -11,7 +11,8 @@ use super::*;
 use crate::{
     capture_queue::{CaptureConsumer, CaptureProducer, capture_queue},
     chunk::{ChunkRange, PoolId},
-    geometry::{Geometry, Mode},
+    geometry::Geometry,
+    mode::Mode,
     slots::Descriptor,
 };
 

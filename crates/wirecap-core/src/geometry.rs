@@ -187,34 +187,10 @@ impl Geometry {
     }
 }
 
-/// Whether a worker that falls behind is helped by its buddies (section 3.2.2 of the paper).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// WireCAP-B-(M, R): each receive queue is on its own.
-    Basic,
-    /// WireCAP-A-(M, R, T): over the threshold, chunks go to the least busy buddy.
-    Advanced {
-        /// T, in percent of the worker's pools.
-        threshold_percent: u8,
-    },
-}
-
-impl Mode {
-    /// Advanced mode with threshold T in percent.
-    ///
-    /// # Errors
-    /// [`GeometryError::Threshold`] when T is over 100.
-    pub fn advanced(threshold_percent: u32) -> Result<Self, GeometryError> {
-        match u8::try_from(threshold_percent) {
-            Ok(threshold_percent @ 0..=100) => Ok(Mode::Advanced { threshold_percent }),
-            _ => Err(GeometryError::Threshold { given: threshold_percent }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mode;
 
     #[test]
     fn sizes_that_cannot_work_are_refused_with_a_hint() {

@@ -11,7 +11,7 @@
 //! application (section 3.2.1 of the paper). The functions are pure: backlogs come in, a worker
 //! comes out.
 
-use crate::geometry::Mode;
+use crate::mode::Mode;
 
 /// How busy a worker is, at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

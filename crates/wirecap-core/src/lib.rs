@@ -15,7 +15,8 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what M, R, T and the cell size may be | [`geometry`] |
+//! | what M, R and the cell size may be | [`geometry`] |
+//! | basic and advanced mode, T | [`mode`] |
 //! | names of chunks and the token that stands for filled cells | [`chunk`] |
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | how the kernel's descriptors get into a chunk | [`filler`] |
@@ -27,6 +28,7 @@
 //! | who gets what waited for a worker that is gone, and in which order | [`orphans`] |
 //! | when filled cells go to which worker, with `push` | [`dispatch`] |
 //! | where every packet went | [`account`] |
+//! | values that a person chooses by name | [`choice`] |
 //!
 //! The words are those of the paper: Wu and DeMar, *WireCAP: a Novel Packet Capture Engine for
 //! Commodity NICs in High-speed Networks*, IMC 2014.
@@ -36,11 +38,13 @@ pub mod account;
 pub mod arrivals;
 mod bits;
 pub mod capture_queue;
+pub mod choice;
 pub mod chunk;
 pub mod dispatch;
 pub mod filler;
 pub mod geometry;
 pub mod group;
+pub mod mode;
 pub mod orphans;
 pub mod pool;
 pub mod recycle_queue;
@@ -52,11 +56,13 @@ mod sync;
 pub use account::{Lost, QueueAccount};
 pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
+pub use choice::{Choice, nearest};
 pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
 pub use dispatch::{Crew, Dispatcher};
 pub use filler::Filler;
-pub use geometry::{Geometry, GeometryError, Mode};
+pub use geometry::{Geometry, GeometryError};
 pub use group::{BuddyGroup, Load};
+pub use mode::Mode;
 pub use orphans::{CaptureQueues, Orphans};
 pub use pool::{Pool, PoolLevels, Refused};
 pub use recycle_queue::RecycleQueue;

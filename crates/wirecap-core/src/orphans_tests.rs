@@ -13,8 +13,8 @@ use super::*;
 use crate::{
     capture_queue::{CaptureProducer, capture_queue},
     chunk::{ChunkId, ChunkRange, PoolId},
-    geometry::Mode,
     group::{BuddyGroup, Load},
+    mode::Mode,
 };
 
 const WORKERS: usize = 3;

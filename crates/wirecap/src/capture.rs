@@ -23,7 +23,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Builder, Diagnostic, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
+    Builder, Config, Diagnostic, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
     books::Books,
     engine::{
         self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
@@ -145,11 +145,11 @@ impl Capture {
         Builder::default()
     }
 
-    pub(crate) fn start(builder: Builder, mut parts: Parts) -> Result<Self, Error> {
+    pub(crate) fn start(config: &Config, mut parts: Parts) -> Result<Self, Error> {
         let queue_count: usize = parts.queues.iter().map(Vec::len).sum();
-        let workers = builder.workers.unwrap_or(queue_count);
-        let pull = builder.dispatch == Dispatch::Pull;
-        let threads = if pull { 0 } else { builder.capture_threads.clamp(1, queue_count) };
+        let workers = config.workers.unwrap_or(queue_count);
+        let pull = config.dispatch == Dispatch::Pull;
+        let threads = if pull { 0 } else { config.capture_threads.clamp(1, queue_count) };
 
         // Room for all full chunks of the queues a capture thread serves, each with a lead, and for
         // what it hands over in part: see the rule in `capture_thread`. There may be more runs than that; then packets
@@ -168,21 +168,21 @@ impl Capture {
             }
         }
 
-        let (mut queues, ranges) = assemble(parts.queues, (workers, builder.homes), &parts.clock);
+        let (mut queues, ranges) = assemble(parts.queues, (workers, config.homes), &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
         }
-        let wakers = engine::wakers(&mut queues, builder.wait);
+        let wakers = engine::wakers(&mut queues, config.wait);
         let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
-        let (groups, group_of) = group(&builder.grouping, builder.mode, workers)?;
+        let (groups, group_of) = group(&config.grouping, config.mode, workers)?;
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
             .collect();
         let (stocks, stock_pools): (Vec<_>, Vec<_>) = parts.stocks.into_iter().unzip();
         let shared = Arc::new(Shared {
             geometry: parts.geometry,
-            wait: builder.wait,
+            wait: config.wait,
             queues,
             homes,
             ports: ranges,
@@ -201,7 +201,7 @@ impl Capture {
         });
 
         let core = |cores: &[usize], index: usize| cores.get(index % cores.len().max(1)).copied();
-        let worker_cores: Vec<_> = (0..workers).map(|index| core(&builder.worker_cores, index)).collect();
+        let worker_cores: Vec<_> = (0..workers).map(|index| core(&config.worker_cores, index)).collect();
         let workers = consumers
             .into_iter()
             .enumerate()
@@ -226,7 +226,7 @@ impl Capture {
         };
         for (index, capture_queues) in producers.into_iter().enumerate() {
             let served = (index..queue_count).step_by(threads).collect();
-            let core = core(&builder.capture_cores, index);
+            let core = core(&config.capture_cores, index);
             let thread = CaptureThread::new(&capture.shared, (index, core), served, capture_queues);
             let name = format!("wirecap-cap-{index}");
             let handle =

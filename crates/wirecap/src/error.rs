@@ -3,9 +3,8 @@
 use std::io;
 
 use crate::{
-    Diagnostic, LeftToHost, QueueSet,
+    Diagnostic, LeftToHost, QueueSet, QueueSetError,
     diagnostic::{ModeRefusal, NicDataRefusal},
-    port::QueueSetError,
 };
 use thiserror::Error;
 use wirecap_core::GeometryError;

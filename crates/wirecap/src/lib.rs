@@ -43,7 +43,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what can be asked for | [`Builder`] |
+//! | what can be asked for | [`Config`], [`Builder`] |
 //! | a running capture and its end | [`Capture`] |
 //! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
 //! | the account | [`Report`] |
@@ -71,14 +71,15 @@ mod batch;
 mod books;
 mod builder;
 mod capture;
+pub mod config;
 pub mod diagnostic;
 mod engine;
 mod error;
 mod event;
 mod horizon;
-mod looked_up;
 mod open_port;
 pub mod port;
+mod prepared;
 pub mod report;
 mod reserve;
 mod timestamp;
@@ -88,28 +89,25 @@ mod transmit;
 pub use wirecap_headers as headers;
 
 pub use batch::{Batch, Packet, Packets, Parts};
-pub use builder::{Builder, Dispatch, Grouping, Homes, Reach};
+pub use builder::Builder;
 pub use capture::{Capture, Stopper};
-pub use diagnostic::Diagnostic;
-pub use engine::{
-    wait::Wait,
-    worker::{Next, Worker},
+pub use config::{
+    Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
+    Rss, Timestamp, Unmatched, Wait,
 };
+pub use diagnostic::Diagnostic;
+pub use engine::worker::{Next, Worker};
 pub use error::Error;
 pub use event::{PortEvent, QueueWait};
 pub use horizon::{Horizon, Horizons};
-pub use looked_up::LookedUp;
 pub use port::{
-    Access, PortSpec, QueueSet, QueueSetError,
     devices::{QueueDevice, queue_devices},
-    filter::Unmatched,
     host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
-    rss::Rss,
     rx_hash::RxHash,
-    xdp::Modes,
 };
+pub use prepared::PreparedCapture;
 pub use report::Report;
-pub use timestamp::{Timestamp, TimestampReport, Uncertainty};
+pub use timestamp::{TimestampReport, Uncertainty};
 pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;

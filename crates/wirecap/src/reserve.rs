@@ -1,7 +1,7 @@
 //! The memory of a capture: how large the pools are, which of them share a UMEM, and bringing it in.
 //!
 //! ```text
-//!   Builder: chunks_per_pool, memory, or neither ──► R ──► pools ──► parts of one mapping, each a UMEM
+//!   Config: pool_size ──► R ──► pools ──► parts of one mapping, each a UMEM
 //!
 //!   nothing is sent   │ pool │ pool │ pool │ …     a part each: the kernel keeps a record of each cell of a part for each socket of the part
 //!   Reach::Worker     │ pools of worker 0  │ …     a transmit ring reaches the cells of its own part only
@@ -23,9 +23,13 @@ use wirecap_core::Geometry;
 use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemory};
 
 use crate::{
-    Builder, Diagnostic, Error, Homes, Reach,
-    builder::{GivesUp, MAX_WORKERS, limit},
-    port::source::{PortPools, Source},
+    Config, Diagnostic, Error, Homes, PoolSize, Reach,
+    builder::MAX_WORKERS,
+    config::limit,
+    port::{
+        opening::GivesUp,
+        source::{PortPools, Source},
+    },
     report::{BoundedMemory, MemoryReport},
     transmit::{StockParts, carve_stocks},
 };
@@ -44,17 +48,6 @@ const PIECE_BYTES: usize = 16 << 20;
 const MOST_HELPERS: usize = 8;
 /// What a transmitter keeps of each cell it could have sent.
 const TOKEN_BYTES: u64 = 8;
-
-/// How many chunks a pool has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PoolSize {
-    /// This number, or fewer if that would take too much of the available memory.
-    AtMost(u32),
-    /// Exactly this number.
-    Chunks(u32),
-    /// As many as fit into this number of bytes, all pools together.
-    Memory(u64),
-}
 
 /// Which pools there are, and where they lie.
 #[derive(Debug)]
@@ -77,32 +70,32 @@ struct Part {
 }
 
 impl Layout {
-    pub(crate) fn new(builder: &Builder, sources: &[Source]) -> Self {
+    pub(crate) fn new(config: &Config, sources: &[Source]) -> Self {
         let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
-        let workers = builder.workers.unwrap_or(queues).max(1);
+        let workers = config.workers.unwrap_or(queues).max(1);
         let mut layout = Self {
             pools: Vec::new(),
             stocks: Vec::new(),
             parts: Vec::new(),
             passive: 0,
-            transmit_entries: builder.transmit_entries,
+            transmit_entries: config.transmit_entries,
         };
-        let together = |worker: usize| match builder.reach {
-            _ if builder.transmit_entries == 0 => None,
+        let together = |worker: usize| match config.reach {
+            _ if config.transmit_entries == 0 => None,
             Reach::Worker => Some(worker),
             Reach::All => Some(0),
         };
         let mut begin = 0;
         for source in sources {
             let in_memory = source.queues_in_memory();
-            let home = |at| builder.homes.of(begin + at, at, workers);
+            let home = |at| config.homes.of(begin + at, at, workers);
             let places: Vec<_> =
                 (0..in_memory).map(|at| layout.place(together(home(at)), source.is_active())).collect();
             layout.pools.push(places);
             layout.passive += (source.rings.len() - in_memory) as u64;
             begin += source.rings.len();
         }
-        for stock in 0..usize::from(builder.stocks) {
+        for stock in 0..usize::from(config.stocks) {
             let place = layout.place(together(stock % workers), false);
             layout.stocks.push(place);
         }
@@ -154,14 +147,14 @@ impl Layout {
     /// [`Error::Geometry`], and [`Error::LittleMemory`].
     pub(crate) fn sizes(
         &self,
-        builder: &Builder,
+        config: &Config,
         available: Option<Available>,
     ) -> Result<(Geometry, Option<BoundedMemory>), Error> {
-        let (cells_per_chunk, cell_bytes) = (builder.cells_per_chunk, builder.cell_bytes);
+        let (cells_per_chunk, cell_bytes) = (config.cells_per_chunk, config.cell_bytes);
         let of = |chunks| Geometry::new(cells_per_chunk, chunks, cell_bytes);
         let one = of(1)?;
         let most = one.most_chunks();
-        match builder.pool_size {
+        match config.pool_size {
             PoolSize::Chunks(chunks) => Ok((of(chunks)?, None)),
             PoolSize::Memory(bytes) => {
                 let least = self.pools() * one.pool_bytes();

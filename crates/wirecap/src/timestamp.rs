@@ -17,43 +17,9 @@ use wirecap_sys::{
     netdev,
 };
 
-use crate::{Error, diagnostic::NicDataRefusal, port::stamp};
-
-/// Where the times of packets come from.
-///
-/// ```no_run
-/// use wirecap::{Capture, Timestamp};
-///
-/// let capture = Capture::builder().port("xdp:eth1").timestamp(Timestamp::Kernel).open()?;
-/// println!("{}", capture.report().ports[0].timestamp.clock);
-/// # Ok::<(), wirecap::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Timestamp {
-    /// The NIC stamps each packet; over AF_XDP in native mode, where its driver offers it. Else opening fails, and says
-    /// what there is.
-    Hardware,
-    /// Each packet is stamped in the kernel: by the XDP program, or, beside the host, by AF_PACKET.
-    Kernel,
-    /// One time for all packets taken from a ring together, which are 1 ns apart: when the reader first saw them in the ring. They came
-    /// after its previous look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
-    Batch,
-    /// A trace file has them: those of its ports, whatever is asked for. Interfaces have no such times.
-    File,
-}
+use crate::{Error, Timestamp, diagnostic::NicDataRefusal, port::stamp};
 
 impl Timestamp {
-    /// The name used by the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Timestamp::Hardware => "hardware",
-            Timestamp::Kernel => "kernel",
-            Timestamp::Batch => "batch",
-            Timestamp::File => "file",
-        }
-    }
-
     /// Which packets have a time of their own, in words.
     pub fn in_words(self) -> &'static str {
         match self {

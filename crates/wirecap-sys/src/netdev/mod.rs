@@ -129,6 +129,12 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Whether this is its name, or one of its alternative names.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.alternative_names.iter().any(|alternative| alternative == name)
+    }
+
     /// Whether the host can be reached over this interface: it has an IPv4 address, or an IPv6 address other
     /// than the link-local one that every interface gives itself.
     #[must_use]

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
+use wirecap_core::{Geometry, Pool, PoolId, SlotTable, choices};
 
 use super::{
     PacketError,
@@ -37,15 +37,16 @@ pub struct PacketConfig {
     pub retire_ms: u32,
 }
 
-/// How packets are spread over the sockets of a fanout group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fanout {
-    /// By the hash of the flow: both directions of a connection go to one socket.
-    Hash,
-    /// By the receive queue of the NIC.
-    Queue,
-    /// By the core on which the packet came in.
-    Cpu,
+choices! {
+    /// How packets are spread over the sockets of a fanout group.
+    pub enum Fanout = Hash {
+        /// By flow: both directions of a connection go to one worker.
+        Hash = "hash",
+        /// By receive queue of the NIC.
+        Queue = "queue",
+        /// By core on which they came in.
+        Cpu = "cpu",
+    }
 }
 
 impl Fanout {

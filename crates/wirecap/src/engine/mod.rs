@@ -41,9 +41,12 @@ use self::{
     doze::{Sleeper, Sleepers},
     queue::Queue,
     stopping::Stopping,
-    wait::{Rest, Wait, Waiter},
+    wait::{Rest, Waiter},
 };
-use crate::transmit::{STOCK_NIC, StockHome};
+use crate::{
+    Wait,
+    transmit::{STOCK_NIC, StockHome},
+};
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]

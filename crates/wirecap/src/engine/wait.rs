@@ -26,6 +26,7 @@ use std::{
 use wirecap_sys::wake::{Watch, Woken};
 
 use super::doze::Sleeper;
+use crate::Wait;
 
 /// 64-byte frames per second on 10 Gigabit Ethernet.
 const LINE_RATE_PPS: f64 = 14_880_952.0;
@@ -40,22 +41,6 @@ const SILENCE: Duration = Duration::from_millis(2);
 /// in case that nothing announced it: soon at first, while what is not announced may still be on its way.
 const FIRST_DOZE: Duration = Duration::from_millis(10);
 const LONGEST_DOZE: Duration = Duration::from_millis(500);
-
-/// How workers and capture threads wait for packets.
-///
-/// Whichever it is but [`Wait::Busy`], threads to which nothing has come for 2 ms, nor to their buddies, wait in the kernel until a packet comes,
-/// and take no CPU time meanwhile.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wait {
-    /// Ask again at once. Costs a core per thread, also in silence.
-    Busy,
-    /// Sleep 50 µs, and then longer, up to a bound that follows from the size of the pool: a quarter of what it lasts at 10 Gbit/s, and
-    /// 1 ms at most. Frugal; the default.
-    #[default]
-    Sleep,
-    /// Sleep in the kernel until a packet comes (`poll(2)`).
-    Block,
-}
 
 /// What a thread that waits knows of the engine.
 pub(crate) trait Idler {

@@ -5,22 +5,9 @@ use std::{os::fd::OwnedFd, sync::Arc};
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::clock::StampClock;
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
+pub use crate::config::Faults;
 
-/// Which trouble. Each is "one in so many calls", drawn from a seeded generator; 0 is never.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Seed of the generator.
-    pub seed: u64,
-    /// Nothing is received although packets wait: an interrupt that was lost.
-    pub stall: u32,
-    /// Only one packet is received although more wait.
-    pub short_batch: u32,
-    /// Free chunks are not attached: the kernel starves.
-    pub starve: u32,
-    /// The driver reports a cell that is not ours, once more besides the real ones.
-    pub foreign_cell: u32,
-}
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 #[derive(Debug)]
 pub(crate) struct FaultQueue<Q> {

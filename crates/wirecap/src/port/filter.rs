@@ -16,20 +16,9 @@ use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 
 use super::sieve::Sieve;
 use crate::{
-    Diagnostic,
+    Diagnostic, Unmatched,
     diagnostic::{Cause, KernelRefusal},
 };
-
-/// What becomes of packets that the filter does not want, on a port that takes packets from the host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Unmatched {
-    /// The host gets them. What a filter in user space does not want has been taken from the host already and is
-    /// dropped.
-    #[default]
-    Pass,
-    /// Nobody gets them.
-    Drop,
-}
 
 /// Where the filter of a port runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -16,9 +16,10 @@ use wirecap_traffic::{PacketSender, SendPath};
 
 use super::{
     BatchTime, Intake, ReceiveQueue,
-    xdp::{self, Prepared, XdpOptions, XdpPort, XdpQueue},
+    opening::{Hooks, OpenContext},
+    xdp::{self, Prepared, XdpPort, XdpQueue},
 };
-use crate::{Error, Modes, builder::GivesUp};
+use crate::{Config, Error, Modes};
 
 /// How long packets have to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -61,22 +62,12 @@ impl Lab {
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
         let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
         let mut pools = [pool];
-        let options = XdpOptions {
-            ring_entries: 256,
-            promiscuous: false,
-            rss: crate::Rss::Keep,
-            modes,
-            timestamp: None,
-            stamp_packets: false,
-            rx_hash: false,
-            transmit_entries: 0,
-            on_wait: None,
-            gives_up: GivesUp::default(),
-        };
+        let config = Config { promiscuous: false, xdp_mode: modes, ..Config::default() };
+        let context = OpenContext { config: &config, hooks: &Hooks::default(), geometry, ring_entries: 256 };
         let (port, mut queues) = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let prepared = prepare(&interface)?;
-            xdp::open_prepared(&interface, false, &mut pools, &[memory], (&options, None, prepared), &[])
+            xdp::open_prepared(&interface, false, &mut pools, &[memory], (&context, None, prepared), &[])
         })?;
         let [pool] = pools;
         Ok(Opened { port, queue: queues.remove(0), pool, reader })

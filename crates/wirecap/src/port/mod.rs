@@ -33,10 +33,10 @@ mod lab;
 pub(crate) mod link;
 mod metadata;
 pub mod null;
+pub(crate) mod opening;
 pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;
-mod queue_set;
 pub mod replay;
 pub(crate) mod rss;
 pub(crate) mod rx_hash;
@@ -49,16 +49,12 @@ mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{io, ops::Range, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use std::{io, ops::Range, os::fd::OwnedFd, sync::Arc};
 
 use wirecap_core::Pool;
 use wirecap_sys::{clock::StampClock, xsk::Sender};
 
 pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
-pub use self::queue_set::{QueueSet, QueueSetError};
-
-#[cfg(doc)]
-use self::host_use::HostUse;
 use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
@@ -262,105 +258,5 @@ impl ReceiveQueue for AnyQueue {
 
     fn is_at_end(&self) -> bool {
         each_port!(self, queue => queue.is_at_end(), _closed => false)
-    }
-}
-
-/// How to get at the packets of an interface.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Access {
-    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
-    /// of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it is, and why, is in
-    /// the report.
-    #[default]
-    Auto,
-    /// AF_XDP in any case.
-    Xdp,
-    /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
-    Packet,
-}
-
-/// A port to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PortSpec {
-    /// An interface.
-    Interface {
-        /// Its name.
-        name: String,
-        /// How to get at its packets.
-        access: Access,
-        /// Which of its receive queues, over AF_XDP; `None` for all, which nobody else can then have. Processes that
-        /// name their queues share the interface.
-        queues: Option<QueueSet>,
-    },
-    /// A trace file, see [`replay`].
-    Replay {
-        /// Its name; `-` is standard input.
-        path: PathBuf,
-    },
-    /// Memory only.
-    Null(null::NullPort),
-    /// Another port with trouble injected.
-    Fault {
-        /// The port that gets into trouble.
-        inner: Box<PortSpec>,
-        /// Which trouble.
-        faults: fault::Faults,
-    },
-}
-
-impl PortSpec {
-    /// How the port is called in reports.
-    pub fn name(&self) -> String {
-        match self {
-            PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
-            PortSpec::Replay { path } => format!("replay:{}", path.display()),
-            PortSpec::Null(_) => "null".into(),
-            PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
-        }
-    }
-}
-
-/// How an interface, or some of its queues, are called: `eth1`, `eth1@0-3`.
-fn device_name(interface: &str, queues: Option<&QueueSet>) -> String {
-    queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
-}
-
-/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
-/// `replay:trace.pcapng` is a trace file, `replay:-` standard input.
-///
-/// ```
-/// use wirecap::{Access, PortSpec, QueueSet};
-///
-/// let queues = QueueSet::new(0..4);
-/// assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name: "eth1".into(), access: Access::Xdp, queues });
-/// ```
-impl From<&str> for PortSpec {
-    fn from(text: &str) -> Self {
-        let (access, name) = match text.split_once(':') {
-            Some(("xdp", name)) => (Access::Xdp, name),
-            Some(("packet", name)) => (Access::Packet, name),
-            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
-            _ => (Access::Auto, text),
-        };
-        // What is no set of queues stays in the name, and no interface will have that.
-        let (name, queues) = match name.rsplit_once('@').map(|(name, queues)| (name, queues.parse())) {
-            Some((interface, Ok(queues))) => (interface, Some(queues)),
-            _ => (name, None),
-        };
-        PortSpec::Interface { name: name.into(), access, queues }
-    }
-}
-
-impl From<String> for PortSpec {
-    fn from(text: String) -> Self {
-        text.as_str().into()
-    }
-}
-
-impl From<null::NullPort> for PortSpec {
-    fn from(port: null::NullPort) -> Self {
-        PortSpec::Null(port)
     }
 }

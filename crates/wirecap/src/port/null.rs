@@ -8,18 +8,9 @@ use std::{os::fd::OwnedFd, sync::Arc};
 use wirecap_core::{Descriptor, Pool};
 use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
+pub use crate::config::NullPort;
 
-/// A port that makes packets of nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NullPort {
-    /// Number of receive queues.
-    pub queues: u16,
-    /// Length of each packet in bytes. Longer ones than a cell holds come in several parts.
-    pub packet_bytes: u32,
-    /// Packets each queue makes, then it falls silent.
-    pub packets_per_queue: u64,
-}
+use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 #[derive(Debug)]
 pub(crate) struct NullQueue {

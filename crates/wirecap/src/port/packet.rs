@@ -26,9 +26,10 @@ use wirecap_sys::{
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
     filter::{FilterPlace, PortFilter, UserFilter},
+    opening::OpenContext,
     preflight,
     socket_filter::SocketFilter,
-    source::{OpenOptions, OpenQueue},
+    source::OpenQueue,
 };
 use crate::{
     Diagnostic, Error,
@@ -118,7 +119,7 @@ pub(crate) fn open(
     interface: &Interface,
     nic_id: u16,
     rings: &[u16],
-    options: &OpenOptions,
+    context: &OpenContext<'_>,
     filter: Option<&PortFilter>,
 ) -> Result<(PacketPort, Vec<OpenQueue>), Error> {
     preflight::check_up(interface)?;
@@ -126,12 +127,12 @@ pub(crate) fn open(
     let Some(link_type) = interface.hardware_type.link_type() else {
         return Err(Error::LinkType { name: name(), kind: interface.hardware_type.to_string() });
     };
-    let (sockets, closers) = open_sockets(interface, rings.len(), options)
+    let (sockets, closers) = open_sockets(interface, rings.len(), context)
         .map_err(|source| Error::Passive { name: name(), source })?;
     let outgoing = hears_outgoing(interface);
     let (filters, not_in_kernel) = queue_filters(filter, interface.ifindex, rings.len(), outgoing);
-    let length_limit = length_limit(interface, options.geometry);
-    let cut_short = length_limit.map(|limit| cut_short(limit, options.geometry));
+    let length_limit = length_limit(interface, context.geometry);
+    let cut_short = length_limit.map(|limit| cut_short(limit, context.geometry));
     let fallbacks = not_in_kernel.into_iter().chain(cut_short).collect();
     let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
         Some(_) => FilterPlace::Kernel,
@@ -139,11 +140,12 @@ pub(crate) fn open(
     });
     let mut queues: Vec<OpenQueue> = Vec::new();
     for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(rings) {
-        let queue = listen(socket, filter, PoolId { nic_id, ring_id }, options.geometry)
+        let queue = listen(socket, filter, PoolId { nic_id, ring_id }, context.geometry)
             .map_err(|source| Error::Passive { name: name(), source })?;
         queues.push(queue);
     }
-    let promiscuous = options.xdp.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+    let promiscuous =
+        context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
     Ok((PacketPort { link_type, filter: place, fallbacks, length_limit, closers, promiscuous }, queues))
 }
 
@@ -193,11 +195,11 @@ fn queue_filters(
 fn open_sockets(
     interface: &Interface,
     count: usize,
-    options: &OpenOptions,
+    context: &OpenContext<'_>,
 ) -> Result<(Vec<PacketSocket>, Vec<Closer>), PacketError> {
     let config = PacketConfig {
         ifindex: interface.ifindex,
-        geometry: options.geometry,
+        geometry: context.geometry,
         retire_ms: RETIRE_MS,
         outgoing: hears_outgoing(interface),
     };
@@ -207,8 +209,8 @@ fn open_sockets(
         let socket = PacketSocket::open(&config)?;
         match group {
             None if count == 1 => {}
-            None => group = Some(socket.found_group(options.fanout)?),
-            Some(group) => socket.join(group, options.fanout)?,
+            None => group = Some(socket.found_group(context.config.fanout)?),
+            Some(group) => socket.join(group, context.config.fanout)?,
         }
         sockets.push(socket);
     }

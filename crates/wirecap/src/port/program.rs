@@ -22,11 +22,12 @@ use wirecap_sys::bpf::{
 };
 
 use super::{
-    filter::{PortFilter, Unmatched},
+    filter::PortFilter,
     rx_hash::{self, RxHashing},
     stamp::{STAMP_BYTES, Stamping},
     tags::{self, Tags},
 };
+use crate::Unmatched;
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;

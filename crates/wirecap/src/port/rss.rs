@@ -28,17 +28,6 @@ use crate::{
 /// The two bytes of the key that is set, again and again.
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
 
-/// How the NIC spreads packets over its receive queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Rss {
-    /// As it does.
-    #[default]
-    Keep,
-    /// Such that both directions of a connection come in by one queue, while the capture runs. An error where the NIC
-    /// cannot. Ports without a NIC have no RSS and are left alone.
-    Symmetric,
-}
-
 /// A device whose hash can be read and set.
 trait Hashing {
     fn get(&mut self) -> Result<RssHash, String>;

@@ -9,29 +9,25 @@ use wirecap_sys::{
     clock,
     memory::{CellReader, PacketMemory},
     netdev::{self, Interface},
-    packet::Fanout,
     xsk::BindMode,
 };
 
 use super::{
-    Access, AnyQueue, PortSpec, QueueSet, device_name, devices,
+    AnyQueue, devices,
     fault::{FaultQueue, Faults},
-    filter::{Knows, PortFilter, Unmatched},
+    filter::{Knows, PortFilter},
     host_use::{HostUse, HostView, LeftToHost, Sight},
     link::Watched,
     null::{NullPort, NullQueue},
+    opening::OpenContext,
     packet,
     replay::{self, Trace},
     rx_hash, stamp,
-    xdp::{self, XdpOptions, XdpQueue},
+    xdp::{self, XdpQueue},
 };
 use crate::{
-    Diagnostic, Error,
-    batch::Reader,
-    diagnostic::NicDataRefusal,
-    open_port::OpenPort,
-    report::QueueMode,
-    timestamp::{Timestamp, TimestampReport},
+    Access, Diagnostic, Error, PortSpec, QueueSet, Timestamp, Unmatched, batch::Reader, config::device_name,
+    diagnostic::NicDataRefusal, open_port::OpenPort, report::QueueMode, timestamp::TimestampReport,
 };
 
 /// The pools of a port, one for each receive queue.
@@ -72,20 +68,19 @@ enum Kind {
 /// A queue of an open port with its pool.
 pub(crate) type OpenQueue = (AnyQueue, Pool, Reader);
 
-/// How the ports of a capture are opened.
-#[derive(Debug, Clone)]
-pub(crate) struct OpenOptions {
-    pub(crate) xdp: XdpOptions,
-    pub(crate) geometry: Geometry,
-    pub(crate) fanout: Fanout,
-}
-
 impl Source {
-    /// Finds out what a port is. A passive one gets a socket for each of `workers`.
-    pub(crate) fn resolve(spec: &PortSpec, workers: Option<usize>) -> Result<Self, Error> {
+    /// Finds out what a port is; an interface among the `known` ones was looked up already. A passive port gets a socket for each of
+    /// `workers`.
+    pub(crate) fn resolve(
+        spec: &PortSpec,
+        workers: Option<usize>,
+        known: &[Interface],
+    ) -> Result<Self, Error> {
         match spec {
             PortSpec::Interface { name, access, queues } => {
-                Self::interface(name, *access, queues.as_ref(), workers)
+                let known = known.iter().find(|interface| interface.is_called(name)).cloned();
+                let interface = known.map_or_else(|| netdev::interface(name), Ok)?;
+                Self::interface(Box::new(interface), *access, queues.as_ref(), workers)
             }
             PortSpec::Replay { path } => {
                 let kind = Kind::Replay(Cell::new(Some(Box::new(Trace::open(path)?))));
@@ -95,7 +90,7 @@ impl Source {
                 Ok(Self::new(spec.name(), Kind::Null(port.clone()), (0..port.queues).collect()))
             }
             PortSpec::Fault { inner, faults } => {
-                let mut source = Self::resolve(inner, workers)?;
+                let mut source = Self::resolve(inner, workers, known)?;
                 source.faults.push(*faults);
                 Ok(source)
             }
@@ -107,12 +102,11 @@ impl Source {
     }
 
     fn interface(
-        name: &str,
+        interface: Box<Interface>,
         access: Access,
         wanted: Option<&QueueSet>,
         workers: Option<usize>,
     ) -> Result<Self, Error> {
-        let interface = Box::new(netdev::interface(name)?);
         let (reason, host_use) = match access {
             Access::Auto => {
                 let choice = HostView::read()?.choose_for(&interface)?;
@@ -276,16 +270,16 @@ impl Source {
     pub(crate) fn open(
         &self,
         pools: PortPools,
-        options: &OpenOptions,
+        context: &OpenContext<'_>,
         others: &[Vec<OpenQueue>],
     ) -> Result<(OpenPort, Vec<OpenQueue>), Error> {
         let PortPools { mut pools, readers, memories, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
-                let (timestamp, fallback) = passive_timestamp(options.xdp.timestamp);
+                let (timestamp, fallback) = passive_timestamp(context.config.timestamp);
                 let nic_id = others.len() as u16;
                 let (port, queues) =
-                    packet::open(interface, nic_id, &self.rings, options, self.filter.as_ref())?;
+                    packet::open(interface, nic_id, &self.rings, context, self.filter.as_ref())?;
                 let mut open = OpenPort::passive(interface, port, reason.as_ref(), self.filter.as_ref());
                 open.timestamp = Some(timestamp);
                 open.fallbacks.extend(fallback);
@@ -294,7 +288,7 @@ impl Source {
             }
             Kind::Xdp(interface) | Kind::Queues(interface) => {
                 let (sharable, shared) = (sharable(others), matches!(self.kind, Kind::Queues(_)));
-                let wishes = (&options.xdp, self.filter.as_ref());
+                let wishes = (context, self.filter.as_ref());
                 let (port, queues) = xdp::open(interface, shared, &mut pools, &memories, wishes, &sharable)?;
                 let watched = if shared { Watched::Some(&self.rings) } else { Watched::All };
                 let open = OpenPort::active(&self.name, interface, port, watched, self.filter.as_ref());
@@ -302,7 +296,7 @@ impl Source {
             }
             Kind::Replay(trace) => {
                 let trace = trace.take().expect("a port is opened once");
-                let wishes = (self.filter.as_ref(), options.xdp.timestamp);
+                let wishes = (self.filter.as_ref(), context.config.timestamp);
                 let (open, queue) = replay::open(*trace, &mut pools[0], &memories[0], wishes);
                 (open, vec![queue])
             }
@@ -365,9 +359,12 @@ mod tests {
     fn pools_that_are_far_from_the_nic_are_told_of() {
         let mut interface = netdev::interface("lo").unwrap();
         interface.numa_node = Some(63);
-        let mut source =
-            Source::resolve(&NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 }.into(), None)
-                .unwrap();
+        let mut source = Source::resolve(
+            &NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 }.into(),
+            None,
+            &[],
+        )
+        .unwrap();
         let geometry = Geometry::new(1, 2, 4096).unwrap();
         let memory = Arc::new(PacketMemory::allocate(4 * geometry.pool_bytes()).unwrap());
         assert_eq!(source.carve(0, [&memory; 2].into_iter(), geometry).unwrap().far, None);

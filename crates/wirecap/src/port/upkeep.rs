@@ -16,14 +16,13 @@ use std::{
 };
 
 use super::{
-    QueueSet,
     host_use::{HostUse, watch::HostWatch},
     rss::SymmetricRss,
     shared::{Attachment, Mended},
     xdp::XdpPort,
 };
 use crate::{
-    Diagnostic, PortEvent,
+    Diagnostic, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
     open_port::{OpenPort, Taken},
 };

@@ -27,7 +27,7 @@ use wirecap_sys::{
     xsk::BindMode,
 };
 
-pub(crate) use self::{bind::OnWait, open::open, queue::XdpQueue};
+pub(crate) use self::{open::open, queue::XdpQueue};
 #[cfg(test)]
 pub(super) use self::{
     open::{Prepared, open_prepared},
@@ -36,49 +36,16 @@ pub(super) use self::{
 use super::{
     filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
-    rss::{Rss, SymmetricRss},
+    rss::SymmetricRss,
     shared::Attachment,
     stamp::Stamping,
 };
 use crate::{
-    Diagnostic, Timestamp,
-    builder::GivesUp,
+    Diagnostic, Modes,
     diagnostic::Recovery,
     report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
-
-/// How to open ports of this kind.
-#[derive(Debug, Clone)]
-pub(crate) struct XdpOptions {
-    pub(crate) ring_entries: u32,
-    pub(crate) promiscuous: bool,
-    pub(crate) rss: Rss,
-    pub(crate) modes: Modes,
-    pub(crate) timestamp: Option<Timestamp>,
-    /// Packets are stamped one by one where `timestamp` asks for nothing.
-    pub(crate) stamp_packets: bool,
-    pub(crate) rx_hash: bool,
-    /// Entries of the transmit and completion rings; 0: nothing is sent.
-    pub(crate) transmit_entries: u32,
-    /// Called at a wait for a queue that somebody else has.
-    pub(crate) on_wait: Option<OnWait>,
-    pub(crate) gives_up: GivesUp,
-}
-
-/// Which ways of attaching are tried.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Modes {
-    /// The best that works: zero-copy, copy, generic.
-    #[default]
-    Best,
-    /// Zero-copy or an error.
-    ZeroCopy,
-    /// Native XDP with one copy by the kernel.
-    Copy,
-    /// Generic XDP: works on every driver, slowly.
-    Generic,
-}
 
 impl Modes {
     fn attempts(self) -> &'static [(XdpMode, BindMode)] {

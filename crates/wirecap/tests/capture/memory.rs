@@ -117,8 +117,8 @@ fn by_default_pools_take_a_share_of_the_memory_that_is_available_at_most() {
     assert_eq!((plain.chunks_per_pool, plain.bounded), (128, None));
     // Chunks of 32 MiB: 128 for each of 64 queues would be 256 GiB.
     let many = null(64).cells_per_chunk(1 << 14);
-    let looked_up = many.look_up().unwrap();
-    let (chunks, bytes) = (looked_up.geometry().chunks_per_pool(), looked_up.cells_bytes());
+    let prepared = many.prepare().unwrap();
+    let (chunks, bytes) = (prepared.geometry().chunks_per_pool(), prepared.cells_bytes());
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let total = meminfo.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024;
     assert!(chunks == 1 || (chunks < 128 && bytes < total / 8), "R = {chunks}, {} MiB", bytes >> 20);

@@ -144,7 +144,7 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
     let builder = Capture::builder().chunks_per_pool(8).port("in0").port(pipe);
     let looking = {
         let (builder, inside) = (builder.clone(), wire.inside.clone());
-        thread::spawn(move || inside.enter(|| builder.look_up()))
+        thread::spawn(move || inside.enter(|| builder.prepare()))
     };
     give_it_a_chance();
     assert!(!looking.is_finished() && !wire.is_captured(), "nobody writes yet");

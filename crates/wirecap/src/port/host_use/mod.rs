@@ -33,9 +33,8 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::Access;
-
 pub use self::view::HostView;
+use crate::Access;
 
 /// EtherType of the link layer discovery protocol (IEEE 802.1AB).
 const ETHERTYPE_LLDP: u16 = 0x88cc;

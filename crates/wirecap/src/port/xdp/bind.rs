@@ -18,10 +18,7 @@ use wirecap_sys::{
     xsk::{BindMode, Socket, XskError},
 };
 
-use super::{
-    super::{preflight, shared::Way},
-    XdpOptions,
-};
+use super::super::{opening::Hooks, preflight, shared::Way};
 use crate::{Error, QueueWait};
 
 /// How long a queue may stay busy after its last user has gone.
@@ -32,16 +29,13 @@ const MOMENT: Duration = Duration::from_millis(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Called at a wait that is longer than a moment.
-pub(crate) type OnWait = fn(&QueueWait);
-
 /// A queue that a socket shall have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) interface: &'a Interface,
     pub(super) queue: u16,
     pub(super) way: &'a Way,
-    pub(super) options: &'a XdpOptions,
+    pub(super) hooks: &'a Hooks,
 }
 
 impl Wanted<'_> {
@@ -56,7 +50,7 @@ impl Wanted<'_> {
                 Err(busy @ XskError::Busy { .. }) => busy,
                 bound => return bound.map_err(|source| self.error(source)),
             };
-            self.options.gives_up.check()?;
+            self.hooks.gives_up.check()?;
             self.check_holder()?;
             let waited = begun.elapsed();
             if waited >= PATIENCE {
@@ -64,7 +58,7 @@ impl Wanted<'_> {
             }
             if waited >= MOMENT && !told {
                 told = true;
-                self.options.on_wait.inspect(|tell| tell(&self.wait()));
+                self.hooks.on_wait.inspect(|tell| tell(&self.wait()));
             }
             thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);

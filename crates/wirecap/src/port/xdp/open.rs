@@ -20,22 +20,23 @@ use super::{
     super::{
         QueueCounts,
         filter::{PlacedFilter, PortFilter},
+        opening::OpenContext,
         preflight,
         program::{CaptureProgram, ProgramPlan},
-        rss::{Rss, SymmetricRss},
+        rss::SymmetricRss,
         rx_hash::RxHashing,
         shared::{Attachment, Attempts, Way},
         stamp::{StampReader, Stamping},
         tags::Tags,
     },
-    XdpOptions, XdpPort, XdpQueue,
+    XdpPort, XdpQueue,
     bind::Wanted,
     closing::Opening,
     frame_room::{self, cell_payload, longest_frame},
     vlan_tags::{self, VlanTags},
 };
 use crate::{
-    Diagnostic, Error,
+    Diagnostic, Error, Rss,
     diagnostic::{Cause, KernelRefusal, ModeRefusal, TooLong},
     report::{BeyondLimit, LengthLimit, QueueMode},
 };
@@ -45,8 +46,8 @@ pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
 
 /// How a port is opened, and what is wanted of its packets.
 #[derive(Debug, Clone, Copy)]
-struct Wishes<'a> {
-    options: &'a XdpOptions,
+struct OpenRequest<'a> {
+    context: &'a OpenContext<'a>,
     filter: Option<&'a PortFilter>,
     prepared: &'a Prepared,
 }
@@ -66,19 +67,20 @@ pub(crate) fn open(
     shared: bool,
     pools: &mut [Pool],
     memories: &[Arc<PacketMemory>],
-    (options, filter): (&XdpOptions, Option<&PortFilter>),
+    (context, filter): (&OpenContext<'_>, Option<&PortFilter>),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     preflight::check_kind(interface)?;
     // Before anything is set on the NIC: another's capture must not feel that this one is refused.
     way_of(interface, shared, pools)?;
-    let hashing = options.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
+    let config = context.config;
+    let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
     let prepared = Prepared {
         hashing,
-        stamping: Stamping::prepare(interface, options.timestamp, options.stamp_packets)?,
+        stamping: Stamping::prepare(interface, config.timestamp, config.stamp_packets)?,
         tags: VlanTags::prepare(interface, shared),
     };
-    open_prepared(interface, shared, pools, memories, (options, filter, prepared), sharable)
+    open_prepared(interface, shared, pools, memories, (context, filter, prepared), sharable)
 }
 
 /// Opens an interface that was found fit for XDP, for packets that are handled as prepared.
@@ -87,16 +89,16 @@ pub(in crate::port) fn open_prepared(
     shared: bool,
     pools: &mut [Pool],
     memories: &[Arc<PacketMemory>],
-    (options, filter, mut prepared): (&XdpOptions, Option<&PortFilter>, Prepared),
+    (context, filter, mut prepared): (&OpenContext<'_>, Option<&PortFilter>, Prepared),
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
-    let promiscuous = if options.promiscuous { Some(promiscuous(interface)?) } else { None };
-    let rss = (options.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
+    let promiscuous = if context.config.promiscuous { Some(promiscuous(interface)?) } else { None };
+    let rss = (context.config.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
     let mut attempts = Attempts::new();
     let (mut port, queues) = loop {
         let way = way_of(interface, shared, pools)?;
-        let wishes = Wishes { options, filter, prepared: &prepared };
-        match open_by(&way, interface, pools, memories, wishes, sharable) {
+        let request = OpenRequest { context, filter, prepared: &prepared };
+        match open_by(&way, interface, pools, memories, request, sharable) {
             // Somebody else became the founder just before us.
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
                 pools.iter_mut().for_each(Pool::detach_unfilled);
@@ -120,7 +122,7 @@ fn open_by(
     interface: &Interface,
     pools: &mut [Pool],
     memories: &[Arc<PacketMemory>],
-    wishes: Wishes<'_>,
+    request: OpenRequest<'_>,
     sharable: Sharable<'_>,
 ) -> Result<(XdpPort, Vec<XdpQueue>), Error> {
     let geometry = pools[0].geometry();
@@ -132,7 +134,7 @@ fn open_by(
         if large_frames && !multi_buffer {
             failures.push(unsplit(geometry, can_split));
         }
-        for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
+        for &(xdp_mode, bind_mode) in request.context.config.xdp_mode.attempts() {
             if let Some(refused) = way.refuses(xdp_mode) {
                 // The same for zero-copy and copy.
                 if !failures.contains(&refused) {
@@ -140,7 +142,7 @@ fn open_by(
                 }
                 continue;
             }
-            let unhashed = wishes.prepared.hashing.is_some() && xdp_mode == XdpMode::Generic;
+            let unhashed = request.prepared.hashing.is_some() && xdp_mode == XdpMode::Generic;
             let refused = frame_room::refuses(interface, geometry, bind_mode)
                 .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash));
             if let Some(reason) = refused {
@@ -151,10 +153,10 @@ fn open_by(
                 }
                 continue;
             }
-            let tags = wishes.prepared.tags.in_mode(xdp_mode);
+            let tags = request.prepared.tags.in_mode(xdp_mode);
             let mut attempt =
-                Attempt { way, interface, memories, wishes, xdp_mode, bind_mode, multi_buffer, tags };
-            let mut not_put_back = wishes.prepared.tags.reason().cloned();
+                Attempt { way, interface, memories, request, xdp_mode, bind_mode, multi_buffer, tags };
+            let mut not_put_back = request.prepared.tags.reason().cloned();
             let mut run = attempt.run(pools, sharable);
             if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
                 not_put_back = Some(reason);
@@ -236,7 +238,7 @@ struct Attempt<'a> {
     interface: &'a Interface,
     /// By pool.
     memories: &'a [Arc<PacketMemory>],
-    wishes: Wishes<'a>,
+    request: OpenRequest<'a>,
     xdp_mode: XdpMode,
     bind_mode: BindMode,
     multi_buffer: bool,
@@ -262,17 +264,17 @@ impl Attempt<'_> {
             captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
             longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
             share: hook.share(),
-            stamping: self.wishes.prepared.stamping.as_ref(),
+            stamping: self.request.prepared.stamping.as_ref(),
             tags: self.tags,
-            hashing: self.wishes.prepared.hashing,
+            hashing: self.request.prepared.hashing,
         };
         let (program, not_in_kernel) = self.load(plan)?;
-        let filter = PlacedFilter::new(self.wishes.filter, not_in_kernel, plan.frags());
+        let filter = PlacedFilter::new(self.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
 
         let mut opened = Opening::default();
         for (pool, memory) in pools.iter_mut().zip(self.memories) {
-            self.wishes.options.gives_up.check()?;
+            self.request.context.hooks.gives_up.check()?;
             let umem = self.umem(memory, opened.queues(), sharable);
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
@@ -309,7 +311,7 @@ impl Attempt<'_> {
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
     fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
-        let with_filter = self.wishes.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let with_filter = self.request.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
         let not_in_kernel = match with_filter {
             Some(Ok(program)) => return Ok((program, None)),
             Some(Err(error)) => Some(KernelRefusal::from(&error)),
@@ -321,17 +323,16 @@ impl Attempt<'_> {
     }
 
     fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, Error> {
-        let socket_error = |source| socket_error(&self.interface.name, source);
+        let (context, socket_error) =
+            (self.request.context, |source| socket_error(&self.interface.name, source));
         let config = SocketConfig {
             ifindex: self.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
             cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
-            rings: match *self.wishes.options {
-                XdpOptions { ring_entries, transmit_entries: 0, .. } => RingSizes::receiving(ring_entries),
-                XdpOptions { ring_entries, transmit_entries, .. } => {
-                    RingSizes::both(ring_entries, transmit_entries)
-                }
+            rings: match context.config.transmit_entries {
+                0 => RingSizes::receiving(context.ring_entries),
+                transmit => RingSizes::both(context.ring_entries, transmit),
             }
             .map_err(socket_error)?,
             multi_buffer: self.multi_buffer,
@@ -340,7 +341,7 @@ impl Attempt<'_> {
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
         let queue = pool.id().ring_id;
-        let wanted = Wanted { interface: self.interface, queue, way: self.way, options: self.wishes.options };
+        let wanted = Wanted { interface: self.interface, queue, way: self.way, hooks: context.hooks };
         wanted.bind(&mut socket, self.bind_mode)?;
         Ok(socket)
     }

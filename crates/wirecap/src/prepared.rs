@@ -1,7 +1,7 @@
 //! A capture that is prepared: everything is known, and nothing is changed yet.
 //!
 //! ```text
-//!   Builder::look_up ──► LookedUp ── reserve(): memory ──► open(): sockets, programs ──► Capture
+//!   Builder::prepare ──► PreparedCapture ── reserve(): memory ──► open(): sockets, programs ──► Capture
 //! ```
 //!
 //! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at any time.
@@ -12,9 +12,12 @@ use wirecap_core::Geometry;
 use wirecap_sys::{clock::BatchClock, netdev};
 
 use crate::{
-    Builder, Capture, Dispatch, Error,
+    Capture, Config, Dispatch, Error,
     capture::Parts,
-    port::source::{OpenOptions, Source},
+    port::{
+        opening::{Hooks, OpenContext},
+        source::Source,
+    },
     report::BoundedMemory,
     reserve::{CaptureMemory, Layout, Reserved},
 };
@@ -23,10 +26,11 @@ use crate::{
 /// only some need; two more where its queues are shared: the dispatcher and its table.
 const FILES_PER_PORT: usize = 11;
 
-/// What [`Builder::look_up`] has found: ports that can be opened, traces whose writers are there. Dropping it gives back
+/// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose writers are there. Dropping it gives back
 /// all there is.
-pub struct LookedUp {
-    pub(crate) builder: Builder,
+pub struct PreparedCapture {
+    pub(crate) config: Config,
+    pub(crate) hooks: Hooks,
     pub(crate) geometry: Geometry,
     /// Why the default size of the pools was reduced.
     pub(crate) bounded: Option<BoundedMemory>,
@@ -37,17 +41,17 @@ pub struct LookedUp {
     pub(crate) reserved: Option<Reserved>,
 }
 
-impl fmt::Debug for LookedUp {
+impl fmt::Debug for PreparedCapture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.sources.iter().map(|source| &source.name).collect();
-        f.debug_struct("LookedUp")
-            .field("builder", &self.builder)
+        f.debug_struct("PreparedCapture")
+            .field("config", &self.config)
             .field("sources", &names)
             .finish_non_exhaustive()
     }
 }
 
-impl LookedUp {
+impl PreparedCapture {
     /// M, R and the size of a cell.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -60,12 +64,12 @@ impl LookedUp {
 
     /// Number of workers.
     pub fn workers(&self) -> usize {
-        self.builder.workers.unwrap_or_else(|| self.queues())
+        self.config.workers.unwrap_or_else(|| self.queues())
     }
 
     /// How many files the capture will have open, about. With a lower limit (`RLIMIT_NOFILE`) opening fails.
     pub fn open_files(&self) -> usize {
-        let sends = usize::from(self.builder.transmit_entries > 0);
+        let sends = usize::from(self.config.transmit_entries > 0);
         let of = |source: &Source| {
             let by_queue = match source.is_passive() {
                 // The socket, and what closes it.
@@ -76,7 +80,7 @@ impl LookedUp {
             FILES_PER_PORT + source.rings.len() * by_queue
         };
         // Each worker and each capture thread has one that others wake it by.
-        let capture_threads = match self.builder.dispatch {
+        let capture_threads = match self.config.dispatch {
             Dispatch::Pull => 0,
             Dispatch::Push => self.queues(),
         };
@@ -88,15 +92,14 @@ impl LookedUp {
         self.layout.cells_bytes(self.geometry)
     }
 
-    /// Brings in the packet memory, which [`LookedUp::open`] does otherwise: all of it is written to, which can take seconds
+    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to, which can take seconds
     /// on a busy machine. Nothing else is changed, so that a thread that is in it may be given up at any time.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough.
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
-            self.reserved =
-                Some(self.layout.reserve(self.geometry, &self.sources, &self.builder.gives_up)?);
+            self.reserved = Some(self.layout.reserve(self.geometry, &self.sources, &self.hooks.gives_up)?);
         }
         Ok(self)
     }
@@ -106,25 +109,25 @@ impl LookedUp {
     /// # Errors
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
-        let Self { builder, geometry, bounded, ring_entries, sources, layout, reserved } = self.reserve()?;
+        let Self { config, hooks, geometry, bounded, ring_entries, sources, layout, reserved } =
+            self.reserve()?;
         let Reserved { memories, pools, stocks } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
-        let xdp = builder.xdp_options(ring_entries);
-        let options = OpenOptions { xdp, geometry, fanout: builder.fanout };
+        let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };
         let watched = sources.iter().any(Source::is_interface);
         let changes = watched.then(netdev::changes).transpose()?;
         let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
         for (source, pools) in sources.iter().zip(pools) {
-            let (port, queues) = source.open(pools, &options, &opened)?;
+            let (port, queues) = source.open(pools, &context, &opened)?;
             open_ports.push(port);
             opened.push(queues);
         }
         let memory = CaptureMemory::new(memories, &layout, geometry, bounded);
         let (ports, queues) = (open_ports, opened);
         Capture::start(
-            builder,
+            &config,
             Parts { ring_entries, changes, geometry, memory, clock, ports, queues, stocks },
         )
     }

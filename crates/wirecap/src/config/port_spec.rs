@@ -1,0 +1,247 @@
+//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `replay:trace.pcapng`.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use thiserror::Error;
+use wirecap_core::choice;
+
+use super::QueueSet;
+#[cfg(doc)]
+use crate::HostUse;
+
+/// How to get at the packets of an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
+    /// of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it is, and why, is in
+    /// the report.
+    #[default]
+    Auto,
+    /// AF_XDP in any case.
+    Xdp,
+    /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
+    Packet,
+}
+
+impl Access {
+    /// What stands in front of the name of an interface.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Access::Auto => "",
+            Access::Xdp => "xdp:",
+            Access::Packet => "packet:",
+        }
+    }
+}
+
+/// A port to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortSpec {
+    /// An interface.
+    Interface {
+        /// Its name.
+        name: String,
+        /// How to get at its packets.
+        access: Access,
+        /// Which of its receive queues, over AF_XDP; `None` for all, which no other process can then have. Processes that
+        /// name their queues share the interface.
+        queues: Option<QueueSet>,
+    },
+    /// A trace file, see [`replay`](crate::port::replay).
+    Replay {
+        /// Its name; `-` is standard input.
+        path: PathBuf,
+    },
+    /// Memory only.
+    Null(NullPort),
+    /// Another port with trouble injected.
+    Fault {
+        /// The port that gets into trouble.
+        inner: Box<PortSpec>,
+        /// Which trouble.
+        faults: Faults,
+    },
+}
+
+/// A port that makes packets of nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NullPort {
+    /// Number of receive queues.
+    pub queues: u16,
+    /// Length of each packet in bytes. Longer ones than a cell holds come in several parts.
+    pub packet_bytes: u32,
+    /// Packets each queue makes, then it falls silent.
+    pub packets_per_queue: u64,
+}
+
+/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Nothing is received although packets wait: an interrupt that was lost.
+    pub stall: u32,
+    /// Only one packet is received although more wait.
+    pub short_batch: u32,
+    /// Free chunks are not attached: the kernel starves.
+    pub starve: u32,
+    /// The driver reports a cell that is not ours, once more besides the real ones.
+    pub foreign_cell: u32,
+}
+
+impl PortSpec {
+    /// What can stand in front of the name of a port.
+    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "replay:"];
+
+    /// How the port is called in reports.
+    pub fn name(&self) -> String {
+        match self {
+            PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
+            PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
+            PortSpec::Replay { .. } | PortSpec::Null(_) => self.to_string(),
+        }
+    }
+
+    /// Whether both would be given the same packets, as far as their names tell.
+    ///
+    /// ```
+    /// use wirecap::PortSpec;
+    ///
+    /// let port = PortSpec::from("xdp:eth1@0-3");
+    /// assert!(port.overlaps(&"eth1".into()) && port.overlaps(&"eth1@3".into()));
+    /// assert!(!port.overlaps(&"eth1@4".into()));
+    /// ```
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let interface = |port: &Self| match port {
+            PortSpec::Interface { name, queues, .. } => Some((name.clone(), queues.clone())),
+            _ => None,
+        };
+        match (interface(self), interface(other)) {
+            (Some((name, Some(queues))), Some((other, Some(others)))) => {
+                name == other && queues.overlaps(&others)
+            }
+            (Some((name, _)), Some((other, _))) => name == other,
+            _ => matches!(self, PortSpec::Replay { .. }) && self == other,
+        }
+    }
+}
+
+/// How an interface, or some of its queues, are called: `eth1`, `eth1@0-3`.
+pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String {
+    queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
+}
+
+/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
+/// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
+/// `replay:trace.pcapng` is a trace file, `replay:-` standard input.
+///
+/// ```
+/// use wirecap::{Access, PortSpec, QueueSet};
+///
+/// let queues = QueueSet::new(0..4);
+/// assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name: "eth1".into(), access: Access::Xdp, queues });
+/// ```
+impl From<&str> for PortSpec {
+    fn from(text: &str) -> Self {
+        let (access, name) = match text.split_once(':') {
+            Some(("xdp", name)) => (Access::Xdp, name),
+            Some(("packet", name)) => (Access::Packet, name),
+            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
+            _ => (Access::Auto, text),
+        };
+        // What is no set of queues stays in the name, and no interface will have that.
+        let (name, queues) = match name.rsplit_once('@').map(|(name, queues)| (name, queues.parse())) {
+            Some((interface, Ok(queues))) => (interface, Some(queues)),
+            _ => (name, None),
+        };
+        PortSpec::Interface { name: name.into(), access, queues }
+    }
+}
+
+impl From<String> for PortSpec {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<NullPort> for PortSpec {
+    fn from(port: NullPort) -> Self {
+        PortSpec::Null(port)
+    }
+}
+
+/// A text that cannot name a port, on any machine.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PortSpecError {
+    /// There is no name.
+    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or replay:FILE")]
+    NoName {
+        /// The text.
+        text: String,
+    },
+    /// What stands in front of the name is no kind of port.
+    #[error(
+        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
+         replay:FILE for a trace"
+    )]
+    UnknownPrefix {
+        /// What stands in front, with its colon.
+        prefix: String,
+        /// What stands behind it.
+        name: String,
+    },
+}
+
+/// As [`PortSpec::from`], but for texts that cannot name a port.
+impl FromStr for PortSpec {
+    type Err = PortSpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (prefix, name) = text.split_at(text.find(':').map_or(0, |colon| colon + 1));
+        if name.is_empty() {
+            return Err(PortSpecError::NoName { text: text.into() });
+        }
+        if !prefix.is_empty() && !Self::PREFIXES.contains(&prefix) {
+            return Err(PortSpecError::UnknownPrefix { prefix: prefix.into(), name: name.into() });
+        }
+        Ok(text.into())
+    }
+}
+
+/// The text that [`PortSpec::from`] reads; `null` and `fault:…` for those that have none.
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortSpec::Interface { name, access, queues } => {
+                write!(f, "{}{}", access.prefix(), device_name(name, queues.as_ref()))
+            }
+            PortSpec::Replay { path } => write!(f, "replay:{}", path.display()),
+            PortSpec::Null(_) => f.write_str("null"),
+            PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
+        }
+    }
+}
+
+/// Fails for ports that have no text, and for a path that is not UTF-8.
+impl Serialize for PortSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let has_text = match self {
+            PortSpec::Interface { .. } => true,
+            PortSpec::Replay { path } => path.to_str().is_some(),
+            PortSpec::Null(_) | PortSpec::Fault { .. } => false,
+        };
+        if has_text {
+            serializer.collect_str(self)
+        } else {
+            Err(ser::Error::custom(format_args!("the port {self} cannot be written down")))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PortSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        choice::parsed(deserializer)
+    }
+}

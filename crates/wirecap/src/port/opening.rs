@@ -1,0 +1,49 @@
+//! What ports are opened by: the settings, what follows from them, and what the caller has to do with it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use wirecap_core::Geometry;
+
+use crate::{Config, Error, QueueWait};
+
+/// How the ports of a capture are opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenContext<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) hooks: &'a Hooks,
+    pub(crate) geometry: Geometry,
+    /// Entries of the fill and receive rings.
+    pub(crate) ring_entries: u32,
+}
+
+/// What the caller has to do with opening while it runs. Unlike [`Config`], it is not data.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hooks {
+    /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.
+    pub(crate) on_wait: Option<fn(&QueueWait)>,
+    pub(crate) gives_up: GivesUp,
+}
+
+/// Whether opening is given up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivesUp(Option<Arc<AtomicBool>>);
+
+impl GivesUp {
+    /// Once this is set.
+    pub(crate) fn on(wanted: Arc<AtomicBool>) -> Self {
+        Self(Some(wanted))
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.as_ref().is_some_and(|wanted| wanted.load(Ordering::Relaxed))
+    }
+
+    /// # Errors
+    /// [`Error::GivenUp`] if it is.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_wanted() { Err(Error::GivenUp) } else { Ok(()) }
+    }
+}
