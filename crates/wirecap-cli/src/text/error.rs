@@ -4,7 +4,12 @@
 
 use wirecap::{Error, diagnostic::NicDataRefusal};
 use wirecap_core::GeometryError;
-use wirecap_sys::{memory::MemoryError, packet::PacketError, xsk::XskError};
+use wirecap_sys::{
+    memory::{MemoryBound, MemoryError},
+    netdev,
+    packet::PacketError,
+    xsk::XskError,
+};
 
 use super::{diagnostic, plural::counted};
 
@@ -16,6 +21,10 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
         of_capture(error)
     } else if let Some(error) = error.downcast_ref::<GeometryError>() {
         with_hint(error, geometry(error))
+    } else if let Some(wirecap_replay::Error::Interface(error)) = error.downcast_ref() {
+        with_hint(error, interface(error))
+    } else if let Some(error) = error.downcast_ref::<netdev::Error>() {
+        with_hint(error, interface(error))
     } else {
         error.to_string()
     }
@@ -40,6 +49,7 @@ fn with_hint(error: impl ToString, hint: Option<String>) -> String {
 fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::Geometry(error) => return geometry(error),
+        Error::Interface(error) => return interface(error),
         Error::Memory(error) => return memory(error),
         Error::Socket { source, .. } => return socket(source),
         Error::Passive { source, .. } => return passive(source),
@@ -74,12 +84,25 @@ fn hint(error: &Error) -> Option<String> {
     })
 }
 
+fn interface(error: &netdev::Error) -> Option<String> {
+    use netdev::Error::{NameInvalid, NameTooLong, NoSuchIndex, NoSuchInterface};
+    match error {
+        // Its question mark ends a sentence.
+        NoSuchInterface { nearest, .. } if !nearest.is_empty() => {
+            Some(" `wirecap interfaces` lists them".into())
+        }
+        NoSuchInterface { .. } | NoSuchIndex { .. } | NameInvalid { .. } | NameTooLong { .. } => {
+            Some("; `wirecap interfaces` lists those there are".into())
+        }
+        _ => None,
+    }
+}
+
 fn geometry(error: &GeometryError) -> Option<String> {
     matches!(error, GeometryError::CellsPerPool { .. }).then(|| "; lower -R or -M".into())
 }
 
 fn memory(error: &MemoryError) -> Option<String> {
-    use wirecap_sys::memory::MemoryBound;
     match error {
         MemoryError::TooLarge { bound: MemoryBound::Machine, .. } => Some(format!("; {LESS_MEMORY}")),
         MemoryError::TooLarge { bound: MemoryBound::Group { .. }, .. } => Some(format!(", or {LESS_MEMORY}")),
@@ -110,7 +133,6 @@ mod tests {
     use std::io;
 
     use wirecap::{Diagnostic, LeftToHost, diagnostic::ModeRefusal, report::QueueMode};
-    use wirecap_sys::memory::MemoryBound;
 
     use super::*;
 
@@ -171,6 +193,20 @@ mod tests {
             let text = describe(&error.into());
             assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_no_interface_has_leads_to_the_list() {
+        let missing = |nearest: &[&str]| netdev::Error::NoSuchInterface {
+            name: "et0".into(),
+            nearest: nearest.iter().map(|&name| name.into()).collect(),
+        };
+        let near = "did you mean \"eth0\"? `wirecap interfaces` lists them";
+        for error in [missing(&["eth0"]).into(), Error::from(missing(&["eth0"])).into()] {
+            assert!(describe(&error).ends_with(near), "{error}");
+        }
+        let replayed = wirecap_replay::Error::from(missing(&[]));
+        assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists those there are"));
     }
 
     #[test]

@@ -33,8 +33,7 @@ fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
     let wire = Wire::with_queues("exclude", 2);
     let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
     let some = open("in0@1");
-    let error =
-        refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "wirecap interfaces"]);
+    let error = refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "in0@2"]);
     assert!(matches!(error, Error::Shared { .. }), "{error:?}");
     drop(some);
     let whole = open("in0");
@@ -139,7 +138,7 @@ fn queues_that_are_none() {
     let wire = Wire::new("none", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     refused(&wire, "xdp:in0@7", &["in0 has 4 receive queues, numbers 0 to 3", "no in0@7"]);
     refused(&wire, "xdp:in0@2-4", &["no in0@4"]);
-    refused(&wire, "packet:in0@1", &["packet: captures beside the host", "packet:in0,", "xdp:in0@1"]);
+    refused(&wire, "packet:in0@1", &["in0 is captured beside the host", "AF_PACKET cannot choose"]);
     refused(&wire, "in0@1-2", &["address 192.0.2.2/24", "AF_PACKET cannot choose"]);
     refused(&wire, "in0@if7", &["\"if7\" is no set of receive queues", "ip link"]);
     refused(&wire, "in1@0", &["no interface named \"in1\"", "did you mean \"in0\"?"]);

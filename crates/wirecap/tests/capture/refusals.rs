@@ -49,7 +49,7 @@ fn more_memory_than_there_is() {
 fn threads_that_cannot_be() {
     let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
     refused(with().workers(1000), &["workers", "1000", "256"]);
-    refused(with().mode(Mode::Basic).workers(3), &["3 workers", "2 receive queues", "advanced"]);
+    refused(with().mode(Mode::Basic).workers(3), &["workers (3)", "receive queues (2)", "basic mode"]);
     refused(with().workers(0), &["0 workers"]);
     refused(with().worker_cores([0, 1023]), &["core 1023"]);
     refused(with().capture_cores([99_999]), &["core 99999"]);
@@ -138,7 +138,7 @@ fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
     let wire = Wire::new("modes", VethOptions { addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {
         let copy = |port: &str| Capture::builder().chunks_per_pool(4).modes(Modes::Copy).port(port);
-        refused(copy("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
+        refused(copy("in0"), &["in0", "192.0.2.2/24", "captured beside the host"]);
         drop(copy("xdp:in0").open().unwrap());
     });
 }
