@@ -9,12 +9,12 @@ use clap::{
     CommandFactory,
     error::{ContextKind, ErrorKind},
 };
+use wirecap::config::nearest;
 use wirecap_core::GeometryError;
 
 pub(crate) use crate::stdio::tell;
 use crate::{
     flags::Flags,
-    nearness::nearest,
     stdio::{Stream, print_styled},
 };
 

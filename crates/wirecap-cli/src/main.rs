@@ -11,7 +11,8 @@
 //! | to read about | open |
 //! |---|---|
 //! | every flag, once; how values are read | `flags`, `values` |
-//! | what is checked before anything runs | `plan` |
+//! | what is in force: defaults, a file, flags | `settings` |
+//! | what is checked before anything runs | `plan`; interfaces that were looked up: `known_interfaces` |
 //! | a capture from start to end | `capture` |
 //! | forwarding from port to port | `forward` |
 //! | making traffic, and judging what arrived of it | `generate`, `verify` |
@@ -20,7 +21,7 @@
 //! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
 //! | what is given up on a signal while it starts | `step` |
 //! | who can capture with this program | `privileges` |
-//! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
+//! | exit codes and how errors are printed | `exit` |
 //! | diagnostics, events and errors in words | `text` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
@@ -39,13 +40,14 @@ mod head;
 mod host_use;
 mod idle_thread;
 mod interfaces;
+mod known_interfaces;
 mod loss;
-mod nearness;
 mod plan;
 mod printable;
 mod privileges;
 mod replay;
 mod room;
+mod settings;
 mod signals;
 mod stdio;
 mod step;
@@ -59,13 +61,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use wirecap_sys::netdev;
 
 use self::{
     capture::job::JustCapture,
     exit::{Exit, tell},
     flags::{Command, Flags},
+    known_interfaces::KnownInterfaces,
     plan::Plan,
+    settings::Settings,
     signals::Signals,
     verify::Verify,
 };
@@ -95,21 +98,47 @@ fn run(command: Command) -> Result<Exit> {
     // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
     // ignored from the start, as by jobs of a shell script, one that comes before is lost.
     let signals = Signals::listen()?;
-    if !command.is_quiet() {
-        privileges::warn_if_for_everyone();
-    }
     match command {
         Command::Capture(flags) => {
-            let (verify, expected) = (flags.verify, flags.expect);
-            let plan = Plan::new(*flags, |name| netdev::interface(name).is_ok())?;
-            match verify {
-                true => capture::run(plan, Verify::new(expected), signals),
-                false => capture::run(plan, JustCapture, signals),
-            }
+            let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
+            let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
+            print_or_run(print, settings, |settings| capture(Plan::new(settings, interfaces)?, signals))
         }
-        Command::Forward(flags) => forward::run(*flags, signals),
-        Command::Generate(flags) => generate::run(*flags, &signals),
-        Command::Replay(flags) => replay::run(&flags, &signals),
+        Command::Forward(flags) => {
+            let print = flags.settings.print_config;
+            print_or_run(print, flags.into_settings()?, |settings| forward::run(settings, signals))
+        }
+        Command::Generate(flags) => {
+            warn_unless(flags.send.quiet);
+            generate::run(*flags, &signals)
+        }
+        Command::Replay(flags) => {
+            warn_unless(flags.send.quiet);
+            replay::run(&flags, &signals)
+        }
         Command::Interfaces(_) => unreachable!("done before"),
+    }
+}
+
+fn capture(plan: Plan, signals: Signals) -> Result<Exit> {
+    let expected = plan.output.expect;
+    match plan.output.verify {
+        true => capture::run(plan, Verify::new(expected), signals),
+        false => capture::run(plan, JustCapture, signals),
+    }
+}
+
+/// Runs a command by its settings, or only prints them.
+fn print_or_run<T: Settings>(print: bool, settings: T, run: impl FnOnce(T) -> Result<Exit>) -> Result<Exit> {
+    if print {
+        return settings::file::print(&settings).map(|()| Exit::Fine);
+    }
+    warn_unless(settings.output().quiet);
+    run(settings)
+}
+
+fn warn_unless(quiet: bool) {
+    if !quiet {
+        privileges::warn_if_for_everyone();
     }
 }

@@ -1,6 +1,7 @@
 //! Plans that make sense, and command lines that do not.
 
 use clap::Parser;
+use wirecap::{Mode, PortSpec};
 
 use super::*;
 use crate::{
@@ -14,7 +15,7 @@ fn plan(arguments: &str) -> Result<Plan> {
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    Plan::new(*flags, |word| word.starts_with("eth"))
+    Plan::new(flags.into_settings(|word| word.starts_with("eth"))?, KnownInterfaces::default())
 }
 
 #[test]
@@ -32,16 +33,17 @@ fn the_filter_begins_where_the_interfaces_end() {
         ("ethx.cap", 1, None),
     ] {
         let plan = plan(arguments).unwrap();
-        assert_eq!((plan.ports.len(), plan.filter.as_deref()), (ports, filter), "{arguments}");
+        assert_eq!((plan.config.ports.len(), plan.config.filter.as_deref()), (ports, filter), "{arguments}");
     }
 }
 
 #[test]
 fn a_plain_plan_has_the_documented_defaults() {
     let plan = plan("eth0 xdp:eth1").unwrap();
-    assert_eq!(plan.ports, ["eth0".into(), PortSpec::from("xdp:eth1")]);
-    assert_eq!(plan.mode, Mode::Advanced { threshold_percent: 60 });
-    assert_eq!((plan.dispatch, plan.destination), (Dispatch::Pull, None));
+    let ports = vec!["eth0".into(), PortSpec::from("xdp:eth1")];
+    assert_eq!(plan.config, Config { ports, ..Config::default() });
+    assert_eq!((plan.config.mode, plan.config.dispatch), (Mode::advanced(60).unwrap(), Dispatch::Pull));
+    assert_eq!((plan.output, plan.destination), (OutputSettings::default(), None));
 }
 
 #[test]
@@ -62,6 +64,7 @@ fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
         ("eth0 xdp:eth0", "each interface once"),
         ("eth0 ip --filter tcp", "write it once"),
         ("eth0 --unmatched drop", "add a filter"),
+        ("eth0 --expect 10", "add --verify"),
         ("eth0@1 xdp:eth0@0-3", "different queues of it"),
         ("eth0@1 eth0", "different queues of it"),
         ("trace.pcapng", "trace.pcapng is not an interface; for a trace file write replay:trace.pcapng"),
@@ -80,7 +83,7 @@ fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
 #[test]
 fn queues_of_an_interface_may_be_named() {
     let expected = ["eth0@0-2", "xdp:eth0@5", "eth1"].map(PortSpec::from);
-    assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().ports, expected);
+    assert_eq!(plan("eth0@0-2 xdp:eth0@5 eth1").unwrap().config.ports, expected);
 }
 
 #[test]
@@ -89,4 +92,18 @@ fn the_format_follows_from_the_name() {
     assert_eq!(format("eth0 -w a.pcap"), Format::Pcap);
     assert_eq!(format("eth0 eth1 -w a.pcapng"), Format::Pcapng);
     assert_eq!(format("eth0 -w /dev/null"), Format::Pcapng, "a device has no suffix");
+}
+
+#[test]
+fn the_threshold_goes_with_advanced_mode() {
+    let mode = |arguments| plan(arguments).unwrap().config.mode;
+    assert_eq!(mode("eth0 --mode basic"), Mode::Basic);
+    assert_eq!(mode("eth0 -T 30"), Mode::advanced(30).unwrap());
+    assert_eq!(mode("eth0 --mode advanced -T 0"), Mode::advanced(0).unwrap());
+}
+
+#[test]
+fn packets_whose_times_are_kept_are_stamped() {
+    let stamped = |arguments| plan(arguments).unwrap().config.stamp_packets;
+    assert!(!stamped("eth0") && stamped("eth0 -w a.pcap") && stamped("eth0 --verify"));
 }

@@ -4,7 +4,7 @@
 //! the last one.
 
 use wirecap::{
-    Diagnostic, Dispatch, Mode, Report,
+    Diagnostic, Mode, Report,
     report::{MemoryReport, PortReport, QueueMode},
 };
 
@@ -123,14 +123,11 @@ fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
 fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     let memory = &report.memory;
     let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
-    let mode = match plan.mode {
+    let mode = match plan.config.mode {
         Mode::Basic => "basic mode".into(),
         Mode::Advanced { threshold_percent } => format!("T = {threshold_percent} %, advanced mode"),
     };
-    let dispatch = match plan.dispatch {
-        Dispatch::Pull => "pull",
-        Dispatch::Push => "push",
-    };
+    let dispatch = plan.config.dispatch;
     let mut facts = vec![format!("{}, {dispatch}; {mode}", counted(report.workers.len(), "worker"))];
     let mib = memory.cells_bytes >> 20;
     if report.ports.iter().all(PortReport::is_passive) {

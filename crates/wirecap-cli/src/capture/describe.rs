@@ -19,7 +19,7 @@ use crate::{plan::Plan, text::diagnostic};
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
-        Some(Format::Pcap) => pcap::file_header(&mut out, report.ports[0].link_type, plan.snaplen),
+        Some(Format::Pcap) => pcap::file_header(&mut out, report.ports[0].link_type, plan.output.snaplen),
         Some(Format::Pcapng) => {
             let os = os();
             let application = concat!("wirecap ", env!("CARGO_PKG_VERSION"));
@@ -49,8 +49,8 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
     let info = InterfaceInfo {
         name: Some(&interface.name),
         link_type: link_type(interface),
-        snaplen: told_snaplen(plan.snaplen),
-        filter: plan.filter.as_deref(),
+        snaplen: told_snaplen(plan.output.snaplen),
+        filter: plan.config.filter.as_deref(),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),
@@ -67,8 +67,8 @@ fn describe_trace(out: &mut Vec<u8>, port: &PortReport, plan: &Plan) {
     let info = InterfaceInfo {
         name: Some(&port.name),
         link_type: port.link_type,
-        snaplen: told_snaplen(plan.snaplen),
-        filter: plan.filter.as_deref(),
+        snaplen: told_snaplen(plan.output.snaplen),
+        filter: plan.config.filter.as_deref(),
         comments: &[&timestamps],
         ..InterfaceInfo::default()
     };

@@ -89,9 +89,9 @@ impl<'a> Drain<'a> {
         Self {
             signals,
             gauge,
-            limit: plan.count.unwrap_or(u64::MAX),
-            quiet: plan.quiet,
-            line: StatusLine::new(plan.quiet, plan.json),
+            limit: plan.output.count.unwrap_or(u64::MAX),
+            quiet: plan.output.quiet,
+            line: StatusLine::new(plan.output.quiet, plan.output.json),
             next_line: now + MOMENT,
             begun: (written, now),
         }

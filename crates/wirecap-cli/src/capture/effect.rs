@@ -4,7 +4,7 @@
 
 use anyhow::{Result, anyhow};
 use wirecap::{
-    Diagnostic, Report,
+    Config, Diagnostic, Report, Unmatched,
     report::{PortReport, QueueMode},
 };
 
@@ -28,13 +28,17 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         passive: report.ports.iter().any(PortReport::is_passive),
     };
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
-    let mode = plan.given.mode.unwrap_or_default();
+    let (config, usual) = (&plan.config, Config::default());
     for (flag, needs, has_effect) in [
-        ("--unmatched", "interfaces taken from the host (AF_XDP)", !plan.given.unmatched || kinds.xdp),
-        ("--fanout", "interfaces captured beside the host", !plan.given.fanout || kinds.passive),
-        ("--rss", "interfaces taken from the host (AF_XDP)", !plan.given.rss || kinds.xdp),
-        (mode, "interfaces taken from the host (AF_XDP)", plan.given.mode.is_none() || kinds.xdp),
-        ("--no-promiscuous", "interfaces", !plan.given.no_promiscuous || kinds.xdp || kinds.passive),
+        ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || kinds.xdp),
+        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || kinds.passive),
+        ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || kinds.xdp),
+        (
+            "--xdp-mode",
+            "interfaces taken from the host (AF_XDP)",
+            config.xdp_mode == usual.xdp_mode || kinds.xdp,
+        ),
+        ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
     ] {
         if !has_effect {
             let message = format!("{flag} is for {needs}, and {} is none: leave it out", names.join(", "));
@@ -45,7 +49,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         let is_not_in_kernel =
             |fallback: &&Diagnostic| matches!(fallback, Diagnostic::FilterNotInKernel { .. });
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
-        if plan.given.pass {
+        if config.unmatched == Some(Unmatched::Pass) {
             return Err(anyhow!(
                 "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
                 port.name,

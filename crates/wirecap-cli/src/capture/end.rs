@@ -85,7 +85,7 @@ impl Ended<'_> {
     /// Says all of it. A record is the last line of its stream, words are behind the tables where they are seen.
     fn say(&self, report: &Report, finished: Option<Finished>, failures: &[Failure], job: &impl Job) -> Exit {
         let loss = loss::verdict(report, job.lost(report));
-        let is_failure = self.plan.fail_on_loss && loss.is_some();
+        let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let moved = finished.as_ref().and_then(moved);
         let written = finished.map(|finished| finished.written);
@@ -98,7 +98,7 @@ impl Ended<'_> {
             loss.iter().for_each(|loss| tell(format_args!("wirecap: {warning}{loss}")));
             summary::tell_unexplained(report);
         };
-        let printed = if self.plan.json {
+        let printed = if self.plan.output.json {
             tell_all();
             account.print(self.plan, job)
         } else {

@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use wirecap::{Dispatch, LookedUp};
+use wirecap::{Dispatch, PreparedCapture};
 
 use crate::{plan::Plan, text::plural::counted};
 
@@ -24,37 +24,37 @@ const OTHER_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// Which limit is too low, and what would do.
-pub(super) fn check(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
-    open_files(looked_up)?;
-    address_space(plan, looked_up)
+pub(super) fn check(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
+    open_files(prepared)?;
+    address_space(plan, prepared)
 }
 
-fn open_files(looked_up: &LookedUp) -> Result<()> {
+fn open_files(prepared: &PreparedCapture) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     // One of them is the directory itself.
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
-    let needed = open + OTHER_FILES + looked_up.open_files() as u64;
+    let needed = open + OTHER_FILES + prepared.open_files() as u64;
     if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
         return Ok(());
     }
     Err(anyhow!(
         "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
          the limit: ulimit -n {} (LimitNOFILE= in a service)",
-        counted(looked_up.queues() as u64, "receive queue"),
+        counted(prepared.queues() as u64, "receive queue"),
         needed.next_power_of_two()
     ))
 }
 
-fn address_space(plan: &Plan, looked_up: &LookedUp) -> Result<()> {
+fn address_space(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
     let Ok((soft, _)) = getrlimit(Resource::RLIMIT_AS) else { return Ok(()) };
     if soft == RLIM_INFINITY {
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let threads = cores + if plan.dispatch == Dispatch::Push { cores } else { 0 };
-    let rings = u64::from(looked_up.geometry().ring_entries()) * RING_ENTRY_BYTES;
-    let packets = looked_up.cells_bytes();
-    let needed = packets + looked_up.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
+    let threads = cores + if plan.config.dispatch == Dispatch::Push { cores } else { 0 };
+    let rings = u64::from(prepared.geometry().ring_entries()) * RING_ENTRY_BYTES;
+    let packets = prepared.cells_bytes();
+    let needed = packets + prepared.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
     if soft >= needed {
         return Ok(());
     }

@@ -105,21 +105,21 @@ const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run<J: Job>(plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
-    check_cores(&plan.cores)?;
-    let places = place::look_up(&plan)?;
+pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
+    check_cores(&plan.cores())?;
+    let places = place::look_up(&mut plan)?;
     let open = |destination| Output::open(destination, &signals);
     let mut output = plan.destination.as_ref().map(open).transpose()?;
-    let looked_up = place::prepare(&plan, &places, &signals)?;
-    limits::check(&plan, &looked_up)?;
-    let idle = Idle::start(looked_up.workers(), output.is_some())?;
-    let mut capture = place::open(&plan, looked_up, &signals)?;
+    let prepared = place::prepare(&plan, &places, &signals)?;
+    limits::check(&plan, &prepared)?;
+    let idle = Idle::start(prepared.workers(), output.is_some())?;
+    let mut capture = place::open(&plan, prepared, &signals)?;
     effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
     if let Some(output) = &mut output {
         output.begin(&describe::header(&plan, &places, &capture.report()))?;
     }
-    if !plan.quiet {
+    if !plan.output.quiet {
         announce::start(&plan, &capture.report(), &job);
     }
     announce::warn(&capture.report());
@@ -192,7 +192,7 @@ impl Threads {
         work: impl Iterator<Item = (IdleThread, (Worker, O))>,
         notices: &Sender<Notice>,
     ) -> Self {
-        let count = Count::new(plan.count, notices);
+        let count = Count::new(plan.output.count, notices);
         let workers = work.map(|(thread, (worker, onward))| {
             let count = count.clone();
             thread.run(move || count.run(worker, onward))
@@ -213,7 +213,7 @@ impl Threads {
             captured.map(|queue| queue.queue)
         }));
         let passive = ports.iter().map(PortReport::is_passive).collect();
-        let encoding = Encoding { format: output.format(), snaplen: plan.snaplen, queues, passive };
+        let encoding = Encoding { format: output.format(), snaplen: plan.output.snaplen, queues, passive };
         let encoding = Arc::new(encoding);
         let lookout = Lookout::new(capture.horizons(), &encoding);
         let waiting = if backlog.is_some() { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
@@ -225,7 +225,8 @@ impl Threads {
             let encode = Encode::new(&encoding, &sender, given_back, worker.index(), backlog.clone());
             workers.push(thread.run(move || encode.run(worker, onward)));
         }
-        let writer = Writer::new((output, backlog), plan.count, lookout, Buffers::new(returns), notices);
+        let writer =
+            Writer::new((output, backlog), plan.output.count, lookout, Buffers::new(returns), notices);
         let (gauge, (closing, closed)) = (writer.gauge(), channel());
         let (done, finished) = sync_channel(1);
         let handle = thread.run(move || {

@@ -14,8 +14,8 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, LookedUp, Modes, PortSpec, QueueSet, port::replay};
-use wirecap_sys::netdev::{self, Interface};
+use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::replay};
+use wirecap_sys::netdev::Interface;
 
 use crate::{
     exit::{Usage, tell},
@@ -65,19 +65,19 @@ impl Place {
 ///
 /// # Errors
 /// [`Usage`] for a trace file that would be written over, and terminals; else why there is no such port.
-pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
-    let look_up = |port: &PortSpec| match port {
+pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
+    let Plan { config, destination, interfaces, .. } = plan;
+    let mut look_up = |port: &PortSpec| match port {
         PortSpec::Replay { path } => {
-            check_trace(path, plan.destination.as_ref())?;
+            check_trace(path, destination.as_ref())?;
             Ok(Place::Trace(path.clone()))
         }
         PortSpec::Interface { name, queues, .. } => {
-            let interface = netdev::interface(name).map_err(wirecap::Error::from)?;
-            Ok(Place::Interface(Box::new(interface), queues.clone()))
+            Ok(Place::Interface(Box::new(interfaces.look_up(name)?), queues.clone()))
         }
         port => unreachable!("no word stands for {}", port.name()),
     };
-    plan.ports.iter().map(look_up).collect()
+    config.ports.iter().map(&mut look_up).collect()
 }
 
 /// Finds out everything that is needed before anything is changed. A signal ends the steps that take long: waiting for the writers of
@@ -85,16 +85,16 @@ pub(super) fn look_up(plan: &Plan) -> Result<Vec<Place>> {
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
-pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<LookedUp> {
+pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<PreparedCapture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
     let builder = builder.give_up(signals.flag());
-    let builder = match plan.quiet {
+    let builder = match plan.output.quiet {
         true => builder,
         false => builder.on_wait(|wait| tell(format_args!("wirecap: {}", event::wait(wait)))),
     };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
-    let looking_up = match (pipes.as_str(), &plan.filter) {
+    let looking_up = match (pipes.as_str(), &plan.config.filter) {
         ("", None) => Step {
             waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
             patience: LONG,
@@ -107,21 +107,22 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
             given_up: format!("nobody writes {pipes}"),
         },
     };
-    looking_up.run(signals, plan.quiet, || builder.look_up())?.map_err(|error| with_hint(error, plan))
+    looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))
 }
 
 /// Brings in the memory, then opens the sockets of each queue. A signal ends both.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
-pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Result<Capture> {
+pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) -> Result<Capture> {
     let reserving = Step {
         waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
             .into(),
         patience: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
-    let opened = reserving.run(signals, plan.quiet, || looked_up.reserve())?.and_then(LookedUp::open);
+    let opened =
+        reserving.run(signals, plan.output.quiet, || prepared.reserve())?.and_then(PreparedCapture::open);
     let capture = opened.map_err(|error| with_hint(error, plan))?;
     // Dropping it gives all back.
     if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
@@ -130,7 +131,7 @@ pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Resul
 /// An error of the library with what our flags can do about it.
 fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
-        wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
+        wirecap::Error::NoMode { .. } if plan.config.xdp_mode != Modes::Best => {
             let error = text::error::of_capture(&error);
             anyhow!("{error}; leave --xdp-mode and --require-zero-copy out to take the best mode that works")
         }

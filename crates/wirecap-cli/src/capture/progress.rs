@@ -35,8 +35,8 @@ struct Volume {
 
 impl Progress {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let line = StatusLine::new(plan.quiet, plan.json);
-        Self { line, rates: Rates::default(), quiet: plan.quiet }
+        let line = StatusLine::new(plan.output.quiet, plan.output.json);
+        Self { line, rates: Rates::default(), quiet: plan.output.quiet }
     }
 
     /// Writes the line, if it is time.

@@ -39,7 +39,7 @@ pub(super) struct Statistics<'a> {
 
 impl<'a> Statistics<'a> {
     pub(super) fn new(plan: &'a Plan, head: &'a Head, gauge: Option<Arc<Gauge>>) -> Self {
-        let due = plan.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
+        let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
         Self { plan, head, gauge, due, rates: Rates::default(), is_blocked: false }
     }
 
@@ -64,7 +64,7 @@ impl<'a> Statistics<'a> {
         while *due <= now {
             *due += *period;
         }
-        if self.plan.json {
+        if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
             progress.tell(format_args!("wirecap: {}", self.rates.line(&capture.report())));

@@ -52,12 +52,12 @@ impl Account<'_> {
     /// Prints it as the last that is said of the capture; quiet people get it only as a record that they have asked for.
     /// Returns whether it could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
-        let printed = if plan.json {
+        let printed = if plan.output.json {
             stdio::print(stream(plan), &self.json(job))
-        } else if plan.quiet {
+        } else if plan.output.quiet {
             Ok(())
         } else {
-            stdio::print(stream(plan), &self.in_words(plan.keeps_times, job))
+            stdio::print(stream(plan), &self.in_words(plan.output.keeps_times(), job))
         };
         if let Err(cause) = &printed {
             tell(format_args!("wirecap: cannot print the account: {cause}"));
@@ -70,7 +70,11 @@ impl Account<'_> {
     /// # Errors
     /// See [`stdio::offer`].
     pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
-        let text = if plan.json { self.json(job) } else { self.in_words(plan.keeps_times, job) + "\n" };
+        let text = if plan.output.json {
+            self.json(job)
+        } else {
+            self.in_words(plan.output.keeps_times(), job) + "\n"
+        };
         stdio::offer(stream(plan), &text)
     }
 

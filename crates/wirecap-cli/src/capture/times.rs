@@ -111,7 +111,7 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self { are_kept: plan.keeps_times, next_look: Some(Instant::now()), warned: HashMap::new() }
+        Self { are_kept: plan.output.keeps_times(), next_look: Some(Instant::now()), warned: HashMap::new() }
     }
 
     /// Warnings that are new, if it is time to look.

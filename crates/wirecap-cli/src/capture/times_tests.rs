@@ -4,14 +4,18 @@ use clap::Parser;
 use wirecap::port::null::NullPort;
 
 use super::*;
-use crate::flags::{Command, Flags};
+use crate::{
+    flags::{Command, Flags},
+    known_interfaces::KnownInterfaces,
+};
 
 fn times(flags: &str) -> Times {
     let words = ["wirecap", "capture", "eth0"].into_iter().chain(flags.split_whitespace());
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    Times::new(&Plan::new(*flags, |_| true).unwrap())
+    let settings = flags.into_settings(|_| true).unwrap();
+    Times::new(&Plan::new(settings, KnownInterfaces::default()).unwrap())
 }
 
 /// Of a capture from memory, whose report can be made to say anything.

@@ -99,7 +99,7 @@ impl<'a> Watch<'a> {
         notices: Receiver<Notice>,
         statistics: Statistics<'a>,
     ) -> Self {
-        let deadline = plan.duration.and_then(|duration| Instant::now().checked_add(duration));
+        let deadline = plan.output.duration.and_then(|duration| Instant::now().checked_add(duration));
         let (progress, alarm, times) = (Progress::new(plan), Alarm::new(), Times::new(plan));
         Self { signals, notices, deadline, progress, statistics, alarm, times, down: HashSet::new() }
     }

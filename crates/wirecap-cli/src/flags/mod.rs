@@ -4,18 +4,24 @@
 //! take alike in [`shared`].
 
 mod shared;
+mod words;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
 
 pub(crate) use self::shared::{
-    FileFlags, OutputFlags, PoolFlags, PortFlags, SendFlags, SendModeFlag, TimeLimit, TimestampFlag,
-    WaitFlag, WorkerFlags, XdpModeFlag,
+    ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, SendFlags, SendModeFlag, TimeLimit,
+    WorkerFlags, set,
 };
+pub(crate) use self::words::port_spec;
 use crate::{
+    exit::Usage,
     forward::flags::ForwardFlags,
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
-    values::{Cores, Number, cores, count, number},
+    settings::CaptureSettings,
+    values::{Cores, Number, choice, cores, count, number},
 };
 
 const EXAMPLES: &str = "\
@@ -115,89 +121,128 @@ pub(crate) enum Command {
     Interfaces(InterfacesFlags),
 }
 
-impl Command {
-    /// Whether only errors and losses are to be printed.
-    pub(crate) fn is_quiet(&self) -> bool {
-        match self {
-            Self::Capture(flags) => flags.output.quiet,
-            Self::Forward(flags) => flags.output.quiet,
-            Self::Generate(flags) => flags.send.quiet,
-            Self::Replay(flags) => flags.send.quiet,
-            Self::Interfaces(_) => false,
-        }
-    }
-}
-
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
     /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:- standard input).
     /// Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
-    #[arg(value_name = "IFACE", required = true)]
-    pub(crate) words: Vec<String>,
+    #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
+    words: Vec<String>,
     /// The filter, for one that could be taken for an interface or a flag.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    pub(crate) filter: Option<String>,
+    filter: Option<String>,
     /// What becomes of packets that the filter does not want, on interfaces taken from the host [default: pass, where the
     /// filter runs in the kernel].
-    #[arg(long, value_enum)]
-    pub(crate) unmatched: Option<UnmatchedFlag>,
+    #[arg(long, value_parser = choice::<Unmatched>())]
+    unmatched: Option<Unmatched>,
 
     #[command(flatten)]
-    pub(crate) file: FileFlags,
+    pub(crate) settings: ConfigFlags,
+    #[command(flatten)]
+    file: FileFlags,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): exactly N are in the file.
     /// Without -w, what the workers have in hand is counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
-    pub(crate) count: Option<u64>,
+    count: Option<u64>,
     #[command(flatten)]
-    pub(crate) limit: TimeLimit,
+    limit: TimeLimit,
 
     #[command(flatten)]
-    pub(crate) pool: PoolFlags,
+    pool: PoolFlags,
     /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
     #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
-    pub(crate) ring: Option<u32>,
+    ring: Option<u32>,
     /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
     /// [default: 60].
     #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(Number::of("-T 60").from(0).to(100)))]
-    pub(crate) threshold_percent: Option<u32>,
-    /// Whether workers help each other.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) mode: ModeFlag,
-    /// Who drains the receive queues.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) dispatch: DispatchFlag,
+    threshold_percent: Option<u32>,
+    /// Whether workers help each other [default: advanced].
+    #[arg(long, value_parser = choice::<Mode>())]
+    mode: Option<Mode>,
+    /// How chunks get from receive queues to workers [default: pull].
+    #[arg(long, value_parser = choice::<Dispatch>())]
+    dispatch: Option<Dispatch>,
     #[command(flatten)]
-    pub(crate) workers: WorkerFlags,
+    workers: WorkerFlags,
     /// Number of capture threads (push) [default: 1].
     #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--capture-threads 2").from(1).to(u16::MAX.into())))]
-    pub(crate) capture_threads: Option<u16>,
+    capture_threads: Option<u16>,
     /// Cores for the capture threads (push), in turn [default: not bound].
     #[arg(long, value_name = "LIST", value_parser = cores)]
-    pub(crate) capture_cores: Option<Cores>,
+    capture_cores: Option<Cores>,
     #[command(flatten)]
-    pub(crate) port: PortFlags,
-    /// How the NIC spreads packets over its receive queues while it is captured.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) rss: RssFlag,
+    port: PortFlags,
+    /// How the NIC spreads packets over its receive queues while it is captured [default: keep].
+    #[arg(long, value_parser = choice::<Rss>())]
+    rss: Option<Rss>,
     /// How packets of an interface that is captured beside the host are spread over the workers [default: hash].
-    #[arg(long, value_enum)]
-    pub(crate) fanout: Option<FanoutFlag>,
+    #[arg(long, value_parser = choice::<Fanout>())]
+    fanout: Option<Fanout>,
     /// Leave out packets that are for other stations.
     #[arg(long)]
-    pub(crate) no_promiscuous: bool,
+    no_promiscuous: bool,
 
     /// Tell what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
     /// duplicated frames, or none at all, are exit code 1.
     #[arg(long)]
-    pub(crate) verify: bool,
+    verify: bool,
     /// Each run that comes has so many frames, as `wirecap generate` has said: those that are missing at its beginning or end are lost,
     /// too.
-    #[arg(long, value_name = "FRAMES", value_parser = count, requires = "verify")]
-    pub(crate) expect: Option<u64>,
+    #[arg(long, value_name = "FRAMES", value_parser = count)]
+    expect: Option<u64>,
     #[command(flatten)]
-    pub(crate) output: OutputFlags,
+    output: OutputFlags,
+}
+
+impl CaptureFlags {
+    /// The settings in force. `is_interface` says whether there is an interface of that name.
+    ///
+    /// # Errors
+    /// [`Usage`] for words that contradict each other, and for what is wrong in the file.
+    pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
+        let mut settings: CaptureSettings = self.settings.settings()?;
+        let CaptureSettings { capture, output } = &mut settings;
+        self.pool.apply(capture);
+        capture.ring_entries = self.ring.or(capture.ring_entries);
+        capture.mode = mode(capture.mode, self.mode, self.threshold_percent)?;
+        set(&mut capture.dispatch, self.dispatch);
+        self.workers.apply(capture);
+        set(&mut capture.capture_threads, self.capture_threads.map(usize::from));
+        set(&mut capture.capture_cores, self.capture_cores.map(|cores| cores.0));
+        self.port.apply(capture);
+        set(&mut capture.rss, self.rss);
+        set(&mut capture.fanout, self.fanout);
+        capture.promiscuous &= !self.no_promiscuous;
+        capture.unmatched = self.unmatched.or(capture.unmatched);
+        words::apply(&self.words, self.filter, capture, is_interface)?;
+
+        self.file.apply(output);
+        output.count = self.count.or(output.count);
+        output.duration = self.limit.duration.or(output.duration);
+        output.verify |= self.verify;
+        output.expect = self.expect.or(output.expect);
+        self.output.apply(output);
+        // Counting needs no times. What is written or verified is of no use with wrong ones.
+        capture.stamp_packets |= output.keeps_times();
+        Ok(settings)
+    }
+}
+
+/// The mode that the flags make of one.
+fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Result<Mode> {
+    let mode = match (name, before) {
+        // Its threshold is kept.
+        (Some(Mode::Advanced { .. }) | None, before @ Mode::Advanced { .. }) => before,
+        (name, before) => name.unwrap_or(before),
+    };
+    match (mode, threshold_percent) {
+        (Mode::Basic, Some(_)) => {
+            Err(Usage("-T is for advanced mode: leave it out, or say --mode advanced".into()).into())
+        }
+        (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
+        (mode, None) => Ok(mode),
+    }
 }
 
 /// How the interfaces are listed.
@@ -208,58 +253,16 @@ pub(crate) struct InterfacesFlags {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModeFlag {
-    /// Each receive queue is on its own.
-    Basic,
-    /// Over T, a worker's buddies help.
-    #[default]
-    Advanced,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DispatchFlag {
-    /// Capture threads, which hand chunks to workers.
-    Push,
-    /// The workers themselves.
-    #[default]
-    Pull,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UnmatchedFlag {
-    /// The host gets them.
-    #[default]
-    Pass,
-    /// Nobody gets them.
-    Drop,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FanoutFlag {
-    /// By flow: both directions of a connection go to one worker.
-    #[default]
-    Hash,
-    /// By receive queue of the NIC.
-    Queue,
-    /// By core on which they came in.
-    Cpu,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RssFlag {
-    /// As it does.
-    #[default]
-    Keep,
-    /// Both directions of a connection to one queue; put back at the end.
-    Symmetric,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use wirecap::{
+        Config, PoolSize, Wait,
+        config::{Choice, Named},
+    };
 
     use super::*;
+    use crate::{forward::settings::ForwardSettings, settings::Settings};
 
     #[test]
     fn the_declaration_is_consistent() {
@@ -267,15 +270,41 @@ mod tests {
     }
 
     #[test]
-    fn forwarding_takes_the_flags_of_a_capture_with_defaults_of_its_own() {
-        let parse = |words: &str| Flags::try_parse_from(words.split(' ')).map(|flags| flags.command);
-        let Ok(Command::Capture(capture)) = parse("wirecap capture eth0") else { unreachable!() };
-        let Ok(Command::Forward(forward)) = parse("wirecap forward eth0 eth1") else { unreachable!() };
-        assert_eq!((capture.pool.chunks_per_pool, capture.workers.wait), (None, WaitFlag::Sleep));
-        assert_eq!((forward.pool.chunks_per_pool, forward.workers.wait), (None, WaitFlag::Block));
-        assert_eq!((forward.pool.cells_per_chunk, forward.pool.cell_bytes), (256, 2048));
-        let refused = parse("wirecap forward eth0 eth1 -R many").unwrap_err().to_string();
-        assert!(refused.contains("like -R 32"), "{refused}");
+    fn the_help_has_every_name_and_default() {
+        let mut command = Flags::command();
+        let mut help = |name: &str| command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        let (capture, forward) = (help("capture"), help("forward"));
+        for Named { name, explanation, .. } in Wait::ALL {
+            let line = format!("- {name}:");
+            assert!(capture.contains(&line) && forward.contains(&line), "{name}");
+            assert!(
+                capture.contains(explanation.split([';', ',']).next().unwrap().trim_end_matches('.')),
+                "{name}"
+            );
+        }
+        assert!(!capture.contains("trace file, whatever is asked for"), "no flag asks for times of a file");
+        let (of_capture, of_forward) = (CaptureSettings::default(), ForwardSettings::default());
+        let Config { cells_per_chunk, cell_bytes, dispatch, wait, xdp_mode, rss, fanout, .. } =
+            of_capture.capture;
+        for default in [
+            cells_per_chunk.to_string(),
+            cell_bytes.to_string(),
+            dispatch.to_string(),
+            wait.to_string(),
+            xdp_mode.to_string(),
+            rss.to_string(),
+            fanout.to_string(),
+        ] {
+            assert!(capture.contains(&format!("[default: {default}]")), "{default}");
+        }
+        let of_forward = of_forward.capture;
+        for default in [of_forward.wait.to_string(), of_forward.transmit_entries.to_string()] {
+            assert!(forward.contains(&format!("[default: {default}]")), "{default}");
+        }
+        for (help, size) in [(capture, of_capture.capture.pool_size), (forward, of_forward.pool_size)] {
+            let PoolSize::AtMost(chunks) = size else { unreachable!() };
+            assert!(help.contains(&format!("[default: {chunks}, or fewer")), "{chunks}");
+        }
     }
 
     /// The part of the manual that is about the flags of a command: under its own heading, or anywhere.
@@ -287,6 +316,19 @@ mod tests {
         match manual.split_once(&heading) {
             Some((_, rest)) => rest.split("\n## ").next().unwrap_or(rest),
             None => manual,
+        }
+    }
+
+    #[test]
+    fn the_manual_has_every_key_of_a_file_of_settings() {
+        let manual = include_str!("../../../../docs/MANUAL.md");
+        let (_, section) = manual.split_once("\n## A file of settings\n").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        for table in CaptureSettings::tables().iter().chain(&ForwardSettings::tables()) {
+            assert!(section.contains(&format!("`[{}]`", table.name)) && !table.keys.is_empty());
+            for key in table.keys {
+                assert!(section.contains(&format!("`{key}`")), "{key}");
+            }
         }
     }
 

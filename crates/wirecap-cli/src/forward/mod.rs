@@ -10,7 +10,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | the flags, and what they may be | [`flags`], [`plan`] |
+//! | flags, settings, and what they may be | [`flags`], [`settings`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
 //! | a small router, its next hops, packets that wait for them | [`router`], [`neighbours`], [`waiting`] |
 //! | whom a router tells that it could not send on | [`icmp`], [`addresses`], [`limit`] |
@@ -25,6 +25,7 @@ mod limit;
 mod neighbours;
 mod plan;
 mod router;
+pub(crate) mod settings;
 mod waiting;
 mod way;
 
@@ -42,12 +43,12 @@ use wirecap::{
 use wirecap_sys::netdev::Interface;
 
 use self::{
-    flags::ForwardFlags,
     forwarder::{Forwarder, Paths, Rules},
     icmp::IcmpErrors,
     limit::Limit,
     neighbours::{Hops, NextHopCountsReader},
     plan::ForwardPlan,
+    settings::ForwardSettings,
     way::{Way, WayReport},
 };
 use crate::{
@@ -65,9 +66,9 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
-pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
-    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(flags, &signals)?;
-    if !capture.quiet {
+pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
+    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(settings, &signals)?;
+    if !capture.output.quiet {
         warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
         announce(&interfaces, &rules);
     }
@@ -92,7 +93,7 @@ pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
         not_taken: Told::default(),
         last: None,
         batch_times: true,
-        quiet: capture.quiet,
+        quiet: capture.output.quiet,
     };
     capture::run(capture, job, signals)
 }

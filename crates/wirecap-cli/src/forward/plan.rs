@@ -1,30 +1,25 @@
-//! From flags to a plan: what the command line alone can get wrong, before anything is opened.
+//! From settings to a plan: what they alone can get wrong, and what the interfaces are, before anything is opened.
 
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow};
-use wirecap::{Homes, PortSpec, QueueSet, Reach};
+use wirecap::{Access, PortSpec, QueueSet, Unmatched};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Routes, Ttl};
 use wirecap_sys::netdev::{self, Interface};
 
 use super::{
-    flags::{ChecksumsFlag, ForwardFlags, OnFullFlag},
     forwarder::{Paths, Rules},
     router::{self, Router},
+    settings::{Checksums, ForwardRules, ForwardSettings, OnFull},
 };
 use crate::{
-    exit::Usage,
-    flags::{CaptureFlags, DispatchFlag, ModeFlag, RssFlag, UnmatchedFlag},
-    plan::Plan,
-    signals::Signals,
+    exit::Usage, known_interfaces::KnownInterfaces, plan::Plan, settings::CaptureSettings, signals::Signals,
     step::Step,
 };
 
 /// Most entries of a ring: more than any NIC has.
 const MAX_RING: u32 = 32768;
-/// R unless the user says otherwise, and there is memory enough.
-const CHUNKS_PER_POOL: u32 = 32;
 /// What the filters of a router are compiled for.
 const LINK_TYPE_ETHERNET: u16 = 1;
 /// Longest packet there is.
@@ -41,58 +36,61 @@ pub(super) struct ForwardPlan {
 }
 
 impl ForwardPlan {
-    /// Checks the flags against each other, and looks at the interfaces.
+    /// Checks the settings against each other, and looks at the interfaces.
     ///
     /// # Errors
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not there.
-    pub(super) fn new(flags: ForwardFlags, signals: &Signals) -> Result<Self> {
-        check_ports(&flags)?;
-        if !flags.transmit_ring.is_power_of_two() || flags.transmit_ring > MAX_RING {
-            let (ring, most) = (flags.transmit_ring, MAX_RING);
-            let message = format!("--transmit-ring {ring}: write a power of two up to {most}, like 2048");
+    pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
+        settings.check()?;
+        let ForwardSettings { capture: mut config, forward: rules, output } = settings;
+        check_ports(&config.ports, &rules)?;
+        let ring = config.transmit_entries;
+        if !ring.is_power_of_two() || ring > MAX_RING {
+            let message = format!("--transmit-ring {ring}: write a power of two up to {MAX_RING}, like 2048");
             return Err(Usage(message).into());
         }
-        let words = flags.ports.iter().map(|word| taken(word)).collect::<Result<Vec<_>>>()?;
-        let cable = rewrite(&flags)?;
-        let routes = flags.route.as_deref().map(routes).transpose()?;
-        let mut warnings = Vec::new();
-        let (interfaces, queues) = look_up(&words, &mut warnings)?;
+        config.ports = config.ports.into_iter().map(taken).collect::<Result<_>>()?;
+        let cable = rewrite(&config.ports, &rules)?;
+        let routes = rules.route.as_deref().map(routes).transpose()?;
+        let (mut warnings, mut known) = (Vec::new(), KnownInterfaces::default());
+        let (interfaces, queues) = look_up(&config.ports, &mut known, &mut warnings)?;
         if routes.is_none() {
             warnings.extend(narrower(&interfaces[0], &interfaces[1]));
         }
-        let workers = workers(&flags, queues)?;
-        let (wait, ring) = (flags.on_full == OnFullFlag::Wait, flags.transmit_ring);
+        let workers = workers(config.workers, queues)?;
+        config.workers = Some(workers);
         let complete_checksums =
-            interfaces.iter().map(|interface| completes(flags.checksums, interface)).collect();
-        let wanted = wanted(&flags);
-        let (filter, unmatched, paths) = match routes {
+            interfaces.iter().map(|interface| completes(rules.checksums, interface)).collect();
+        let wanted = wanted(&rules);
+        let paths = match routes {
             Some(routes) => {
                 let wanted =
-                    wanted.map(|expression| compile(expression, signals, flags.output.quiet)).transpose()?;
-                let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
+                    wanted.map(|expression| compile(expression, signals, output.quiet)).transpose()?;
+                let ttl = rules.ttl.unwrap_or(Ttl::Decrement);
                 let router = Router::new(routes, &interfaces, ttl, wanted)?;
-                (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
+                config.filter = Some(router::filter(&interfaces));
+                config.unmatched = Some(Unmatched::Pass);
+                // What tells senders of errors: each worker of a router makes packets of its own.
+                config.stocks = workers as u16;
+                Paths::Routes(router.into())
             }
-            None => (wanted, UnmatchedFlag::Drop, Paths::Cable(cable)),
+            None => {
+                config.unmatched = wanted.is_some().then_some(Unmatched::Drop);
+                config.filter = wanted;
+                Paths::Cable(cable)
+            }
         };
-        // What tells senders of errors: each worker of a router makes packets of its own.
-        let stocks = if matches!(paths, Paths::Routes(_)) { workers as u16 } else { 0 };
-        let sized = flags.pool.chunks_per_pool.is_some() || flags.pool.memory.is_some();
-        // The words all have a prefix: each is taken for a port.
-        let mut capture =
-            Plan::new(as_capture(flags, words, (filter, unmatched)), |_| false)?.with(|builder| {
-                let builder = if sized { builder } else { builder.most_chunks_per_pool(CHUNKS_PER_POOL) };
-                builder.transmit(ring).homes(Homes::ByQueue).reach(Reach::Worker).stocks(stocks)
-            });
-        capture.set_workers(workers);
-        let rules = Rules { paths, complete_checksums, wait, batch_times: true };
+        let rules =
+            Rules { paths, complete_checksums, wait: rules.on_full == OnFull::Wait, batch_times: true };
+        let capture = Plan::new(CaptureSettings { capture: config, output }, known)?;
         Ok(Self { capture, interfaces, rules, warnings })
     }
 }
 
-fn check_ports(flags: &ForwardFlags) -> Result<()> {
-    let message = match (flags.ports.len(), &flags.route) {
+fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
+    let message = match (ports.len(), &rules.route) {
         (2, _) | (3.., Some(_)) => return Ok(()),
+        (0, _) => return Err(wirecap::Error::NoPort.into()),
         (1, _) => {
             "forward is between two interfaces, and one is given; write wirecap forward eth1 eth2".into()
         }
@@ -104,29 +102,29 @@ fn check_ports(flags: &ForwardFlags) -> Result<()> {
     Err(Usage(message).into())
 }
 
-/// The word for an interface that is taken from the host, as it has to be.
-fn taken(word: &str) -> Result<String> {
-    for (prefix, reason) in [
-        ("packet:", "the host would keep its packets, and each would be there twice"),
-        ("replay:", "a trace file is sent with wirecap replay"),
-    ] {
-        if word.starts_with(prefix) {
-            let message = format!("{word} cannot be forwarded: {reason}; name an interface");
-            return Err(Usage(message).into());
+/// The port that is taken from the host, as it has to be.
+fn taken(port: PortSpec) -> Result<PortSpec> {
+    let reason = match port {
+        PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
+            return Ok(PortSpec::Interface { name, access: Access::Xdp, queues });
         }
-    }
-    Ok(if word.starts_with("xdp:") { word.into() } else { format!("xdp:{word}") })
+        PortSpec::Interface { .. } => "the host would keep its packets, and each would be there twice",
+        _ => "a trace file is sent with wirecap replay",
+    };
+    Err(Usage(format!("{port} cannot be forwarded: {reason}; name an interface")).into())
 }
 
 /// The interfaces, each once, and how many queues each of them receives by and can send from: the least of it.
-fn look_up(words: &[String], warnings: &mut Vec<String>) -> Result<(Vec<Interface>, usize)> {
+fn look_up(
+    ports: &[PortSpec],
+    known: &mut KnownInterfaces,
+    warnings: &mut Vec<String>,
+) -> Result<(Vec<Interface>, usize)> {
     let mut interfaces: Vec<Interface> = Vec::new();
     let mut least = usize::MAX;
-    for word in words {
-        let PortSpec::Interface { name, queues, .. } = PortSpec::from(word.as_str()) else {
-            unreachable!("{word} has the prefix of an interface")
-        };
-        let interface = netdev::interface(&name).map_err(wirecap::Error::from)?;
+    for port in ports {
+        let PortSpec::Interface { name, queues, .. } = port else { unreachable!("{port} was refused") };
+        let interface = known.look_up(name)?;
         if interfaces.iter().any(|other| other.ifindex == interface.ifindex) {
             let message = format!(
                 "{} is both ends: what comes in would go out again, for ever; name two interfaces",
@@ -143,7 +141,7 @@ fn look_up(words: &[String], warnings: &mut Vec<String>) -> Result<(Vec<Interfac
             return Err(Usage(message).into());
         }
         least = least.min(both_ways(&interface, queues.as_ref())?);
-        if let Some(queues) = &queues {
+        if let Some(queues) = queues {
             warnings.extend(left_out(&interface, queues));
         }
         interfaces.push(interface);
@@ -193,9 +191,9 @@ fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
 }
 
 /// How many workers there are: each has a transmit queue of every interface.
-fn workers(flags: &ForwardFlags, queues: usize) -> Result<usize> {
+fn workers(wanted: Option<usize>, queues: usize) -> Result<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let workers = flags.workers.number.unwrap_or(queues.min(cores));
+    let workers = wanted.unwrap_or(queues.min(cores));
     if workers > queues {
         let message = format!(
             "--workers {workers}: each worker needs a queue of each interface that receives and sends, and one of them has \
@@ -207,12 +205,12 @@ fn workers(flags: &ForwardFlags, queues: usize) -> Result<usize> {
 }
 
 /// What becomes of the headers of packets on a cable, by port that they go out of.
-fn rewrite(flags: &ForwardFlags) -> Result<[Rewrite; 2]> {
-    if flags.route.is_some() {
+fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
+    if rules.route.is_some() {
         let of_cable = [
-            ("--vlan", flags.vlan.is_some()),
-            ("--set-source", !flags.set_source.is_empty()),
-            ("--set-destination", !flags.set_destination.is_empty()),
+            ("--vlan", rules.vlan.is_some()),
+            ("--set-source", !rules.set_source.is_empty()),
+            ("--set-destination", !rules.set_destination.is_empty()),
         ];
         if let Some((flag, _)) = of_cable.into_iter().find(|(_, given)| *given) {
             let message = format!(
@@ -221,13 +219,13 @@ fn rewrite(flags: &ForwardFlags) -> Result<[Rewrite; 2]> {
             return Err(Usage(message).into());
         }
     }
-    let vlans = flags.vlan.clone().unwrap_or_default();
-    let both = Rewrite { vlans, ttl: flags.ttl.unwrap_or_default(), ..Rewrite::default() };
+    let vlans = rules.vlan.clone().unwrap_or_default();
+    let both = Rewrite { vlans, ttl: rules.ttl.unwrap_or_default(), ..Rewrite::default() };
     let mut rewrite = [both.clone(), both];
-    for (port, address) in each_port(flags, "--set-source", &flags.set_source)? {
+    for (port, address) in each_port(ports, "--set-source", &rules.set_source)? {
         rewrite[port].source = Some(address);
     }
-    for (port, address) in each_port(flags, "--set-destination", &flags.set_destination)? {
+    for (port, address) in each_port(ports, "--set-destination", &rules.set_destination)? {
         rewrite[port].destination = Some(address);
     }
     Ok(rewrite)
@@ -235,16 +233,16 @@ fn rewrite(flags: &ForwardFlags) -> Result<[Rewrite; 2]> {
 
 /// Reads values `IFACE=MAC`, each of another port.
 fn each_port<T: FromStr<Err: Display>>(
-    flags: &ForwardFlags,
+    ports: &[PortSpec],
     flag: &str,
     values: &[String],
 ) -> Result<Vec<(usize, T)>> {
     let mut read: Vec<(usize, T)> = Vec::new();
     for value in values {
         let refused = |reason: String| Usage(format!("{flag} {value}: {reason}"));
-        let example = format!("write {flag} {}=02:00:00:00:00:01", flags.ports[0]);
+        let example = format!("write {flag} {}=02:00:00:00:00:01", ports[0].name());
         let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
-        let port = flags.ports.iter().position(|port| port.strip_prefix("xdp:").unwrap_or(port) == name);
+        let port = ports.iter().position(|port| port.name() == name);
         let port = port.ok_or_else(|| refused(format!("{name} is none of the two interfaces; {example}")))?;
         if read.iter().any(|(other, _)| *other == port) {
             return Err(refused(format!("{name} has an address already; give one")).into());
@@ -267,8 +265,8 @@ fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter>
 }
 
 /// What is forwarded, as one filter.
-fn wanted(flags: &ForwardFlags) -> Option<String> {
-    match (&flags.pass, &flags.drop) {
+fn wanted(rules: &ForwardRules) -> Option<String> {
+    match (&rules.pass, &rules.drop) {
         (Some(pass), Some(drop)) => Some(format!("({pass}) and not ({drop})")),
         (Some(pass), None) => Some(pass.clone()),
         (None, Some(drop)) => Some(format!("not ({drop})")),
@@ -280,43 +278,11 @@ fn wanted(flags: &ForwardFlags) -> Option<String> {
 const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
 
 /// Whether checksums of packets that come in by it may have to be completed.
-fn completes(checksums: ChecksumsFlag, interface: &Interface) -> bool {
+fn completes(checksums: Checksums, interface: &Interface) -> bool {
     let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
     match checksums {
-        ChecksumsFlag::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
-        ChecksumsFlag::Keep => false,
-        ChecksumsFlag::Complete => true,
-    }
-}
-
-/// The capture that forwarding is as well.
-fn as_capture(
-    flags: ForwardFlags,
-    words: Vec<String>,
-    (filter, unmatched): (Option<String>, UnmatchedFlag),
-) -> CaptureFlags {
-    CaptureFlags {
-        words,
-        unmatched: filter.is_some().then_some(unmatched),
-        filter,
-        file: flags.file,
-        count: None,
-        limit: flags.limit,
-        pool: flags.pool,
-        ring: None,
-        threshold_percent: None,
-        // A buddy would send packets of a queue while others of it are on their way.
-        mode: ModeFlag::Basic,
-        dispatch: DispatchFlag::Pull,
-        workers: flags.workers,
-        capture_threads: None,
-        capture_cores: None,
-        port: flags.port,
-        rss: RssFlag::Keep,
-        fanout: None,
-        no_promiscuous: false,
-        verify: false,
-        expect: None,
-        output: flags.output,
+        Checksums::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
+        Checksums::Keep => false,
+        Checksums::Complete => true,
     }
 }

@@ -7,6 +7,9 @@ mod trace;
 
 use std::{str::FromStr, time::Duration};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use wirecap::config::{Choice, Named, parse_bytes};
+
 use self::decimal::is_decimal;
 pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled},
@@ -49,6 +52,24 @@ pub(crate) fn number<T: TryFrom<u64>>(allowed: Number) -> impl Fn(&str) -> Resul
     }
 }
 
+/// Reads a value by its name; the help explains each of them.
+pub(crate) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    choice_of(T::ALL.iter())
+}
+
+/// The same, without a value that is not for flags.
+pub(crate) fn choice_but<T: Choice + Send + Sync>(excluded: T) -> impl TypedValueParser<Value = T> {
+    choice_of(T::ALL.iter().filter(move |choice| choice.value != excluded))
+}
+
+fn choice_of<T: Choice + Send + Sync>(
+    choices: impl Iterator<Item = &'static Named<T>>,
+) -> impl TypedValueParser<Value = T> {
+    let help = |choice: &Named<T>| choice.explanation.trim_end_matches('.');
+    let names = choices.map(|choice| PossibleValue::new(choice.name).help(help(choice)));
+    PossibleValuesParser::new(names).map(|name| T::named(&name).expect("one of the names"))
+}
+
 /// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let packets = scaled(text).filter(|&packets| packets > 0 && !text.contains('.'));
@@ -57,9 +78,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
 
 /// Reads a size of memory in bytes: 512M, 2G, in powers of two.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let size = units.iter().find_map(|&(letter, shift)| decimal(text.strip_suffix(letter)?, 1 << shift));
-    size.filter(|&size| size > 0).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
+    parse_bytes(text).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
 /// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.

@@ -1,0 +1,172 @@
+//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read back.
+//!
+//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than `capture`.
+
+use std::{fmt, fs, ops::Range, path::Path};
+
+use anyhow::{Result, anyhow};
+use serde::{
+    Deserializer,
+    de::{DeserializeOwned, Error as _, Visitor, value::Error as NoValue},
+    forward_to_deserialize_any,
+};
+use toml::de::{DeTable, DeValue};
+use wirecap::config::nearest;
+
+use super::Settings;
+use crate::{exit::Usage, stdio};
+
+/// A table of a file of settings: its name, and the keys that it can have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) keys: &'static [&'static str],
+}
+
+/// The table whose keys are the fields of `T`.
+pub(crate) fn table<T: DeserializeOwned>(name: &'static str) -> Table {
+    let mut keys: &'static [&'static str] = &[];
+    // It gives the fields it wants, and gets nothing.
+    let _ = T::deserialize(FieldNames(&mut keys));
+    Table { name, keys }
+}
+
+/// Notes which fields a struct wants.
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = NoValue;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, NoValue> {
+        *self.0 = fields;
+        Err(NoValue::custom("only the names are wanted"))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
+        Err(NoValue::custom("not a struct"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The settings that a file makes of the defaults.
+///
+/// # Errors
+/// Why it cannot be read; [`Usage`] with line and column for what is wrong in it.
+pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
+    let name = path.display();
+    let text =
+        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the settings in {name}: {cause}"))?;
+    parse(&text).map_err(|mistake| {
+        let (line, column) = place(&text, mistake.offset);
+        Usage(format!("{name}:{line}:{column}: {mistake}")).into()
+    })
+}
+
+/// Prints the settings on standard output.
+///
+/// # Errors
+/// Settings without a text form, such as a path that is not UTF-8; and what writing fails with.
+pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
+    Ok(stdio::print(stdio::Stream::Stdout, &toml::to_string_pretty(settings)?)?)
+}
+
+/// What is wrong in a file, and where.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    /// In bytes from the start.
+    offset: usize,
+    message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The settings that a text makes of the defaults.
+pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
+    let syntax = |error: toml::de::Error| Mistake {
+        offset: error.span().map_or(0, |span| span.start),
+        message: condensed(error.message()),
+    };
+    let document = DeTable::parse(text).map_err(syntax)?;
+    check_keys(document.get_ref(), &T::tables())?;
+    toml::from_str::<T>(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        let key = key_at(document.get_ref(), offset).map(|key| format!("{key}: ")).unwrap_or_default();
+        Mistake { offset, message: key + &condensed(error.message()) }
+    })?;
+    let mut settings = toml::Table::try_from(T::default()).expect("defaults have a text form");
+    for (name, given) in text.parse::<toml::Table>().map_err(syntax)? {
+        if let (Some(toml::Value::Table(table)), toml::Value::Table(given)) = (settings.get_mut(&name), given)
+        {
+            table.extend(given);
+        }
+    }
+    settings.try_into().map_err(syntax)
+}
+
+/// One line of what TOML's reader spreads over several.
+fn condensed(message: &str) -> String {
+    message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}
+
+/// Refuses keys that there are not.
+fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
+    for (name, value) in document {
+        let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
+            let names: Vec<_> = tables.iter().map(|table| table.name).collect();
+            let owner = tables.iter().find(|table| table.keys.contains(&name.get_ref().as_ref()));
+            let message = match owner {
+                Some(table) => format!("{} belongs in the table [{}]", name.get_ref(), table.name),
+                None => unknown("table", name.get_ref(), &names),
+            };
+            return Err(Mistake { offset: name.span().start, message });
+        };
+        let DeValue::Table(keys) = value.get_ref() else { continue };
+        let unknown_keys = keys.keys().filter(|key| !table.keys.contains(&key.get_ref().as_ref()));
+        if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
+            let kind = format!("key in [{}]", table.name);
+            return Err(Mistake {
+                offset: key.span().start,
+                message: unknown(&kind, key.get_ref(), table.keys),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn unknown(kind: &str, given: &str, there_are: &[&str]) -> String {
+    match nearest(given, there_are.iter().copied()) {
+        Some(meant) => format!("{given} is not a {kind}; did you mean {meant}?"),
+        None => format!("{given} is not a {kind}; there are {}", there_are.join(", ")),
+    }
+}
+
+/// The key whose value is at this place.
+fn key_at(document: &DeTable<'_>, offset: usize) -> Option<String> {
+    let covers = |span: Range<usize>| span.contains(&offset);
+    document.iter().find_map(|(table, value)| match value.get_ref() {
+        DeValue::Table(keys) => {
+            keys.iter().find(|(_, value)| covers(value.span())).map(|(key, _)| key.get_ref().to_string())
+        }
+        _ => covers(value.span()).then(|| table.get_ref().to_string()),
+    })
+}
+
+/// Line and column, counted from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (1 + before.matches('\n').count(), 1 + line.chars().count())
+}

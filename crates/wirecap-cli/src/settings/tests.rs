@@ -1,0 +1,238 @@
+//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their place.
+
+use std::fs;
+
+use clap::Parser;
+use proptest::prelude::*;
+use wirecap::{Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, Timestamp, Unmatched, Wait};
+
+use super::{
+    file::{parse, read},
+    *,
+};
+use crate::{
+    exit::{self, Exit},
+    flags::{Command, Flags},
+    forward::settings::{ForwardRules, ForwardSettings, OnFull},
+};
+
+/// What `wirecap capture` with these arguments and this file is set to.
+fn capture(file: &str, arguments: &str) -> anyhow::Result<CaptureSettings> {
+    let file = written(file);
+    let path = file.path().to_str().unwrap();
+    let words = ["wirecap", "capture", "--config", path].into_iter().chain(arguments.split_whitespace());
+    let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
+        unreachable!()
+    };
+    flags.into_settings(|word| word.starts_with("eth"))
+}
+
+/// What `wirecap forward` with these arguments and this file is set to.
+fn forward(file: &str, arguments: &str) -> anyhow::Result<ForwardSettings> {
+    let file = written(file);
+    let path = file.path().to_str().unwrap();
+    let words = ["wirecap", "forward", "--config", path].into_iter().chain(arguments.split_whitespace());
+    let Command::Forward(flags) = Flags::try_parse_from(words).expect("flags").command else {
+        unreachable!()
+    };
+    flags.into_settings()
+}
+
+fn written(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    file
+}
+
+const FILE: &str = r#"
+[capture]
+ports = ["xdp:eth1", "eth2@0-3"]
+filter = "tcp port 443"
+cells_per_chunk = 64
+pool_size = "memory:512M"
+mode = "advanced:30"
+worker_cores = [0, 2]
+
+[output]
+duration = "1m"
+json = true
+"#;
+
+#[test]
+fn a_flag_overrides_the_file_and_the_file_the_default() {
+    let settings = capture(FILE, "").unwrap();
+    let expected = Config {
+        ports: vec!["xdp:eth1".into(), "eth2@0-3".into()],
+        filter: Some("tcp port 443".into()),
+        cells_per_chunk: 64,
+        pool_size: PoolSize::Memory(512 << 20),
+        mode: Mode::advanced(30).unwrap(),
+        worker_cores: vec![0, 2],
+        ..Config::default()
+    };
+    assert_eq!(settings.capture, expected);
+    let output = OutputSettings { duration: Some(Duration::from_secs(60)), json: true, ..Default::default() };
+    assert_eq!(settings.output, output);
+
+    let flags = "eth3 udp -M 128 -R 10 --duration 5s -q --mode advanced --cores 1 --xdp-mode copy";
+    let settings = capture(FILE, flags).unwrap();
+    let overridden = Config {
+        ports: vec!["eth3".into()],
+        filter: Some("udp".into()),
+        cells_per_chunk: 128,
+        pool_size: PoolSize::Chunks(10),
+        worker_cores: vec![1],
+        xdp_mode: Modes::Copy,
+        ..expected
+    };
+    assert_eq!(settings.capture, overridden, "the threshold of the file is kept");
+    let output = OutputSettings { duration: Some(Duration::from_secs(5)), quiet: true, ..output };
+    assert_eq!(settings.output, output);
+    assert_eq!(capture(FILE, "--filter icmp -T 5").unwrap().capture.mode, Mode::advanced(5).unwrap());
+    let basic = capture("capture.mode = 'basic'", "-T 5").unwrap_err();
+    assert!(basic.to_string().contains("-T is for advanced mode"), "{basic}");
+}
+
+#[test]
+fn forward_has_defaults_of_its_own_also_with_a_file() {
+    let plain = ForwardSettings::default();
+    assert_eq!((plain.capture.pool_size, plain.capture.wait), (PoolSize::AtMost(32), Wait::Block));
+    assert_eq!((plain.capture.mode, plain.capture.reach), (Mode::Basic, Reach::Worker));
+    assert_eq!(forward("", "").unwrap(), plain);
+    let text =
+        "[capture]\nports = ['eth1', 'eth2']\nwait = 'busy'\n[forward]\nttl = 'decrement'\nvlan = '10=20'";
+    let settings = forward(text, "--on-full drop --transmit-ring 512").unwrap();
+    let capture = Config {
+        ports: vec!["eth1".into(), "eth2".into()],
+        wait: Wait::Busy,
+        transmit_entries: 512,
+        ..plain.capture
+    };
+    assert_eq!(settings.capture, capture);
+    let rules = ForwardRules {
+        ttl: Some("decrement".parse().unwrap()),
+        vlan: Some("10=20".parse().unwrap()),
+        on_full: OnFull::Drop,
+        ..ForwardRules::default()
+    };
+    assert_eq!(settings.forward, rules);
+    assert_eq!(
+        forward(text, "eth3 xdp:eth4").unwrap().capture.ports,
+        ["eth3".into(), PortSpec::from("xdp:eth4")]
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_their_line_column_and_key() {
+    for (text, words) in [
+        ("[capture]\nfiltr = 'udp'", ":2:1: filtr is not a key in [capture]; did you mean filter?"),
+        ("[capture]\n\n  cells_per_chunk = 'many'", ":3:21: cells_per_chunk: invalid type: string \"many\""),
+        (
+            "[capture]\nwait = 'slep'",
+            ":2:8: wait: \"slep\" is not one of busy, sleep, block; did you mean sleep?",
+        ),
+        ("[capture]\nports = ['eth1', 'dpdk:eth2']", ":2:18: ports: dpdk:eth2: no port begins with dpdk:"),
+        ("[capture]\nmode = 'advanced:200'", ":2:8: mode: T (offloading threshold) is 200"),
+        ("[capture]\npool_size = 128", ":2:13: pool_size: invalid type: integer `128`"),
+        ("[capture]\npool_size = '128'", ":2:13: pool_size: \"128\" is not a size of pools"),
+        ("[capture]\nworkers = -1", ":2:11: workers: invalid value: integer `-1`"),
+        ("[ouput]\njson = true", ":1:2: ouput is not a table; did you mean output?"),
+        ("filter = 'udp'", ":1:1: filter belongs in the table [capture]"),
+        ("[forward]\n", ":1:2: forward is not a table; there are capture, output"),
+        ("capture = 3", ":1:11: capture: invalid type: integer `3`"),
+        ("[output]\nduration = '10 parsecs'", ":2:12: duration: \" parsecs\""),
+        ("[capture]\nwait = 'busy'\nwait = 'sleep'", ":3:1: duplicate key"),
+        ("[capture\n", ":1:9: "),
+        ("[capture]\nfilter = \"é\" x", ":2:14: "),
+    ] {
+        let error = capture(text, "eth1").unwrap_err();
+        assert!(error.to_string().contains(words), "{text}: {error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        assert_eq!(exit::code_of(&error), Exit::Usage, "{text}");
+    }
+    let error = forward("[forward]\non_full = 'dorp'", "").unwrap_err();
+    assert!(
+        error.to_string().contains(":2:11: on_full: \"dorp\" is not one of wait, drop; did you mean drop?"),
+        "{error}"
+    );
+    let missing = read::<CaptureSettings>("no/such.toml".as_ref()).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read the settings in no/such.toml: No such file"), "{missing}");
+}
+
+/// What is printed.
+fn printed<T: Settings>(settings: &T) -> String {
+    toml::to_string_pretty(settings).unwrap()
+}
+
+#[test]
+fn everything_but_ports_is_printed_for_a_start() {
+    let text = printed(&CaptureSettings::default());
+    for line in
+        ["[capture]", "ports = []", "mode = \"advanced:60\"", "pool_size = \"at-most:128\"", "[output]"]
+    {
+        assert!(text.lines().any(|printed| printed == line), "{line}: {text}");
+    }
+    assert_eq!(parse::<CaptureSettings>(&text).unwrap(), CaptureSettings::default());
+    let text = printed(&ForwardSettings::default());
+    assert!(
+        text.contains("transmit_entries = 2048") && text.contains("[forward]\non_full = \"wait\""),
+        "{text}"
+    );
+    assert_eq!(parse::<ForwardSettings>(&text).unwrap(), ForwardSettings::default());
+}
+
+fn one<T: wirecap::config::Choice + std::fmt::Debug>() -> impl Strategy<Value = T> {
+    proptest::sample::select(T::ALL).prop_map(|choice| choice.value)
+}
+
+fn a_port() -> impl Strategy<Value = PortSpec> {
+    let word =
+        prop_oneof!["[a-z]{1,8}[0-9]", "xdp:[a-z]{1,8}@[0-9],3-5", "packet:[a-z]{3}", "replay:/?[ -~é]{1,9}"];
+    word.prop_map(PortSpec::from)
+}
+
+prop_compose! {
+    fn a_config()(
+        ports in prop::collection::vec(a_port(), 0..4),
+        filter in prop::option::of("\\PC{0,20}"),
+        (unmatched, mode, dispatch, wait) in
+            (prop::option::of(one::<Unmatched>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
+        (xdp_mode, rss, fanout, timestamp) in
+            (one::<Modes>(), one::<Rss>(), one::<Fanout>(), prop::option::of(one::<Timestamp>())),
+        (cells_per_chunk, chunks, bytes, ring_entries) in
+            (any::<u32>(), any::<u32>(), 1..u64::MAX, prop::option::of(any::<u32>())),
+        (kind, workers, worker_cores, flag) in
+            (0..3_usize, prop::option::of(0..1_000_usize), prop::collection::vec(0..99_usize, 0..3), any::<bool>()),
+    ) -> Config {
+        let pool_size = [PoolSize::AtMost(chunks), PoolSize::Chunks(chunks), PoolSize::Memory(bytes)][kind];
+        Config {
+            ports, filter, unmatched, mode: Mode::advanced(mode).unwrap(), dispatch, wait, xdp_mode, rss, fanout,
+            timestamp, cells_per_chunk, pool_size, ring_entries, workers, worker_cores, promiscuous: flag,
+            stamp_packets: flag, ..Config::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back(
+        capture in a_config(),
+        ns in prop::option::of(1..u64::MAX),
+        (write, snaplen) in (prop::option::of("[ -~é]{1,20}"), any::<u32>()),
+        (count, quiet) in (prop::option::of(1..1_000_000_u64), any::<bool>()),
+    ) {
+        let output = OutputSettings {
+            write: write.map(Into::into),
+            snaplen,
+            count,
+            duration: ns.map(Duration::from_nanos),
+            quiet,
+            ..OutputSettings::default()
+        };
+        let settings = CaptureSettings { capture: capture.clone(), output: output.clone() };
+        prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap(), settings);
+        let forward = ForwardRules { set_source: vec!["a=02:00:00:00:00:01".into()], ..ForwardRules::default() };
+        let settings = ForwardSettings { capture, forward, output };
+        prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap(), settings);
+    }
+}

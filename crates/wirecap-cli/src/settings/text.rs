@@ -1,0 +1,74 @@
+//! Values that stand in a file of settings as the text that their flag takes.
+
+use std::{borrow::Cow, fmt::Display, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+fn serialize_text<S: Serializer>(value: Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(&value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// For `#[serde(with = …)]` on an optional value with `FromStr` and `Display`.
+pub(crate) mod parsed {
+    use super::{Cow, Deserialize, Deserializer, Display, Error, FromStr, Serializer, serialize_text};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serialize_text(value.as_ref(), serializer)
+    }
+
+    pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
+    }
+}
+
+/// For `#[serde(with = …)]` on an optional length of time: `10s`, `500ms`.
+pub(crate) mod time {
+    use std::time::Duration;
+
+    use super::{Cow, Deserialize, Deserializer, Error, Serializer, serialize_text};
+    use crate::values;
+
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serialize_text(time.map(in_largest_unit), serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        values::duration(&Cow::<str>::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    }
+
+    /// The time in the largest unit that leaves no rest, as [`values::duration`] reads it.
+    pub(super) fn in_largest_unit(time: Duration) -> String {
+        let units =
+            [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)];
+        let ns = time.as_nanos();
+        match units.iter().find(|&&(_, unit_ns)| ns % unit_ns == 0) {
+            Some((unit, unit_ns)) => format!("{}{unit}", ns / unit_ns),
+            None => format!("{}.{:03}us", ns / 1_000, ns % 1_000),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_time_is_read_back_from_its_text() {
+            for text in ["10s", "2m", "1h", "500ms", "1500ms", "20.000us", "0.001us", "90s", "1.500us"] {
+                assert_eq!(in_largest_unit(values::duration(text).unwrap()), text);
+            }
+        }
+    }
+}
