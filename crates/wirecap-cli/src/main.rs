@@ -102,7 +102,10 @@ fn run(command: Command) -> Result<Exit> {
         Command::Capture(flags) => {
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
             let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
-            print_or_run(print, settings, |settings| capture(Plan::new(settings, interfaces)?, signals))
+            print_or_run(print, settings, |settings| {
+                settings.check()?;
+                capture(Plan::new(settings, interfaces)?, signals)
+            })
         }
         Command::Forward(flags) => {
             let print = flags.settings.print_config;

@@ -12,7 +12,7 @@ use crate::{
     settings::{
         OutputSettings, Settings,
         file::{Table, table},
-        text,
+        refuse, text,
     },
 };
 
@@ -61,24 +61,26 @@ impl ForwardSettings {
         let (config, needed) = (&self.capture, &usual.capture);
         let by_rules = "what is forwarded is said by pass and drop in [forward]";
         let in_order = "packets of a queue stay in order only if one worker sends them";
-        for (key, is_needed, reason) in [
-            ("filter", config.filter.is_none(), by_rules),
-            ("unmatched", config.unmatched.is_none(), by_rules),
-            ("mode", config.mode == needed.mode, in_order),
-            ("dispatch", config.dispatch == needed.dispatch, in_order),
-            ("grouping", config.grouping == Grouping::All, in_order),
-            ("homes", config.homes == needed.homes, in_order),
-            ("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
-            ("stocks", config.stocks == needed.stocks, "their number follows from that of the workers"),
-            ("rx_hash", !config.rx_hash, "nothing looks at the hashes"),
-            ("count", self.output.count.is_none(), "it counts packets that are written or captured only"),
-            ("verify", !self.output.verify && self.output.expect.is_none(), "verify at the end of the wire"),
-        ] {
-            if !is_needed {
-                return Err(Usage(format!("{key} cannot be set for forward: {reason}; leave it out")));
-            }
-        }
-        Ok(())
+        refuse(
+            "forward",
+            [
+                ("filter", config.filter.is_none(), by_rules),
+                ("unmatched", config.unmatched.is_none(), by_rules),
+                ("mode", config.mode == needed.mode, in_order),
+                ("dispatch", config.dispatch == needed.dispatch, in_order),
+                ("grouping", config.grouping == Grouping::All, in_order),
+                ("homes", config.homes == needed.homes, in_order),
+                ("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
+                ("stocks", config.stocks == needed.stocks, "their number follows from that of the workers"),
+                ("rx_hash", !config.rx_hash, "nothing looks at the hashes"),
+                ("count", self.output.count.is_none(), "it counts packets that are written or captured only"),
+                (
+                    "verify",
+                    !self.output.verify && self.output.expect.is_none(),
+                    "verify at the end of the wire",
+                ),
+            ],
+        )
     }
 }
 

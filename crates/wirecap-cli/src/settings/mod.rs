@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wirecap::Config;
 
 use self::file::{Table, table};
+use crate::exit::Usage;
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
@@ -49,6 +50,38 @@ impl Settings for CaptureSettings {
 
     fn output(&self) -> &OutputSettings {
         &self.output
+    }
+}
+
+impl CaptureSettings {
+    /// Refuses settings that have no effect on a capture.
+    ///
+    /// # Errors
+    /// [`Usage`] that names the setting.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let (config, usual) = (&self.capture, Config::default());
+        refuse(
+            "capture",
+            [
+                ("transmit_entries", config.transmit_entries == usual.transmit_entries, "nothing is sent"),
+                ("stocks", config.stocks == usual.stocks, "nothing is sent"),
+                ("reach", config.reach == usual.reach, "nothing is sent"),
+                ("rx_hash", config.rx_hash == usual.rx_hash, "nothing looks at the hashes"),
+            ],
+        )
+    }
+}
+
+/// Refuses the first of these settings that is not as the command needs it.
+pub(crate) fn refuse(
+    command: &str,
+    settings: impl IntoIterator<Item = (&'static str, bool, &'static str)>,
+) -> Result<(), Usage> {
+    match settings.into_iter().find(|(_, is_needed, _)| !is_needed) {
+        Some((key, _, reason)) => {
+            Err(Usage(format!("{key} cannot be set for {command}: {reason}; leave it out")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -131,7 +131,7 @@ fn mistakes_are_named_with_their_line_column_and_key() {
             "[capture]\nwait = 'slep'",
             ":2:8: wait: \"slep\" is not one of busy, sleep, block; did you mean sleep?",
         ),
-        ("[capture]\nports = ['eth1', 'dpdk:eth2']", ":2:18: ports: dpdk:eth2: no port begins with dpdk:"),
+        ("[capture]\nports = ['eth1', 'dpdk:eth2']", ":2:9: ports: dpdk:eth2: no port begins with dpdk:"),
         ("[capture]\nmode = 'advanced:200'", ":2:8: mode: T (offloading threshold) is 200"),
         ("[capture]\npool_size = 128", ":2:13: pool_size: invalid type: integer `128`"),
         ("[capture]\npool_size = '128'", ":2:13: pool_size: \"128\" is not a size of pools"),
@@ -157,6 +157,18 @@ fn mistakes_are_named_with_their_line_column_and_key() {
     );
     let missing = read::<CaptureSettings>("no/such.toml".as_ref()).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read the settings in no/such.toml: No such file"), "{missing}");
+}
+
+#[test]
+fn settings_that_a_command_cannot_have_are_refused_by_name() {
+    for (key, reason) in
+        [("transmit_entries = 64", "nothing is sent"), ("rx_hash = true", "nothing looks at the hashes")]
+    {
+        let refused = capture(&format!("[capture]\n{key}"), "eth1").unwrap().check().unwrap_err().to_string();
+        let name = key.split(' ').next().unwrap();
+        assert_eq!(refused, format!("{name} cannot be set for capture: {reason}; leave it out"));
+    }
+    assert!(capture(FILE, "").unwrap().check().is_ok());
 }
 
 /// What is printed.

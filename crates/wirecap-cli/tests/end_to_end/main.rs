@@ -29,6 +29,7 @@ mod queues;
 mod replay;
 mod replay_order;
 mod send_traces;
+mod settings;
 mod stalls;
 mod start;
 mod streams;

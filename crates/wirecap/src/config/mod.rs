@@ -31,7 +31,7 @@ use wirecap_sys::packet::Fanout;
 pub(crate) use self::{check::limit, port_spec::device_name};
 pub use self::{
     choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, Timestamp, Unmatched, Wait},
-    pool_size::{PoolSize, PoolSizeError, format_bytes, parse_bytes},
+    pool_size::{PoolSize, PoolSizeError, parse_bytes},
     port_spec::{Access, Faults, NullPort, PortSpec, PortSpecError},
     queue_set::{QueueSet, QueueSetError},
 };

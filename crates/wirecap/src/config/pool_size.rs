@@ -60,7 +60,7 @@ impl FromStr for PoolSize {
         let parsed = text.split_once(':').and_then(|(kind, size)| match kind {
             "at-most" => size.parse().ok().map(PoolSize::AtMost),
             "chunks" => size.parse().ok().map(PoolSize::Chunks),
-            "memory" => parse_bytes(size).map(PoolSize::Memory),
+            "memory" => size.parse().ok().or_else(|| parse_bytes(size)).map(PoolSize::Memory),
             _ => None,
         });
         parsed.ok_or_else(|| PoolSizeError { given: text.into() })
@@ -69,13 +69,9 @@ impl FromStr for PoolSize {
 
 choice_text!(PoolSize);
 
-/// Parses a size of memory in bytes: `512M`, `1.5G`, in powers of two; without a unit, `B` stands for bytes (`4097B`). `None` if it is
-/// none, or 0.
+/// Parses a size of memory: `512M`, `1.5G`, in powers of two. `None` if it has no unit, or is 0.
 pub fn parse_bytes(text: &str) -> Option<u64> {
-    let (number, shift) = match text.strip_suffix('B') {
-        Some(number) => (number, 0),
-        None => UNITS.iter().find_map(|&(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?,
-    };
+    let (number, shift) = UNITS.iter().find_map(|&(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if ![whole, fraction]
         .iter()
@@ -90,8 +86,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     bytes.filter(|&bytes| bytes > 0)
 }
 
-/// Writes a number of bytes in the largest unit that leaves no rest, as [`parse_bytes`] reads it.
-pub fn format_bytes(bytes: u64) -> String {
+/// Writes a number of bytes in the largest unit that leaves no rest, or in bytes, without a unit.
+fn format_bytes(bytes: u64) -> String {
     let unit = UNITS.iter().find(|&&(_, shift)| bytes > 0 && bytes.trailing_zeros() >= shift);
-    unit.map_or_else(|| format!("{bytes}B"), |&(unit, shift)| format!("{}{unit}", bytes >> shift))
+    unit.map_or_else(|| bytes.to_string(), |&(unit, shift)| format!("{}{unit}", bytes >> shift))
 }

@@ -45,14 +45,14 @@ fn sizes_of_pools_are_read_back() {
         ("chunks:1", PoolSize::Chunks(1)),
         ("memory:512M", PoolSize::Memory(512 << 20)),
         ("memory:1025K", PoolSize::Memory(1025 << 10)),
-        ("memory:4097B", PoolSize::Memory(4097)),
+        ("memory:4097", PoolSize::Memory(4097)),
         ("memory:3T", PoolSize::Memory(3 << 40)),
     ] {
         assert_eq!((text.parse(), size.to_string().as_str()), (Ok(size), text));
     }
     assert_eq!("memory:1.5G".parse(), Ok(PoolSize::Memory(3 << 29)));
     for bad in
-        ["", "128", "chunks:", "chunks:-1", "memory:0M", "memory:5", "memory:.5G", "memory:1.G", "most:3"]
+        ["", "128", "chunks:", "chunks:-1", "memory:0M", "memory:-5", "memory:.5G", "memory:1.G", "most:3"]
     {
         assert!(bad.parse::<PoolSize>().unwrap_err().to_string().contains("memory:2G"), "{bad}");
     }

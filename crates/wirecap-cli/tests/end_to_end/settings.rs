@@ -1,0 +1,117 @@
+//! Files of settings: what they say is in force, what is printed is read back, and a mistake keeps the command from starting.
+
+use std::{fs, path::Path, process::Command};
+
+use wirecap_lab::require_root;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+
+/// Runs the command outside of any namespace.
+fn run(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(WIRECAP);
+    command.args(arguments);
+    Running::spawn(command).wait()
+}
+
+fn write(path: &Path, text: &str) -> String {
+    fs::write(path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_printed_is_read_back_to_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(
+        &directory.path().join("a.toml"),
+        "[capture]\nports = ['xdp:none0']\nmode = 'basic'\n[output]\nwrite = 'x.pcapng'\nstats = '90s'\n",
+    );
+    let forward = write(
+        &directory.path().join("b.toml"),
+        "[capture]\nports = ['none0', 'none1']\n[forward]\nvlan = '10=20'\non_full = 'drop'\n",
+    );
+    for (arguments, lines) in [
+        (
+            &["capture", "--config", &file, "-M", "64", "--filter", "udp port 9"][..],
+            &["mode = \"basic\"", "cells_per_chunk = 64", "filter = \"udp port 9\"", "stats = \"90s\""][..],
+        ),
+        (
+            &["forward", "--config", &forward, "--ttl", "3"],
+            &["vlan = \"10=20\"", "ttl = \"3\"", "wait = \"block\""],
+        ),
+        (&["capture"], &["ports = []"]),
+    ] {
+        let printed = run(&[arguments, &["--print-config"]].concat());
+        let text = String::from_utf8(printed.stdout.clone()).unwrap();
+        assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""), "{printed:#?}");
+        for line in lines {
+            assert!(text.lines().any(|printed| printed == *line), "{line}: {text}");
+        }
+        let again = write(&directory.path().join("again.toml"), &text);
+        let again = run(&[arguments[0], "--config", &again, "--print-config"]);
+        assert_eq!(String::from_utf8(again.stdout).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_mistake_in_a_file_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bad.toml");
+    for (command, text, words) in [
+        (
+            "capture",
+            "[capture]\nfiltr = 'udp'\n",
+            ":2:1: filtr is not a key in [capture]; did you mean filter?",
+        ),
+        (
+            "capture",
+            "[output]\nduration = 3\n",
+            ":2:12: duration: invalid type: integer `3`, expected a string",
+        ),
+        (
+            "capture",
+            "[capture]\nports = ['none0']\ntransmit_entries = 64\n",
+            "transmit_entries cannot be set for capture",
+        ),
+        ("capture", "[capture]\n", "name at least one"),
+        (
+            "forward",
+            "[capture]\nports = ['a', 'b']\nmode = 'advanced'\n",
+            "mode cannot be set for forward: packets",
+        ),
+        (
+            "forward",
+            "[capture]\nports = ['a', 'packet:b']\n",
+            "packet:b cannot be forwarded: the host would keep",
+        ),
+    ] {
+        let file = write(&path, text);
+        let ended = run(&[command, "--config", &file]);
+        assert!(ended.code == Some(2) && ended.stdout.is_empty(), "{text}: {ended:#?}");
+        assert!(ended.stderr.contains(words), "{text}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_capture_runs_by_its_file() {
+    if !require_root("a_capture_runs_by_its_file") {
+        return;
+    }
+    let lab = Lab::with_queues("by_file", 2);
+    let path = lab.path("trace.pcapng");
+    let file = write(
+        &lab.path("sensor.toml"),
+        &format!(
+            "[capture]\nports = ['xdp:r0']\ncells_per_chunk = 64\npool_size = 'chunks:40'\nmode = 'basic'\n\
+             [output]\nwrite = '{}'\njson = true\n",
+            path.display()
+        ),
+    );
+    let running = lab.spawn(&["capture", "--config", &file, "-R", "32"]);
+    running.wait_for("wirecap: M = 64, R = 32: ");
+    lab.send(0, 0, 500, LiveOptions::default());
+    let ended = running.stop();
+    ended.account().assert_lossless(500);
+    assert!(ended.stderr.contains("basic mode"), "{ended:#?}");
+    assert_eq!(read(&path).packets.len(), 500);
+}
