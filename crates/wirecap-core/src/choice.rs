@@ -1,7 +1,7 @@
 //! Values that a person chooses by name: each name is declared once, beside its variant and its explanation.
 //!
 //! ```text
-//!   choices! { enum Wait { Busy = "busy", … } } ──┬─ FromStr, with the nearest name in the error     a flag, a line of a file
+//!   choices! { enum Wait { Busy = "busy", … } } ──┬─ FromStr, with the nearest name in the error     what a person writes
 //!                                                 ├─ Display, Serialize, Deserialize                 what is printed is read back
 //!                                                 └─ Choice::ALL: values, names, explanations        help texts
 //! ```

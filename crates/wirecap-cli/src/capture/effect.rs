@@ -4,7 +4,7 @@
 
 use anyhow::{Result, anyhow};
 use wirecap::{
-    Config, Diagnostic, Report, Unmatched,
+    Config, Diagnostic, Modes, Report, Unmatched,
     report::{PortReport, QueueMode},
 };
 
@@ -29,15 +29,16 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     };
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let (config, usual) = (&plan.config, Config::default());
+    let mode = if config.xdp_mode == Modes::ZeroCopy {
+        "--xdp-mode zero-copy (--require-zero-copy)"
+    } else {
+        "--xdp-mode"
+    };
     for (flag, needs, has_effect) in [
         ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || kinds.xdp),
         ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || kinds.passive),
         ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || kinds.xdp),
-        (
-            "--xdp-mode",
-            "interfaces taken from the host (AF_XDP)",
-            config.xdp_mode == usual.xdp_mode || kinds.xdp,
-        ),
+        (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || kinds.xdp),
         ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
     ] {
         if !has_effect {

@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
 use super::Settings;
-use crate::{exit::Usage, stdio};
+use crate::{exit::Usage, printable::printable_lines, stdio};
 
 /// A table of a file of settings: its name, and the keys that it can have.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,14 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 /// # Errors
 /// Settings without a text form, such as a path that is not UTF-8; and what writing fails with.
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
-    Ok(stdio::print(stdio::Stream::Stdout, &toml::to_string_pretty(settings)?)?)
+    let text = toml::to_string_pretty(settings)?;
+    // What a terminal would obey is not printed as it is, and would not be read back.
+    if printable_lines(&text) != text {
+        return Err(anyhow!(
+            "a setting has invisible characters, so the settings cannot be printed; leave them out"
+        ));
+    }
+    Ok(stdio::print(stdio::Stream::Stdout, &text)?)
 }
 
 /// What is wrong in a file, and where.

@@ -7,7 +7,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | reading and printing files | [`file`] |
+//! | reading and printing files | [`mod@file`] |
 //! | values that stand in files as text | [`text`] |
 //!
 //! Rule: a setting of the command is a field here, one of the capture a field of [`wirecap::Config`]. Flags are read into them,
