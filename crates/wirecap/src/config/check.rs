@@ -5,7 +5,7 @@ use wirecap_core::{
     chunk::{MAX_NICS, MAX_RINGS},
 };
 
-use super::{Config, PoolSize, PortSpec};
+use super::{Config, PoolSize};
 use crate::Error;
 
 impl Config {
@@ -25,11 +25,7 @@ impl Config {
         limit("stocks", usize::from(self.stocks), usize::from(MAX_RINGS))?;
         for (at, port) in self.ports.iter().enumerate() {
             if self.ports[..at].iter().any(|before| port.overlaps(before)) {
-                let name = match port {
-                    PortSpec::Interface { name, .. } => name.clone(),
-                    port => port.name(),
-                };
-                return Err(Error::PortTwice(name));
+                return Err(Error::PortTwice(port.name()));
             }
         }
         Ok(())

@@ -143,7 +143,7 @@ fn what_no_machine_can_do_is_refused() {
     assert!(with(|_| ()).is_ok() && unusual().check().is_ok());
     assert!(matches!(with(|config| config.ports.clear()), Err(Error::NoPort)));
     let twice = with(|config| config.ports.push("xdp:eth1@3".into()));
-    assert!(matches!(twice, Err(Error::PortTwice(name)) if name == "eth1"));
+    assert!(matches!(twice, Err(Error::PortTwice(name)) if name == "eth1@3"));
     assert!(with(|config| config.ports = vec!["eth1@0".into(), "eth1@1".into()]).is_ok());
     assert!(matches!(with(|config| config.workers = Some(0)), Err(Error::NoWorker)));
     assert!(matches!(with(|config| config.cells_per_chunk = 100), Err(Error::Geometry(_))));

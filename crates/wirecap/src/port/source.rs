@@ -356,6 +356,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_interface_that_the_caller_has_looked_up_is_not_looked_up_again() {
+        let known = [Interface { name: "none0".into(), ..netdev::interface("lo").unwrap() }];
+        let resolve = |known: &[Interface]| Source::resolve(&"packet:none0".into(), Some(1), known);
+        assert!(resolve(&[]).is_err(), "the kernel knows none");
+        assert_eq!(resolve(&known).unwrap().name, "none0");
+    }
+
+    #[test]
     fn pools_that_are_far_from_the_nic_are_told_of() {
         let mut interface = netdev::interface("lo").unwrap();
         interface.numa_node = Some(63);
