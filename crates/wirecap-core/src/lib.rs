@@ -16,7 +16,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | what M, R, T and the cell size may be | [`geometry`] |
-//! | names of chunks and the token that stands for filled cells | [`chunk`] |
+//! | the token that stands for filled cells | [`chunk`] |
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | how the kernel's descriptors get into a chunk | [`filler`] |
 //! | what is known of each filled cell | [`slots`] |
@@ -54,7 +54,7 @@ pub mod words;
 pub use account::{Lost, QueueAccount};
 pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
-pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
+pub use chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber};
 pub use dispatch::{Crew, Dispatcher};
 pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError, Mode};
