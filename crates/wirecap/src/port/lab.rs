@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, PoolId};
 use wirecap_lab::{Bridge, Namespace, VethOptions, VethPair};
 use wirecap_sys::{
-    memory::{CellReader, PacketMemory},
+    memory::{LivePool, PacketMemory},
     netdev::{self, Interface},
 };
 use wirecap_traffic::{PacketSender, SendPath};
@@ -37,8 +37,7 @@ pub(super) struct Lab {
 pub(super) struct Opened {
     pub(super) port: XdpPort,
     pub(super) queue: XdpQueue,
-    pub(super) pool: Pool,
-    pub(super) reader: CellReader,
+    pub(super) pool: LivePool,
 }
 
 impl Lab {
@@ -58,8 +57,8 @@ impl Lab {
         prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
     ) -> Result<Opened, Error> {
         let geometry = Geometry::new(64, 4, 2048).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-        let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+        let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
         let mut pools = [pool];
         let options = XdpOptions {
             ring_entries: 256,
@@ -79,7 +78,7 @@ impl Lab {
             xdp::open_prepared(&interface, false, &mut pools, &[memory], (&options, None, prepared), &[])
         })?;
         let [pool] = pools;
-        Ok(Opened { port, queue: queues.remove(0), pool, reader })
+        Ok(Opened { port, queue: queues.remove(0), pool })
     }
 
     pub(super) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
@@ -104,6 +103,6 @@ impl Opened {
         self.queue.receive(space, &mut intake);
         intake.finish();
         let handover = self.pool.hand_over().unwrap();
-        self.reader.cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
+        self.pool.reader().cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
     }
 }
