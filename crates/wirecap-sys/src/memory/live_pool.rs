@@ -25,7 +25,7 @@ use super::{
 ///
 /// It cannot be filled with anything but what its own socket has received, so no descriptor fills it twice:
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail,E0271
 /// # use wirecap_sys::memory::LivePool;
 /// # use wirecap_core::Descriptor;
 /// fn fill_twice(pool: &mut LivePool) {
@@ -36,7 +36,7 @@ use super::{
 ///
 /// And nobody gets hold of the pool inside:
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail,E0596
 /// # use wirecap_sys::memory::LivePool;
 /// # use wirecap_core::Pool;
 /// fn lend(pool: &mut LivePool) -> &mut Pool {
