@@ -142,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// By what its ranges are told from those of all other pools.
+    /// The number in its ranges. No other pool of the process has it.
     #[inline]
     pub fn number(&self) -> PoolNumber {
         self.number

@@ -10,17 +10,16 @@
 //!
 //! Rule: a cell is with one of these at a time, and its bytes are touched by that one only:
 //!
-//! | with | while | told by |
+//! | with | while | proved by |
 //! |---|---|---|
-//! | the kernel, or a [`CellWriter`] | it is attached | the claim to its pool, which one socket or writer has |
-//! | whoever has the [`FilledCell`] | it is filled | the token, which is made once each time it is |
+//! | the kernel, or a [`CellWriter`] | it is attached | the claim to its pool; one socket or writer has it |
+//! | the holder of the [`FilledCell`] | it is filled | the token; the ring or writer makes one each time it fills a cell |
 //! | its [`LivePool`] | it waits to be handed over, or is home | the pool's books |
-//! | whoever has the [`ChunkRange`](wirecap_core::ChunkRange) | it is captured | the token, which the pool makes once each time it hands over |
+//! | the holder of the [`ChunkRange`](wirecap_core::ChunkRange) | it is captured | the token; the pool makes one each time it hands over |
 //!
-//! All of it is kept here, with no help from those who use this crate, however they use it: tokens have no other makers, each bears the number
-//! of its pool, which is no other pool's, and whatever takes one looks at that. What is taken on trust is `wirecap-core`, where the books are
-//! and which has no memory (each slot of a pool is in one place; only a pool makes ranges), and the kernel, which fills a cell once each time it
-//! was given it.
+//! This crate keeps the rule by itself, however its callers use it: tokens have no other makers, each bears the number of its pool, no two
+//! pools have the same number, and every function that takes a token compares it. The crate trusts `wirecap-core`, which has the books and no
+//! memory (each slot of a pool is in one place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
 
 mod available;
 mod claim;

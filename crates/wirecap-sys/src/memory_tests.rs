@@ -12,7 +12,7 @@ fn pools_do_not_overlap_and_the_memory_cannot_be_carved_twice() {
         (0..1000).map_while(|_| memory.carve(ID, geometry).ok()).map(|pool| pool.base()).collect();
     assert_eq!(bases, [0, 1, 2].map(|pool| pool * geometry.pool_bytes()));
     assert!(matches!(memory.carve(ID, geometry), Err(MemoryError::Exhausted(_))));
-    // SAFETY: nobody else has the memory, and no pool of it is filled.
+    // SAFETY: this test alone has the memory.
     let write = |address| unsafe { memory.write(address, b"ab") };
     assert!(write(memory.len() - 2) && !write(memory.len() - 1) && !write(u64::MAX));
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   free ── claim ──► held ── dropped ──┬─ nothing fills a cell any more ──► left ── LivePool::renew ──► free, for the same queue
-//!                                       └─ somebody still has the socket ──► lost, for good
+//!                                       └─ the socket is still open ──► lost, for good
 //! ```
 //!
-//! Rule: the kernel may fill the cells of a socket until its last descriptor is closed, and a driver in zero-copy a moment longer: until the
-//! queue can be bound again. So the cells of a socket that is closed go to a socket of the same queue only, which cannot be bound before.
+//! Rule: the kernel may fill the cells of a socket until its last descriptor is closed, and a driver in zero-copy until the queue can be bound
+//! again. So the cells of a closed socket go to a socket of the same queue only, which cannot be bound earlier.
 
 use std::{
     os::fd::OwnedFd,
@@ -27,24 +27,26 @@ pub(crate) struct QueueName {
 /// Who fills cells.
 #[derive(Debug)]
 pub(crate) enum Tenant {
-    /// A socket; its queue, unless the kernel does not tell the namespace.
+    /// A socket and its queue; `None` if the kernel does not report the namespace.
     Socket(Arc<OwnedFd>, Option<QueueName>),
     /// This process.
     Writer,
 }
 
-/// Whose the cells are.
+/// What has become of the claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody's. A queue that had them before the pool was renewed is the only one that can have them.
+    /// To be claimed. If a queue had them before the pool was renewed, by a socket of that queue only.
     Free(Option<QueueName>),
+    /// A socket or writer has the claim.
     Held,
-    /// Nobody's any more, but the pool still counts cells as attached.
+    /// The claim has ended, but the pool still counts cells as attached.
     Left(Option<QueueName>),
+    /// The claim has ended, and the kernel may go on filling cells.
     Lost,
 }
 
-/// The state of one pool, which its claim outlives or not.
+/// The state of the claim to one pool, shared by the pool and the claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy(Arc<Mutex<State>>);
 
@@ -57,7 +59,7 @@ impl Tenancy {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// For a new pool over the same cells; `None` if somebody has them, or may have.
+    /// For a new pool over the same cells; `None` while the cells may still be filled.
     pub(crate) fn renewed(&self) -> Option<Self> {
         match *self.lock() {
             State::Free(queue) | State::Left(queue) => Some(Self::of(State::Free(queue))),

@@ -6,12 +6,12 @@
 //!   ring of blocks ──► FilledBlock ── LiveFiller::fill_block() ──► the pool
 //! ```
 //!
-//! Rule: these are tokens. Each is made once, by the ring or the writer that has a claim to its pool, and going either way consumes it. It
-//! bears the number of the pool, and nothing else takes it.
+//! Rule: these are tokens. The ring or writer that has the claim to a pool makes each once, and going either way consumes it. A token bears
+//! the number of its pool, and no other pool takes it.
 
 use wirecap_core::{Descriptor, PoolNumber};
 
-/// A filled cell that is neither the kernel's nor its pool's. To forget one loses the cell until the port is closed, and nothing else.
+/// A filled cell that is neither the kernel's nor its pool's. Forgetting one loses the cell until the port is closed, and nothing else.
 ///
 /// There is one for each time that a cell was filled:
 ///
@@ -23,7 +23,7 @@ use wirecap_core::{Descriptor, PoolNumber};
 /// }
 /// ```
 ///
-/// And nobody else can make one:
+/// And no other crate can make one:
 ///
 /// ```compile_fail,E0451
 /// wirecap_sys::memory::FilledCell { address: 256, len: 60, tag: 0 };
@@ -38,7 +38,7 @@ pub struct FilledCell {
 }
 
 impl FilledCell {
-    /// A cell that whoever calls this had the right to fill, and has filled.
+    /// A cell that the caller, or the kernel on its behalf, had the right to fill, and has filled.
     #[inline]
     pub(crate) fn new(pool: PoolNumber, address: u64, len: u32, more: bool) -> Self {
         Self { address, len, tag: (pool.get() << 1) | u32::from(more) }
@@ -67,7 +67,7 @@ impl FilledCell {
         self.tag & 1 != 0
     }
 
-    /// Its address for those who have the right to cells of `pool`: of a cell of another pool one that no pool has. Without a branch.
+    /// Its address if it is a cell of `pool`, else an address that no pool has. Without a branch.
     #[inline]
     pub(crate) fn address_in(&self, pool: PoolNumber) -> u64 {
         let foreign = self.tag >> 1 != pool.get();

@@ -1,14 +1,14 @@
-//! A pool whose chunks are memory that somebody fills and somebody reads.
+//! A pool whose chunks are memory that is filled and read.
 //!
 //! ```text
 //!   PacketMemory::carve ─┐                  attach: to the one socket or writer that has the claim
 //!   PacketSocket::carve ─┴─► LivePool ──┬─► filler: FilledCells of that claim, each once
 //!                                       ├─► hand_over: ranges, for the readers of this pool
-//!                                       └── recycle: ranges that nobody has any more
+//!                                       └── recycle: ranges, consumed
 //! ```
 //!
-//! Rule: nothing outside of this crate gets at the [`Pool`] by which it could say that a cell was filled which was not, or take back one that
-//! somebody fills. What can be had is `&Pool`, to look at it.
+//! Rule: other crates see `&Pool` at most. With the [`Pool`] itself they could claim that a cell is filled while the kernel has it, or take back
+//! a cell that the kernel fills.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -34,7 +34,7 @@ use super::{
 /// }
 /// ```
 ///
-/// And nobody gets hold of the pool inside:
+/// And the pool inside stays inside:
 ///
 /// ```compile_fail,E0596
 /// # use wirecap_sys::memory::LivePool;
@@ -52,8 +52,8 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct LivePool {
-    /// INVARIANT: its cells, or blocks, are no other pool's. What it has attached is with whoever holds the claim to it, or in a token of
-    /// that claim's, or lost; never with two.
+    /// INVARIANT: its cells, or blocks, are no other pool's. What it has attached is with the holder of its claim, or in a token of that
+    /// claim's, or lost; never with two.
     pool: Pool,
     /// Where its cells lie; `None` of blocks.
     memory: Option<Arc<PacketMemory>>,
@@ -114,22 +114,22 @@ impl LivePool {
         Some(LiveFiller { filler: self.pool.filler()?, number })
     }
 
-    /// Takes all cells back from a socket or a writer that is gone, and is as new: nothing is attached, no run allowed. Readers that were made
-    /// before read nothing any more. After a socket only one of the same queue can have the cells.
+    /// Takes all cells back from a socket or a writer that was dropped, and is as new: nothing is attached, no run allowed. Readers made before
+    /// find nothing any more. After a socket, only a socket of the same queue can have the cells.
     ///
-    /// Returns false, and changes nothing, when some cell may still be filled or read: the socket is open, somebody has its waker or its
-    /// sending half, or ranges are outstanding. Blocks belong to their ring, and cannot be taken back.
+    /// Returns false, and changes nothing, when some cell may still be filled or read: the socket is open, its waker or sending half
+    /// still exists, or ranges are outstanding. Blocks belong to their ring, and cannot be taken back.
     #[must_use = "it may have been refused"]
     pub fn renew(&mut self) -> bool {
         let is_read = self.memory.is_none() || self.pool.levels().outstanding_cells > 0;
         let Some(tenancy) = self.tenancy.renewed().filter(|_| !is_read) else { return false };
-        // By its new number what is left of the claim is told from what the next one fills.
+        // The new number sets what is left of the old claim apart from what the next one fills.
         self.pool = Pool::new(self.pool.id(), self.pool.geometry(), self.pool.base());
         self.tenancy = tenancy;
         true
     }
 
-    /// The right to fill its cells; `None` if somebody has it, or may have, or it is no pool of this memory.
+    /// The right to fill its cells; `None` if its cells may still be filled, or it is no pool of this memory.
     pub(crate) fn claim(&self, memory: &Arc<PacketMemory>, tenant: Tenant) -> Option<PoolClaim> {
         let own = self.memory.as_ref().is_some_and(|own| Arc::ptr_eq(own, memory));
         if own { self.tenancy.claim(&self.pool, tenant) } else { None }
@@ -140,7 +140,7 @@ impl LivePool {
         self.memory.as_ref()
     }
 
-    /// As [`Pool::attach`]: for whoever has the claim.
+    /// As [`Pool::attach`]: for the holder of the claim.
     pub(crate) fn attach(&mut self, claim: &PoolClaim, room: u32, give: impl FnMut(u64)) -> u32 {
         assert!(claim.number() == self.pool.number(), "the pool of another socket or writer");
         self.pool.attach(room, give)

@@ -1,4 +1,4 @@
-//! What perverse callers try: to have a cell twice. Each test names the way in which it was once possible. They run under miri, too.
+//! Perverse callers that try to have a cell twice. Each test names the way that once led there. They run under miri, too.
 
 use std::os::fd::OwnedFd;
 
@@ -44,15 +44,15 @@ fn read<'a>(reader: &'a CellReader, range: &'a ChunkRange) -> Vec<&'a [u8]> {
 }
 
 #[test]
-fn what_was_captured_is_read_and_changed_by_who_has_its_range() {
+fn a_range_lends_its_cells_and_no_others() {
     let (mut pool, mut writer) = live();
     let reader = pool.reader();
     let mut first = capture(&mut pool, &mut writer, b"first");
     let second = capture(&mut pool, &mut writer, b"second");
     let changed = reader.bytes_mut(&mut first, 0);
-    let read_meanwhile = read(&reader, &second);
+    let unchanged = read(&reader, &second);
     changed[0] = b'F';
-    assert_eq!(read_meanwhile, [b"second"]);
+    assert_eq!(unchanged, [b"second"]);
     assert_eq!(read(&reader, &first), [b"First"]);
     assert!(reader.move_bytes(&mut first, 0, 256 + 1, 3));
     assert_eq!(read(&reader, &first), [b"irs"]);
@@ -60,10 +60,9 @@ fn what_was_captured_is_read_and_changed_by_who_has_its_range() {
     assert_eq!(pool.levels().outstanding_cells, 0);
 }
 
-/// Once: two pools that were called the same made equal ranges, and `Pool::new` calls a pool whatever one likes. The reader lent the same bytes
-/// twice, to be written.
+/// Once: two pools of one name made equal ranges, and `Pool::new` takes any name. The reader lent the same bytes twice, to be written.
 #[test]
-fn ranges_of_a_pool_that_is_only_called_the_same_are_good_for_nothing() {
+fn ranges_of_a_pool_of_the_same_name_are_refused() {
     let (mut pool, mut writer) = live();
     let (reader, home) = (pool.reader(), RecycleQueue::new(&pool));
     let mut genuine = capture(&mut pool, &mut writer, b"genuine");
@@ -88,8 +87,7 @@ fn ranges_of_a_pool_that_is_only_called_the_same_are_good_for_nothing() {
     assert_eq!(read(&reader, &genuine), [b"Genuine"]);
 }
 
-/// Once: names were unique in a memory only. With two memories, a range of the one was read with the reader of the other, where the kernel
-/// may be writing.
+/// Once: names were unique within a memory only. The reader of a second memory took a range of the first, and read where the kernel may write.
 #[test]
 fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     let ((mut pool, mut writer), (other, _other_writer)) = (live(), live());
@@ -99,8 +97,8 @@ fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     assert_eq!(read(&pool.reader(), &range), [b"mine"]);
 }
 
-/// Once: a pool took any descriptor that lay in it. That of a cell which another socket had received, in another memory, made a range of a cell
-/// that the kernel was still to fill.
+/// Once: a pool took any descriptor within its bounds. A cell received by another socket, in another memory, made a range of a cell that the
+/// kernel still had.
 #[test]
 fn a_cell_that_another_filled_is_foreign() {
     let ((mut pool, mut writer), (mut other, mut other_writer)) = (live(), live());
@@ -116,10 +114,9 @@ fn a_cell_that_another_filled_is_foreign() {
     assert!(!other.filler().unwrap().fill_block(FilledBlock::new(pool.number(), 1, 60)));
 }
 
-/// Once: `Pool::attach` and `Pool::attach_chunk` could be called by anyone, so that cells were with the kernel and a writer at the same time,
-/// or `std::mem::swap` exchanged the pools of two sockets.
+/// Once: any caller could attach chunks, so that the kernel and a writer had the same cells. What `std::mem::swap` exchanges is refused.
 #[test]
-fn pools_that_were_exchanged_attach_nothing() {
+fn swapped_pools_attach_and_take_nothing() {
     let ((mut pool, mut writer), (mut other, _other_writer)) = (live(), live());
     std::mem::swap(&mut pool, &mut other);
     let attached = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.attach(&mut pool)));
@@ -140,10 +137,10 @@ fn a_pool_is_given_to_one_at_a_time() {
     assert!(pool.claim(&memory, Tenant::Writer).is_none(), "it counts cells as attached");
 }
 
-/// Once: `Pool::detach_unfilled` took cells back whoever had them. What had been received in another order than it was attached, or was received
-/// later, was then with the kernel and in a range.
+/// Once: `Pool::detach_unfilled` took cells back while the kernel had them. A cell received out of order, or later, was then with the kernel
+/// and in a range.
 #[test]
-fn cells_are_taken_back_only_when_nobody_has_them() {
+fn cells_are_taken_back_only_when_all_are_idle() {
     let (mut pool, mut writer) = live();
     assert!(!pool.renew(), "the writer has them");
     let late = writer.write(NOTE, b"late").unwrap();
@@ -154,7 +151,7 @@ fn cells_are_taken_back_only_when_nobody_has_them() {
     pool.recycle(range).unwrap();
     assert!(pool.renew());
     assert_eq!((pool.levels().free_chunks, pool.base()), (2, 0));
-    let mut next = CellWriter::new(&pool).expect("nobody has it");
+    let mut next = CellWriter::new(&pool).expect("it is idle");
     next.attach(&mut pool);
     assert_eq!(next.attached(), 8, "all cells are back");
     fill(&mut pool, [late]);
@@ -168,9 +165,9 @@ fn fd() -> Arc<OwnedFd> {
     Arc::new(std::fs::File::open("/dev/null").unwrap().into())
 }
 
-/// Once: the claim of a socket ended with the value, though its descriptor was open in a waker or a copy, and the kernel went on filling.
+/// Once: the claim of a socket ended with the `Socket`, although a waker or a copy kept its descriptor open, and the kernel went on filling.
 #[test]
-fn a_socket_that_somebody_still_has_keeps_its_cells() {
+fn a_socket_that_is_still_open_keeps_its_cells() {
     let memory = memory();
     let queue = |queue_id| Some(QueueName { namespace: 1, ifindex: 7, queue_id });
     let mut pool = memory.carve(ID, geometry()).unwrap();
@@ -185,7 +182,7 @@ fn a_socket_that_somebody_still_has_keeps_its_cells() {
     let waker = Arc::clone(&socket);
     drop(pool.claim(&memory, Tenant::Socket(socket, queue(3))).expect("the same queue"));
     drop(waker);
-    assert!(!pool.renew(), "when it was closed nobody knows");
+    assert!(!pool.renew(), "it may have been open when its claim ended");
     let mut unnamed = self::memory().carve(ID, geometry()).unwrap();
     let home = Arc::clone(unnamed.memory().unwrap());
     drop(unnamed.claim(&home, Tenant::Socket(fd(), None)).unwrap());

@@ -79,7 +79,7 @@ impl CellReader {
         };
         let Some(Descriptor { address, len, .. }) = descriptor.filter(in_memory) else { return &mut [] };
         // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`, and in a cell of their own. The cell is
-        // captured, so only who has its `ChunkRange` may touch them (rule of `memory.rs`), and that is borrowed exclusively for `'a`.
+        // captured, so only the holder of its `ChunkRange` may touch them (rule of `memory.rs`), and that is borrowed exclusively for `'a`.
         unsafe { self.memory.bytes_mut(address, len) }
     }
 
@@ -120,7 +120,7 @@ impl<'a> Iterator for Cells<'a> {
             return None;
         }
         // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`. The cell is captured, by the invariant on
-        // `filled`, so nobody writes to it without its `ChunkRange` (rule of `memory.rs`), which is borrowed for `'a`.
+        // `filled`, so only the holder of its `ChunkRange` may write to it (rule of `memory.rs`), and that is borrowed for `'a`.
         let bytes = unsafe { self.memory.bytes(descriptor.address, descriptor.len) };
         Some((descriptor, bytes))
     }

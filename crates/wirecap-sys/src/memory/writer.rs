@@ -69,7 +69,7 @@ pub struct CellWriter {
 }
 
 impl CellWriter {
-    /// The writer of a pool; `None` if its cells are given to somebody else already, or it has no cells.
+    /// The writer of a pool; `None` if another writer or a socket has the claim to its cells, or it has no cells.
     pub fn new(pool: &LivePool) -> Option<Self> {
         let memory = Arc::clone(pool.memory()?);
         let claim = pool.claim(&memory, Tenant::Writer)?;

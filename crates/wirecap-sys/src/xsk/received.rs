@@ -5,8 +5,8 @@
 //!                            └── give_back() ──► fill ring: as if it had never been filled
 //! ```
 //!
-//! Rule: the ring makes one [`FilledCell`] of each of its entries. So the cell is nobody else's while there is one: the kernel has given it up,
-//! and no worker can have it.
+//! Rule: the ring makes one [`FilledCell`] of each of its entries. Its holder alone has the cell: the kernel has given it up, and no worker
+//! can have it.
 
 use wirecap_core::PoolNumber;
 
@@ -93,7 +93,7 @@ impl<'s> Contents<'s> {
             return &[];
         }
         // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. It is the cell of a token of this
-        // claim, since others have no address here, and what is with a token is with nobody else (rule of `memory.rs`). The socket is
+        // claim, since others have no address here, and the holder of the token alone has the cell (rule of `memory.rs`). The socket is
         // borrowed as long as the bytes, or the token is.
         unsafe { self.memory.bytes(address, len) }
     }

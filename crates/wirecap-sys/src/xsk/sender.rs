@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has said that
-//! the cell was sent, and never if it does not. So nobody writes to it meanwhile, and no pool attaches it.
+//! the cell was sent, and never if it does not. Until then nothing writes to it, and no pool attaches it.
 //!
 //! What cannot be done with a cell that was sent, since its token went with it:
 //!

@@ -130,7 +130,7 @@ pub struct SocketStatistics {
 /// Create it, [`Socket::attach`] cells, then [`Socket::bind`]: some drivers only look at the fill ring when the
 /// socket is bound.
 ///
-/// Its descriptor is not given away: as long as somebody has it, the kernel fills cells.
+/// It does not lend its descriptor: the kernel fills cells as long as a copy is open.
 ///
 /// ```compile_fail,E0277
 /// # use wirecap_sys::xsk::Socket;
@@ -220,7 +220,7 @@ impl Socket {
     ///
     /// # Panics
     /// Unless it is always the same pool, carved out of the socket's memory, and no other socket has it, nor one of another queue had it: the
-    /// kernel would write into cells that somebody reads.
+    /// kernel would write into cells that are being read.
     pub fn attach(&mut self, pool: &mut LivePool) -> u32 {
         let claim = self.pool.get_or_insert_with(|| {
             let tenant = Tenant::Socket(Arc::clone(&self.fd), queue_name(&self.fd, self.config));
@@ -425,7 +425,7 @@ fn set_up(step: &'static str) -> impl Fn(io::Error) -> XskError {
     move |source| XskError::SetUp { step, source }
 }
 
-/// The queue that the socket is for; `None` if the kernel does not tell its namespace.
+/// The queue that the socket is for; `None` if the kernel does not report its namespace.
 fn queue_name(fd: &OwnedFd, config: SocketConfig) -> Option<QueueName> {
     let SocketConfig { ifindex, queue_id, .. } = config;
     let namespace = socket_option::get(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).ok()?;

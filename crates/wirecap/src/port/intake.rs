@@ -153,7 +153,7 @@ impl<'q> Intake<'q> {
         self.filler.fill_block(block);
     }
 
-    /// Is told of a cell that lies nowhere.
+    /// Counts a cell that lies nowhere, as a broken driver reports it.
     pub(crate) fn take_nowhere(&mut self) {
         self.filler.fill_nowhere();
     }

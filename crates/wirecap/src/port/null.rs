@@ -35,7 +35,7 @@ pub(crate) struct NullQueue {
 
 impl NullQueue {
     pub(crate) fn new(port: &NullPort, pool: &mut LivePool) -> Self {
-        let writer = CellWriter::new(pool).expect("a pool that nobody else has");
+        let writer = CellWriter::new(pool).expect("a new pool");
         let cell_payload = writer.payload_bytes() as u32;
         // Long enough that a packet lies in two at most.
         pool.allow_runs(port.packet_bytes.div_ceil(cell_payload));

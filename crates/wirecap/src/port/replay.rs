@@ -118,7 +118,7 @@ pub(crate) fn open(
     pool: &mut LivePool,
     (filter, timestamp): (Option<&PortFilter>, Option<Timestamp>),
 ) -> (OpenPort, AnyQueue) {
-    let writer = CellWriter::new(pool).expect("a pool that nobody else has");
+    let writer = CellWriter::new(pool).expect("a new pool");
     let longest = longest(pool.geometry());
     // A packet must lie in two runs at most, too.
     pool.allow_runs(MAX_CAPTURED_LEN.div_ceil(writer.payload_bytes() as u32));

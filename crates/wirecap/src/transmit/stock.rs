@@ -40,7 +40,7 @@ pub(crate) fn carve<'m>(
     let carve = |(ring_id, memory): (u16, &Arc<PacketMemory>)| {
         let mut pool = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
         pool.allow_runs(MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
-        let writer = CellWriter::new(&pool).expect("a pool that nobody else has yet");
+        let writer = CellWriter::new(&pool).expect("a new pool");
         let (reader, recycle) = (pool.reader(), RecycleQueue::new(&pool));
         Ok((StockHome { reader, recycle }, (pool, writer)))
     };
