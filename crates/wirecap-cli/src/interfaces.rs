@@ -114,6 +114,7 @@ impl Listed {
     fn new(interface: Interface, links: &[XdpLink], host: &HostView) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
+            .map(|reason| reason.map(|reason| reason.to_string()))
             .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);

@@ -6,7 +6,8 @@ use wirecap::{
     Lost, Report,
     report::{PortReport, QueueMode},
 };
-use wirecap_core::words::was;
+
+use crate::text::plural::was;
 
 /// Why packets were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

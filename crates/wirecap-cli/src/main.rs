@@ -21,7 +21,8 @@
 //! | what is given up on a signal while it starts | `step` |
 //! | who can capture with this program | `privileges` |
 //! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
-//! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
+//! | diagnostics, events and errors in words | `text` |
+//! | tables, and the line that says how it goes | `table`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
 //! | standard output and standard error, which may have no room | `stdio`, `room` |
 //! | what every JSON record begins with | `head` |
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
     };
     let exit = run(flags.command).unwrap_or_else(|error| {
         // Not the chain of causes: each message names its own already.
-        tell(format_args!("wirecap: {error}"));
+        tell(format_args!("wirecap: {}", text::error::describe(&error)));
         exit::code_of(&error)
     });
     exit.into()

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     exit::{self, Exit},
     flags::{Command, Flags},
+    text,
 };
 
 fn plan(arguments: &str) -> Result<Plan> {
@@ -71,7 +72,7 @@ fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
         ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
     ] {
         let error = plan(arguments).expect_err(arguments);
-        assert!(error.to_string().contains(hint), "{arguments}: {error:#}");
+        assert!(text::error::describe(&error).contains(hint), "{arguments}: {error:#}");
         assert_eq!(exit::code_of(&error), Exit::Usage, "{arguments}");
     }
 }

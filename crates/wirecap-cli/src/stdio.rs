@@ -25,12 +25,15 @@ use std::{
 use clap::builder::StyledStr;
 use nix::errno::Errno;
 use terminal_size::{Width, terminal_size_of};
-use wirecap_core::words::{counted, was};
 
 use crate::{
     printable::{printable, printable_lines},
     room::{PIECE, wait_for_room},
-    text::{COLUMNS, cut, wrapped},
+    text::{
+        COLUMNS, cut,
+        plural::{counted, was},
+        wrapped,
+    },
 };
 
 /// How long a line waits for room.

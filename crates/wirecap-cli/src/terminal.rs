@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_core::words::counted;
-
 use crate::stdio::{Stream, columns, show_over};
+
+use crate::text::plural::counted;
 
 /// How often it is written.
 const PERIOD: Duration = Duration::from_millis(500);

@@ -15,7 +15,6 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use wirecap::{Batch, Capture, Report, report::QueueMode};
-use wirecap_core::words::counted;
 use wirecap_traffic::{LatencyVerdict, Marks, RunVerdict, Verdict, Verifier};
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
         watch::End,
     },
     table::Table,
-    text::paragraph,
+    text::{paragraph, plural::counted},
 };
 
 /// Verifying, as a job of a capture.

@@ -27,7 +27,6 @@
 //! | who gets what waited for a worker that is gone, and in which order | [`orphans`] |
 //! | when filled cells go to which worker, with `push` | [`dispatch`] |
 //! | where every packet went | [`account`] |
-//! | numbers in sentences | [`words`] |
 //!
 //! The words are those of the paper: Wu and DeMar, *WireCAP: a Novel Packet Capture Engine for
 //! Commodity NICs in High-speed Networks*, IMC 2014.
@@ -49,7 +48,6 @@ mod run;
 pub mod slots;
 pub mod spread;
 mod sync;
-pub mod words;
 
 pub use account::{Lost, QueueAccount};
 pub use arrivals::{Arrivals, Window};

@@ -41,7 +41,7 @@ pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use filled::{FilledBlock, FilledCell};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
-pub use mapping::Pages;
+pub use mapping::{Advice, MemoryFallback, Pages};
 pub use reader::{CellReader, Cells};
 use thiserror::Error;
 use wirecap_core::{Geometry, Pool, PoolId};
@@ -66,7 +66,11 @@ pub enum MemoryError {
         bound: MemoryBound,
     },
     /// The kernel refused the mapping.
-    #[error("mapping {} MiB of packet memory failed: {source}{}", needed >> 20, map_hint(source))]
+    #[error(
+        "mapping {} MiB of packet memory failed: {source}{}",
+        needed >> 20,
+        if self.is_lack() { "; raise the limit (ulimit -v, or that of the container)" } else { "" }
+    )]
     Map {
         /// Bytes asked for.
         needed: u64,
@@ -86,30 +90,29 @@ pub enum MemoryError {
     },
 }
 
-/// How much there is and what would help, in words.
+/// How much there is, and the limit that bounds it.
 fn room(available: u64, bound: &MemoryBound) -> String {
     let available = available >> 20;
     match bound {
         MemoryBound::Machine => {
-            format!("{available} MiB of memory are available; lower -R, -M or the number of queues")
+            format!("{available} MiB of memory are available")
         }
         MemoryBound::Group { directory, setting, limit } => format!(
-            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit, or lower -R, \
-             -M or the number of queues",
+            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit",
             limit >> 20,
             directory.display()
         ),
     }
 }
 
-/// What can be done when the kernel refuses a mapping, ready to be appended.
-fn map_hint(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
+impl MemoryError {
+    /// Whether the kernel refused a mapping for lack of memory, or at a limit.
+    pub fn is_lack(&self) -> bool {
         // EFAULT is what populating answers where a control group's limit is reached.
-        Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN) => {
-            "; raise the limit (ulimit -v, or that of the container), or lower -R, -M or the number of queues"
-        }
-        _ => "",
+        let lacks = |source: &io::Error| {
+            matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN))
+        };
+        matches!(self, Self::Map { source, .. } if lacks(source))
     }
 }
 
@@ -218,8 +221,8 @@ impl PacketMemory {
         self.mapping.pages
     }
 
-    /// What was wanted of the pages and could not be had, and why, a line for each.
-    pub fn fallbacks(&self) -> &[String] {
+    /// What was wanted of the memory and is not so.
+    pub fn fallbacks(&self) -> &[MemoryFallback] {
         &self.mapping.fallbacks
     }
 

@@ -248,10 +248,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
         let error = interface("rihgt").unwrap_err();
         assert!(matches!(&error, Error::NoSuchInterface { nearest, .. } if nearest == &["right"]));
         let message = error.to_string();
-        assert!(
-            message.contains("\"rihgt\"") && message.contains("did you mean \"right\"? `wirecap interfaces`"),
-            "{message}"
-        );
+        assert!(message.contains("\"rihgt\"") && message.ends_with("did you mean \"right\"?"), "{message}");
 
         let error = interface("enp3s0f1").unwrap_err();
         assert!(matches!(&error, Error::NoSuchInterface { nearest, .. } if nearest.is_empty()));

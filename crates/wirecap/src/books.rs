@@ -2,13 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use wirecap_core::{
-    Lost, Spread,
-    words::{counted, is},
-};
+use wirecap_core::{Lost, Spread};
 use wirecap_sys::clock::BatchClock;
 
 use crate::{
+    Diagnostic,
     engine::Shared,
     open_port::{OpenPort, Taken},
     port::{
@@ -138,29 +136,12 @@ fn port_report(
     (timestamp, untagged, unhashed): (TimestampReport, Option<u64>, Option<u64>),
     closed: bool,
 ) -> PortReport {
-    let captured = queues.len() as u32;
     queues.extend(
         port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
     );
-    let now = port.link.as_mut().and_then(|link| link.uncaptured(closed));
-    let mut warnings = Vec::from_iter(now.map(|now| uncaptured_in_words(&port.name, captured, now)));
-    let missing = port.link.as_mut().and_then(|link| link.missing(closed));
-    warnings.extend(missing.map(|now| missing_in_words(&port.name, now)));
-    if let Taken::Xdp(xdp) = &mut port.taken {
-        port.upkeep.look(xdp);
-    }
-    warnings.extend(port.upkeep.warnings(&port.name));
-    warnings.extend(unstamped_in_words(&port.name, &timestamp));
-    warnings.extend(untagged_in_words(&port.name, untagged.unwrap_or(0)));
-    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
-    warnings.extend(
-        was_set.then(|| format!("{}: the clock that stamps was set: {}", port.name, timestamp.clock)),
-    );
-    let left_on = port.xdp().and_then(|xdp| xdp.stamping.as_ref()?.left_on.as_ref());
-    warnings.extend(left_on.map(|left_on| format!("{}: {left_on}", port.name)));
-    let replay = port.replay();
     let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
-    warnings.extend(replay.and_then(|replay| replay.warning(&port.name, too_long)));
+    let warnings = warnings(port, &timestamp, untagged.unwrap_or(0), too_long, closed);
+    let replay = port.replay();
     PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
@@ -219,42 +200,34 @@ fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
     report
 }
 
-fn missing_in_words(port: &str, now: u32) -> String {
-    format!(
-        "{port}: the interface has {} by now, and nothing comes from those that were taken away",
-        counted(now, "receive queue")
-    )
-}
-
-fn unstamped_in_words(port: &str, timestamp: &TimestampReport) -> Option<String> {
-    let TimestampReport { source, unstamped, .. } = timestamp;
-    (*unstamped > 0).then(|| {
-        let source = source.as_str();
-        let packets = counted(*unstamped, "packet");
-        format!("{port}: {packets} had no {source} time, but the one at which the batch was taken")
-    })
-}
-
-fn untagged_in_words(port: &str, untagged: u64) -> Option<String> {
-    (untagged > 0).then(|| {
-        let packets = counted(untagged, "packet");
-        format!(
-            "{port}: {packets} came without the VLAN tag that the NIC had taken off: it could not be put back"
-        )
-    })
-}
-
-fn uncaptured_in_words(port: &str, captured: u32, now: u32) -> String {
-    let which = if now - captured == 1 {
-        format!("queue {captured}")
-    } else {
-        format!("queues {captured}-{}", now - 1)
-    };
-    format!(
-        "{port} has {now} receive queues by now, of which {captured} {} captured: packets of {which} go to the host; \
-         start the capture anew to have them, or take the queues away (ethtool -L)",
-        is(captured)
-    )
+/// What happened to a port that its user should know of.
+fn warnings(
+    port: &mut OpenPort,
+    timestamp: &TimestampReport,
+    untagged: u64,
+    too_long: u64,
+    closed: bool,
+) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
+    if let Some(link) = &mut port.link {
+        let captured = link.captured();
+        let added = link.uncaptured(closed).map(|queues| Diagnostic::QueuesNotCaptured { captured, queues });
+        warnings.extend(added);
+        warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
+    }
+    if let Taken::Xdp(xdp) = &mut port.taken {
+        port.upkeep.look(xdp);
+    }
+    warnings.extend(port.upkeep.warnings());
+    let &TimestampReport { source, unstamped, .. } = timestamp;
+    warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
+    warnings.extend((untagged > 0).then_some(Diagnostic::Untagged { packets: untagged }));
+    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
+    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: timestamp.clock.clone() }));
+    let left_on = port.xdp().and_then(|xdp| xdp.stamping.as_ref()?.left_on.clone());
+    warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));
+    warnings.extend(port.replay().and_then(|replay| replay.warning(too_long)));
+    warnings
 }
 
 #[cfg(test)]

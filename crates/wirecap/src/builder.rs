@@ -14,7 +14,7 @@ use wirecap_core::{
 use wirecap_sys::{cpu, memory, packet::Fanout};
 
 use crate::{
-    Capture, Error, LookedUp, Timestamp,
+    Capture, Error, LookedUp, QueueWait, Timestamp,
     engine::wait::Wait,
     port::{
         PortSpec,
@@ -376,9 +376,9 @@ impl Builder {
         self
     }
 
-    /// Who is told, in words, when opening takes longer than a moment since a receive queue is not free yet: the capture
-    /// that has it is starting or ending. Default: nobody.
-    pub fn on_wait(mut self, tell: fn(&str)) -> Self {
+    /// Sets a callback for when opening has to wait for a busy receive queue for longer than a moment: the capture
+    /// that has it is starting or ending. Default: none.
+    pub fn on_wait(mut self, tell: fn(&QueueWait)) -> Self {
         self.on_wait = Some(tell);
         self
     }

@@ -15,7 +15,6 @@ use std::{
 
 use wirecap_core::{
     BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans, capture_queue,
-    words::{counted, is},
 };
 use wirecap_sys::{
     clock::BatchClock,
@@ -24,7 +23,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Builder, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
+    Builder, Diagnostic, Dispatch, Error, Grouping, Homes, PortEvent, Worker,
     books::Books,
     engine::{
         self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
@@ -119,8 +118,7 @@ impl Stopper {
         }
         for port in ports.iter_mut() {
             if matches!(&port.taken, Taken::Passive(packet) if !packet.wait_for_last_block()) {
-                port.fallbacks
-                    .push("the end is not exact: the kernel has kept its last block of packets".into());
+                port.fallbacks.push(Diagnostic::LastBlockKept);
             }
         }
         shared.stopping.stop();
@@ -391,9 +389,14 @@ impl Drop for Capture {
 
 fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
     let added = ports.iter_mut().filter_map(|port| {
-        let (link, name) = (port.link.as_mut()?, port.name.clone());
-        let removed = link.taken_away().map(|queues| PortEvent::QueuesRemoved { port: name.clone(), queues });
-        removed.or_else(|| link.added().map(|queues| PortEvent::QueuesAdded { port: name, queues }))
+        let link = port.link.as_mut()?;
+        let removed = link.taken_away().map(|queues| Diagnostic::QueuesGone { queues });
+        let added = || {
+            let queues = link.added()?;
+            Some(Diagnostic::QueuesNotCaptured { captured: link.captured(), queues })
+        };
+        let warning = removed.or_else(added)?;
+        Some(PortEvent::Warning { port: port.name.clone(), warning })
     });
     added.collect()
 }
@@ -429,12 +432,8 @@ fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Tran
         let Some(mut sender) = sender else { continue };
         let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
         if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
-            port.fallbacks.push(format!(
-                "queue {} does not send: {} {} in use; `ethtool -L` gives it more",
-                queue.ring_id,
-                counted(there, "transmit queue"),
-                is(there),
-            ));
+            port.fallbacks
+                .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
             continue;
         }
         sender.limit_parts(port.most_parts);

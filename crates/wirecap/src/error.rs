@@ -2,9 +2,13 @@
 
 use std::io;
 
-use crate::{LeftToHost, QueueSet, port::QueueSetError};
+use crate::{
+    Diagnostic, LeftToHost, QueueSet,
+    diagnostic::{ModeRefusal, NicDataRefusal},
+    port::QueueSetError,
+};
 use thiserror::Error;
-use wirecap_core::{GeometryError, words::counted};
+use wirecap_core::GeometryError;
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
@@ -32,8 +36,7 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// Some workers would never get a packet.
     #[error(
-        "{} for {}: in basic mode a worker without a queue gets nothing; use at most {}, or advanced mode",
-        counted(*workers, "worker"), counted(*queues, "receive queue"), counted(*queues, "worker")
+        "more workers ({workers}) than receive queues ({queues}): in basic mode a worker without a queue gets nothing"
     )]
     IdleWorkers {
         /// Workers asked for.
@@ -75,10 +78,7 @@ pub enum Error {
         kind: String,
     },
     /// A way of attaching XDP was asked for, and the interface is left to the host.
-    #[error(
-        "a mode of XDP is asked for, but {name} is captured beside the host, since {}; say xdp:{name} to take it",
-        reason.as_ref().map_or("packet: asks for it".into(), ToString::to_string)
-    )]
+    #[error("a mode of XDP is asked for, but {name} is captured beside the host{}", since(reason))]
     OnlyPassive {
         /// The interface.
         name: String,
@@ -150,7 +150,7 @@ pub enum Error {
     },
     /// A receive queue whose number is higher than those that can be captured.
     #[error(
-        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or          give {name} no more queues than that: ethtool -L",
+        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or give {name} no more queues than that: ethtool -L",
         limit - 1
     )]
     QueueNumber {
@@ -177,10 +177,8 @@ pub enum Error {
     },
     /// Receive queues cannot be told apart beside the host.
     #[error(
-        "{name}@{queues}: {}, and AF_PACKET cannot choose between receive queues; {}",
-        reason.as_ref().map_or("packet: captures beside the host".into(), |reason| format!("{name} is left to the host, since {reason}")),
-        if reason.is_some() { format!("say xdp:{name}@{queues} to take them from it") }
-        else { format!("say packet:{name}, or xdp:{name}@{queues} to take them from the host") }
+        "{name}@{queues}: {name} is captured beside the host{}, and AF_PACKET cannot choose between receive queues",
+        since(reason)
     )]
     QueuesBesideHost {
         /// The interface.
@@ -191,9 +189,7 @@ pub enum Error {
         reason: Option<LeftToHost>,
     },
     /// Somebody else captures a receive queue.
-    #[error(
-        "{name}@{queue} is captured by {holder}; end that capture, or take other queues: wirecap interfaces lists them"
-    )]
+    #[error("{name}@{queue} is captured by {holder}; end that capture, or take other queues")]
     QueueTaken {
         /// The interface.
         name: String,
@@ -204,8 +200,7 @@ pub enum Error {
     },
     /// The whole interface is asked for, and others capture some of its queues.
     #[error(
-        "receive queues of {name} are captured by {holders}; end that, or name queues that are free, as in {name}@2: wirecap \
-         interfaces lists them"
+        "receive queues of {name} are captured by {holders}; end that, or name queues that are free, as in {name}@2"
     )]
     Shared {
         /// The interface.
@@ -225,9 +220,7 @@ pub enum Error {
         holders: String,
     },
     /// The NIC cannot have both directions of a connection come in by one queue.
-    #[error(
-        "RSS of {name} cannot be made symmetric: {reason}; leave --rss symmetric out to capture as it is"
-    )]
+    #[error("RSS of {name} cannot be made symmetric: {reason}")]
     Rss {
         /// The interface.
         name: String,
@@ -235,10 +228,7 @@ pub enum Error {
         reason: String,
     },
     /// Symmetric RSS is asked for, where it does not matter.
-    #[error(
-        "symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host, where --fanout hash \
-         keeps both directions of a connection together; leave --rss out, or say xdp:{0}"
-    )]
+    #[error("symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host")]
     RssBesideHost(String),
     /// The process lacks the privilege to join others.
     #[error(
@@ -293,7 +283,7 @@ pub enum Error {
     Memory(#[from] MemoryError),
     /// A pool has one chunk at least.
     #[error(
-        "packet memory of {} is too little: a chunk for each pool takes {}; give that or more, or lower -M or the number of queues",
+        "packet memory of {} is too little: a chunk for each pool takes {}; give that or more",
         size(*bytes), size(*least)
     )]
     LittleMemory {
@@ -306,12 +296,12 @@ pub enum Error {
     #[error("opening was given up, so nothing was captured")]
     GivenUp,
     /// No way of attaching to the interface worked.
-    #[error("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))]
+    #[error("{name} cannot be captured over AF_XDP: {}", tried(attempts))]
     NoMode {
         /// The interface.
         name: String,
         /// What was tried, and why it failed.
-        attempts: Vec<String>,
+        attempts: Vec<Diagnostic>,
     },
     /// The process lacks a privilege.
     #[error(
@@ -342,31 +332,26 @@ pub enum Error {
         source: bpf::Error,
     },
     /// The NIC's own times of packets are asked for, and cannot be had.
-    #[error(
-        "{name} has no hardware timestamps: {reason}; use kernel timestamps (each packet in the XDP program, or beside the \
-         host by AF_PACKET) or batch timestamps (--timestamp kernel, --timestamp batch)"
-    )]
+    #[error("{name} has no hardware timestamps: {reason}")]
     NoHardwareTimestamps {
         /// The port.
         name: String,
         /// Why not.
-        reason: String,
+        reason: NicDataRefusal,
     },
     /// The NIC's hash of each packet is asked for, and cannot be had.
     #[error(
         "{name} has no receive hash: {reason}; leave Builder::rx_hash out, or take an interface whose driver hands it to XDP \
-         programs (wirecap interfaces --json: rx_metadata)"
+         programs"
     )]
     NoRxHash {
         /// The port.
         name: String,
         /// Why not.
-        reason: String,
+        reason: NicDataRefusal,
     },
     /// Nothing in the kernel sees the packets of this port.
-    #[error(
-        "{name} has no {source_name} timestamps, as its packets come from memory; use batch timestamps (--timestamp batch)"
-    )]
+    #[error("{name} has no {source_name} timestamps, as its packets come from memory; use batch timestamps")]
     OnlyBatchTimestamps {
         /// The port.
         name: String,
@@ -418,6 +403,31 @@ impl Error {
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
         Error::NotPermitted { reason: reason.to_string(), program: this_program() }
     }
+}
+
+/// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
+fn tried(attempts: &[Diagnostic]) -> String {
+    let tried = attempts.iter().map(|attempt| match attempt {
+        Diagnostic::ModeUnavailable { mode, reason, .. } => {
+            let mode = mode.as_str();
+            match reason {
+                ModeRefusal::NotOffered => format!("{mode}: not offered by the driver"),
+                ModeRefusal::ShortCells { room, longest, .. } => {
+                    format!("{mode}: cells take {room} bytes of a frame, and frames have up to {longest}")
+                }
+                ModeRefusal::NoRxHash => format!("{mode}: without the NIC's hash"),
+                ModeRefusal::Failed(cause) => format!("{mode}: {cause}"),
+            }
+        }
+        Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
+        other => other.code().replace('_', " "),
+    });
+    tried.collect::<Vec<_>>().join("; ")
+}
+
+/// Why an interface is left to the host, ready to be appended; nothing if that was asked for.
+fn since(reason: &Option<LeftToHost>) -> String {
+    reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default()
 }
 
 /// A size in words.

@@ -71,6 +71,7 @@ mod batch;
 mod books;
 mod builder;
 mod capture;
+pub mod diagnostic;
 mod engine;
 mod error;
 mod event;
@@ -89,12 +90,13 @@ pub use wirecap_headers as headers;
 pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::{Builder, Dispatch, Grouping, Homes, Reach};
 pub use capture::{Capture, Stopper};
+pub use diagnostic::Diagnostic;
 pub use engine::{
     wait::Wait,
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use event::PortEvent;
+pub use event::{PortEvent, QueueWait};
 pub use horizon::{Horizon, Horizons};
 pub use looked_up::LookedUp;
 pub use port::{

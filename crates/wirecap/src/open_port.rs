@@ -8,7 +8,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    PortEvent,
+    Diagnostic, PortEvent,
     port::{
         filter::{FilterReport, PortFilter},
         host_use::{HostUse, LeftToHost},
@@ -34,7 +34,7 @@ pub(crate) struct OpenPort {
     pub(crate) link: Option<LinkWatch>,
     pub(crate) mode: QueueMode,
     pub(crate) filter: Option<FilterReport>,
-    pub(crate) fallbacks: Vec<String>,
+    pub(crate) fallbacks: Vec<Diagnostic>,
     /// How its interface was used by the host and by others when it was opened.
     pub(crate) host_use: Vec<HostUse>,
     /// How its packets are stamped one by one; `None` when they have the times of their batches.
@@ -92,16 +92,9 @@ impl OpenPort {
         }
     }
 
-    /// An interface under a name of its own, with its queues that are captured. What becomes of it is watched; what
-    /// cannot be told then begins with `untold`.
-    fn of_interface(
-        (name, mode): (&str, QueueMode),
-        interface: &Interface,
-        watched: Watched<'_>,
-        untold: &str,
-    ) -> Self {
+    /// An interface under a name of its own, with its queues that are captured. What becomes of it is watched.
+    fn of_interface((name, mode): (&str, QueueMode), interface: &Interface, watched: Watched<'_>) -> Self {
         let mut link = LinkWatch::open(interface, watched);
-        let untold = link.as_ref().err().map(|error| format!("{untold} cannot be told: {error}"));
         let driver = interface.driver.as_ref().map(|driver| driver.name.clone());
         let outlet = Outlet::default();
         // It was looked up before its events were followed, and may have changed in between.
@@ -109,13 +102,18 @@ impl OpenPort {
         let LinkState { carrier, mtu } =
             state.unwrap_or(LinkState { carrier: interface.carrier, mtu: interface.mtu });
         outlet.note(carrier, mtu);
+        let queues = !matches!(watched, Watched::None);
+        let (link, unwatched) = match link {
+            Ok(link) => (Some(link), None),
+            Err(error) => (None, Some(Diagnostic::LinkNotWatched { queues, cause: error.into() })),
+        };
         Self {
             outlet: Arc::new(outlet),
             ifindex: Some(interface.ifindex),
             driver,
             numa_node: interface.numa_node,
-            link: link.ok(),
-            fallbacks: Vec::from_iter(untold),
+            link,
+            fallbacks: Vec::from_iter(unwatched),
             ..Self::of_memory(name, mode)
         }
     }
@@ -129,14 +127,11 @@ impl OpenPort {
     ) -> Self {
         // Queues do not matter here, only what the NIC drops.
         let place = (interface.name.as_str(), QueueMode::Packet);
-        let mut open = Self::of_interface(place, interface, Watched::None, "what the NIC drops");
-        let reason = reason.map(|reason| format!("captured beside the host, since {reason}"));
-        let behind = interface.xdp_programs.iter().map(|attached| {
-            let name = bpf::Program::name_by_id(attached.program_id).unwrap_or_else(|_| "?".into());
-            format!(
-                "the XDP program {name} (id {}) gets packets first: those that it takes or drops are not captured",
-                attached.program_id
-            )
+        let mut open = Self::of_interface(place, interface, Watched::None);
+        let reason = reason.map(|reason| Diagnostic::BesideHost { reason: reason.clone() });
+        let behind = interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+            program_id: attached.program_id,
+            program: bpf::Program::name_by_id(attached.program_id).ok(),
         });
         let reasons = reason.into_iter().chain(behind).chain(port.fallbacks.iter().cloned());
         open.fallbacks.splice(..0, reasons);
@@ -155,12 +150,8 @@ impl OpenPort {
         watched: Watched<'_>,
         filter: Option<&PortFilter>,
     ) -> Self {
-        let untold = "what the NIC drops, and queues that are added,";
-        let mut open = Self::of_interface((name, port.mode), interface, watched, untold);
-        let inexact = (!cpu::can_wait_for_kernel()).then(|| {
-            "the end is not exact: this kernel cannot wait for packets on their way (membarrier, not with nohz_full)"
-                .to_owned()
-        });
+        let mut open = Self::of_interface((name, port.mode), interface, watched);
+        let inexact = (!cpu::can_wait_for_kernel()).then_some(Diagnostic::EndNotAwaited);
         open.fallbacks.splice(..0, port.fallbacks.iter().cloned().chain(inexact));
         open.filter = filter.zip(port.filter).map(|(filter, runs)| filter.report(runs));
         open.timestamp = port.timestamp();

@@ -7,7 +7,7 @@ use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
 pub use crate::port::filter::{FilterPlace, FilterReport};
-use crate::{HostUse, timestamp::TimestampReport};
+use crate::{Diagnostic, HostUse, timestamp::TimestampReport};
 
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -126,9 +126,10 @@ pub struct PortReport {
     pub name: String,
     /// Its driver; `None` where the kernel names none, as for loopback, and of what is no interface.
     pub driver: Option<String>,
-    /// What was wanted and could not be had, and why, a line for each: a better mode than the one in use, for
-    /// instance.
-    pub fallbacks: Vec<String>,
+    /// What is not as asked for, or as good as it could be: a better mode than the one in use, for instance. Not serialised while
+    /// it is empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Diagnostic>,
     /// How the host and others use the interface: why it is captured beside the host or, if it is taken, which users go without the
     /// packets that are, those that have begun since included. Empty where `packet:` asks to capture beside the host.
     pub host_use: Vec<HostUse>,
@@ -164,8 +165,10 @@ pub struct PortReport {
     /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say: of the whole
     /// interface. Where several ports are of one interface, it is in the first of them, and 0 in the others.
     pub dropped_before_xdp: u64,
-    /// What the user should know of, a line for each: receive queues that are not captured, for instance.
-    pub warnings: Vec<String>,
+    /// What happened that the user should know of: receive queues that are not captured, for instance. Not serialised while it is
+    /// empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Diagnostic>,
     /// Its receive queues: those that are captured, then those with packets that were added after the start
     /// ([`QueueMode::Host`]).
     pub queues: Vec<QueueReport>,
@@ -274,8 +277,9 @@ pub struct MemoryReport {
     pub bounded: Option<BoundedMemory>,
     /// Which pages it is on, in words.
     pub pages: String,
-    /// What was wanted of it and could not be had, and why, a line for each.
-    pub fallbacks: Vec<String>,
+    /// What was wanted of it and is not so. Not serialised while it is empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Diagnostic>,
     /// Entries of each ring: cells of a queue that the kernel can have at once.
     pub ring_entries: u32,
 }

@@ -23,7 +23,7 @@ use wirecap_core::Geometry;
 use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemory};
 
 use crate::{
-    Builder, Error, Homes, Reach,
+    Builder, Diagnostic, Error, Homes, Reach,
     builder::{GivesUp, MAX_WORKERS, limit},
     port::source::{PortPools, Source},
     report::{BoundedMemory, MemoryReport},
@@ -282,7 +282,7 @@ impl CaptureMemory {
             cell_bytes: self.geometry.cell_bytes(),
             bounded: self.bounded.clone(),
             pages: memory.pages().as_str().into(),
-            fallbacks: memory.fallbacks().to_vec(),
+            fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
             ring_entries,
         }
     }

@@ -17,7 +17,7 @@ use wirecap_sys::{
     netdev,
 };
 
-use crate::{Error, port::stamp};
+use crate::{Error, diagnostic::NicDataRefusal, port::stamp};
 
 /// Where the times of packets come from.
 ///
@@ -64,18 +64,19 @@ impl Timestamp {
         }
     }
 
-    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`], in words; `None` if they
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
     /// can.
     ///
     /// ```
-    /// let reason = wirecap::Timestamp::no_hardware("lo")?;
-    /// assert!(reason.is_some_and(|reason| reason.contains("software only")));
+    /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};
+    ///
+    /// assert_eq!(Timestamp::no_hardware("lo")?, Some(NicDataRefusal::SoftwareOnly));
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     ///
     /// # Errors
     /// When there is no such interface, or the kernel cannot be asked.
-    pub fn no_hardware(name: &str) -> Result<Option<String>, Error> {
+    pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
         match stamp::hardware_clock(&netdev::interface(name)?) {
             Ok(_) => Ok(None),
             Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),

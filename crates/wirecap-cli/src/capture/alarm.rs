@@ -6,9 +6,8 @@
 use std::time::{Duration, Instant};
 
 use wirecap::{Capture, Report, report::PortReport};
-use wirecap_core::words::counted;
 
-use crate::loss::Losses;
+use crate::{loss::Losses, text::plural::counted};
 
 /// How often it is looked: the counters of all queues are read.
 const LOOK: Duration = Duration::from_secs(1);

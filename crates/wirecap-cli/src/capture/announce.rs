@@ -4,13 +4,17 @@
 //! the last one.
 
 use wirecap::{
-    Dispatch, Mode, Report,
-    report::{BeyondLimit, LengthLimit, MemoryReport, PortReport, QueueMode},
+    Diagnostic, Dispatch, Mode, Report,
+    report::{MemoryReport, PortReport, QueueMode},
 };
-use wirecap_core::{geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER, words::counted};
 
 use super::job::Job;
-use crate::{exit::tell, host_use, plan::Plan};
+use crate::{
+    exit::tell,
+    host_use,
+    plan::Plan,
+    text::{diagnostic::describe, plural::counted},
+};
 
 /// Says how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
@@ -26,35 +30,15 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
 /// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at the end counts its long
 /// packets, if it has any.
 pub(crate) fn warn(report: &Report) {
-    let interfaces = report.ports.iter().filter(|port| !is_trace(port));
-    for (port, limit) in interfaces.filter_map(|port| Some((port, port.length_limit?))) {
-        tell(format_args!("wirecap: WARNING: {}: {}", port.name, too_long(&report.memory, limit)));
+    for port in &report.ports {
+        for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {
+            tell(format_args!("wirecap: WARNING: {}: {}", port.name, describe(fallback)));
+        }
     }
 }
 
-/// Describes which packets are too long, why, and the remedy.
-fn too_long(memory: &MemoryReport, LengthLimit { bytes, beyond }: LengthLimit) -> String {
-    let (m, least) = (memory.cells_per_chunk, MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
-    match beyond {
-        BeyondLimit::Cut => {
-            format!(
-                "packets longer than {bytes} bytes will be cut: a block of M = {m} cells holds no more; raise -M"
-            )
-        }
-        BeyondLimit::Lost if m < least => format!(
-            "packets longer than {bytes} bytes will be lost (too_long): packets of several cells need an M of {least}, and M is {m}; \
-             write -M {least}"
-        ),
-        BeyondLimit::Lost => {
-            let remedy = match memory.cell_bytes < 4096 {
-                true => "; --cell-bytes 4096 has room for longer ones",
-                false => "; a driver with multi-buffer XDP would split them",
-            };
-            format!(
-                "packets longer than {bytes} bytes will be lost (too_long): this interface does not split packets over several cells{remedy}"
-            )
-        }
-    }
+fn is_warned_of(port: &PortReport, fallback: &Diagnostic) -> bool {
+    matches!(fallback, Diagnostic::PacketsTooLong { .. }) && !is_trace(port)
 }
 
 /// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is in its own line.
@@ -78,7 +62,8 @@ fn facts(port: &PortReport) -> Vec<String> {
     if let Some(rss) = &port.rss {
         fact(format!("RSS is {rss}"));
     }
-    port.fallbacks.iter().cloned().for_each(&mut fact);
+    let fallbacks = port.fallbacks.iter().filter(|fallback| !is_warned_of(port, fallback));
+    fallbacks.map(describe).for_each(&mut fact);
     let timestamp = &port.timestamp;
     let (source, resolution_ns) = (timestamp.source, timestamp.resolution_ns);
     fact(format!("timestamps: {}, {}; resolution {resolution_ns} ns", source.as_str(), source.in_words()));
@@ -158,7 +143,7 @@ fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     facts.push(format!("{mib} MiB of packet memory"));
     facts.extend(bound(memory));
     facts.push(format!("pages: {}", memory.pages));
-    facts.extend(memory.fallbacks.iter().cloned());
+    facts.extend(memory.fallbacks.iter().map(describe));
     if memory.ring_entries < m * r {
         facts.push(format!("the kernel has {} of the cells of a queue at once", memory.ring_entries));
     }
@@ -178,23 +163,4 @@ fn bound(memory: &MemoryReport) -> Option<String> {
         "R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
         bounded.chunks_per_pool, bounded.share
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_warning_names_the_remedy() {
-        let warning = |m, cell_bytes, beyond| {
-            let memory = MemoryReport { cells_per_chunk: m, cell_bytes, ..MemoryReport::default() };
-            too_long(&memory, LengthLimit { bytes: 1_792, beyond })
-        };
-        assert!(warning(1, 2048, BeyondLimit::Lost).ends_with("and M is 1; write -M 64"));
-        assert!(
-            warning(256, 2048, BeyondLimit::Lost).ends_with("; --cell-bytes 4096 has room for longer ones")
-        );
-        assert!(warning(64, 4096, BeyondLimit::Lost).contains("multi-buffer"));
-        assert!(warning(2, 2048, BeyondLimit::Cut).contains("will be cut: a block of M = 2 cells"));
-    }
 }

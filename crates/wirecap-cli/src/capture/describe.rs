@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{QueueAccount, Report, report::PortReport};
+use wirecap::{Diagnostic, QueueAccount, Report, report::PortReport};
 use wirecap_file::{
     Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN, pcap,
     pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
@@ -13,7 +13,7 @@ use wirecap_file::{
 use wirecap_sys::netdev::Interface;
 
 use super::{place::Place, times};
-use crate::plan::Plan;
+use crate::{plan::Plan, text::diagnostic};
 
 /// What stands in front of the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
@@ -121,15 +121,9 @@ fn statistics(
     )];
     comments.extend(account.lost.causes().iter().map(|(cause, packets)| format!("lost, {cause}: {packets}")));
     comments.extend(times::bounds(&port.timestamp).iter().map(|bound| format!("timestamps: {bound}")));
-    if port.timestamp.unstamped > 0 {
-        let (unstamped, source) = (port.timestamp.unstamped, port.timestamp.source.as_str());
-        comments.push(format!(
-            "packets without {source} timestamp, which bear the time at which their batch was seen: {unstamped}"
-        ));
-    }
-    if let Some(untagged @ 1..) = port.untagged {
-        comments.push(format!("packets without the VLAN tag that the NIC had taken off: {untagged}"));
-    }
+    let is_of_packets =
+        |warning: &&Diagnostic| matches!(warning, Diagnostic::Unstamped { .. } | Diagnostic::Untagged { .. });
+    comments.extend(port.warnings.iter().filter(is_of_packets).map(diagnostic::describe));
     if unwritten > 0 {
         comments.push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
     }

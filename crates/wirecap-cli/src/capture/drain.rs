@@ -15,7 +15,6 @@ use std::{
 };
 
 use wirecap::Report;
-use wirecap_core::words::{counted, is};
 
 use super::written::Gauge;
 use crate::{
@@ -23,6 +22,7 @@ use crate::{
     plan::Plan,
     signals::Signals,
     terminal::{StatusLine, rate},
+    text::plural::{counted, is},
 };
 
 /// How often it is looked whether it is over.

@@ -4,11 +4,11 @@
 
 use anyhow::{Result, anyhow};
 use wirecap::{
-    Report,
-    report::{FilterPlace, PortReport, QueueMode},
+    Diagnostic, Report,
+    report::{PortReport, QueueMode},
 };
 
-use crate::{exit::Usage, plan::Plan};
+use crate::{exit::Usage, plan::Plan, text::diagnostic::describe};
 
 /// Which kinds of ports there are.
 struct Kinds {
@@ -42,9 +42,9 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         }
     }
     for port in report.ports.iter().filter(is_xdp) {
-        let in_user_space = port.filter.as_ref().is_some_and(|filter| filter.runs != FilterPlace::Kernel);
-        let dropped = port.fallbacks.iter().find(|line| line.contains("the filter is not in the kernel"));
-        let Some(reason) = dropped.filter(|_| in_user_space) else { continue };
+        let is_not_in_kernel =
+            |fallback: &&Diagnostic| matches!(fallback, Diagnostic::FilterNotInKernel { .. });
+        let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         if plan.given.pass {
             return Err(anyhow!(
                 "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",

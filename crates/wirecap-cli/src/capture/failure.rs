@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use wirecap_core::words::{counted, is, was};
-
 use super::open;
 use super::sink::WriteFailure;
+
+use crate::text::plural::{counted, is, was};
 
 /// Something that makes the exit code 1.
 #[derive(Debug)]

@@ -8,9 +8,8 @@ use std::{fs, thread};
 use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, LookedUp};
-use wirecap_core::words::counted;
 
-use crate::plan::Plan;
+use crate::{plan::Plan, text::plural::counted};
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;

@@ -51,6 +51,7 @@ mod output;
 mod pace;
 mod place;
 mod progress;
+mod record;
 mod records;
 pub(crate) mod sequencer;
 mod sink;

@@ -22,6 +22,7 @@ use crate::{
     plan::{Destination, Plan},
     signals::Signals,
     step::{LONG, Step},
+    text::{self, event},
 };
 
 /// How long a pipe takes to open when its writer is there already.
@@ -89,7 +90,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     let builder = builder.give_up(signals.flag());
     let builder = match plan.quiet {
         true => builder,
-        false => builder.on_wait(|reason| tell(format_args!("wirecap: {reason}"))),
+        false => builder.on_wait(|wait| tell(format_args!("wirecap: {}", event::wait(wait)))),
     };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
@@ -130,6 +131,7 @@ pub(super) fn open(plan: &Plan, looked_up: LookedUp, signals: &Signals) -> Resul
 fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
         wirecap::Error::NoMode { .. } if plan.modes != Modes::Best => {
+            let error = text::error::of_capture(&error);
             anyhow!("{error}; leave --xdp-mode and --require-zero-copy out to take the best mode that works")
         }
         // One word may have been meant as a name.

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 
 use wirecap::{Capture, Report};
-use wirecap_core::words::counted;
 
 use crate::{
     exit::tell,
     plan::Plan,
     terminal::{StatusLine, rate},
+    text::plural::counted,
 };
 
 /// How a capture goes.

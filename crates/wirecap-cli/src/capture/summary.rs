@@ -2,15 +2,13 @@
 
 use std::io;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
 use wirecap::Report;
-use wirecap_core::words::{counted, is, was};
 
 use super::{
     accounts::{self, Stage},
     disorder::Disorder,
     job::Job,
+    record::Record,
     times,
     watch::End,
     written::Written,
@@ -22,7 +20,11 @@ use crate::{
     printable::json,
     stdio::{self, Stream},
     terminal::rate,
-    text::paragraph,
+    text::{
+        diagnostic::describe,
+        paragraph,
+        plural::{counted, is, was},
+    },
 };
 
 /// All there is to say about a capture, at some time.
@@ -39,20 +41,6 @@ pub(super) struct Ending {
     pub(super) end: End,
     /// What was not as asked for, in words.
     pub(super) error: Option<String>,
-}
-
-/// An account as JSON.
-#[derive(Serialize)]
-struct Record<'a> {
-    #[serde(flatten)]
-    head: &'a Head,
-    end: Option<&'static str>,
-    error: Option<&'a str>,
-    #[serde(flatten)]
-    report: &'a Report,
-    written: Option<&'a Written>,
-    #[serde(flatten)]
-    job: Map<String, Value>,
 }
 
 /// Where an account is printed: standard error if the packets have standard output.
@@ -91,7 +79,7 @@ impl Account<'_> {
             head: self.head,
             end: self.end.as_ref().map(|ending| ending.end.as_str()),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
-            report: self.report,
+            report: self.report.clone().into(),
             written: self.written.as_ref(),
             job: job.json(self.report),
         })
@@ -136,8 +124,10 @@ fn notes(report: &Report) -> String {
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
         lines.push(format!("{port}: RSS was {rss}"));
     }
-    let warnings = report.ports.iter().flat_map(|port| &port.warnings);
-    lines.extend(warnings.map(|warning| format!("WARNING: {warning}")));
+    for port in &report.ports {
+        let warning = |warning| format!("WARNING: {}: {}", port.name, describe(warning));
+        lines.extend(port.warnings.iter().map(warning));
+    }
     lines.iter().map(|line| format!("\n{}", paragraph(line))).collect()
 }
 

@@ -14,12 +14,15 @@ use std::{
 };
 
 use wirecap::{
-    Capture, Report, Timestamp, TimestampReport, Uncertainty,
+    Capture, Diagnostic, Report, Timestamp, TimestampReport, Uncertainty,
     report::{PortReport, QueueMode},
 };
-use wirecap_core::words::counted;
 
-use crate::{plan::Plan, terminal::at_most};
+use crate::{
+    plan::Plan,
+    terminal::at_most,
+    text::{diagnostic::describe, plural::counted},
+};
 
 /// How often the counters of all queues are read for it.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -77,11 +80,9 @@ impl TimeTrouble {
 impl fmt::Display for TimeTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unstamped(source, packets) => write!(
-                f,
-                "packets have no {} time, {packets} so far: they bear the time at which their batch was seen",
-                source.as_str()
-            ),
+            &Self::Unstamped(source, packets) => {
+                f.write_str(&describe(&Diagnostic::Unstamped { source, packets }))
+            }
             Self::Uncertain(max_ns) => write!(
                 f,
                 "packets came up to {} before the times they bear, since their queue was not looked at for so long; \

@@ -31,7 +31,10 @@ fn packets_without_a_stamp_are_warned_of_once() {
     (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (Timestamp::Hardware, 7);
     let lines = times.lines(&report);
     assert_eq!(lines.len(), 1);
-    assert!(lines[0].contains("WARNING: null: packets have no hardware time, 7 so far"), "{lines:?}");
+    assert!(
+        lines[0].contains("WARNING: null: 7 packets had no hardware time and bear the time"),
+        "{lines:?}"
+    );
     report.ports[0].timestamp.unstamped = 7_000;
     assert_eq!(times.lines(&report), Vec::<String>::new(), "once");
 }

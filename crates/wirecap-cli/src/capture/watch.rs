@@ -7,11 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Capture, PortEvent};
-use wirecap_core::words::counted;
+use wirecap::{Capture, Diagnostic, PortEvent};
 
 use super::{alarm::Alarm, job::Job, progress::Progress, statistics::Statistics, times::Times};
-use crate::{host_use, plan::Plan, signals::Signals};
+use crate::{plan::Plan, signals::Signals, text::event::describe};
 
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -157,7 +156,7 @@ impl<'a> Watch<'a> {
             return Some(End::Duration);
         }
         for event in capture.events() {
-            self.tell(event, capture, job);
+            self.report(&event, capture, job);
         }
         for line in self.alarm.look(capture) {
             self.progress.tell(line);
@@ -172,80 +171,26 @@ impl<'a> Watch<'a> {
         )
     }
 
-    /// Tells changes of state: those by which packets are missed to quiet people, too. The kernel also says "up" of an interface that was up all along, when
-    /// somebody else changes something about it.
-    fn tell(&mut self, event: PortEvent, capture: &Capture, job: &impl Job) {
+    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up all along, when another
+    /// program changes something about it. What packets are missed by is printed with `-q`, too.
+    fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
+        let is_news = match event {
+            PortEvent::Down(port) => self.down.insert(port.clone()),
+            PortEvent::Up(port) => self.down.remove(port),
+            PortEvent::Read(_) => !capture.is_at_end(),
+            _ => true,
+        };
+        let Some(line) = describe(event, |host_use| job.deprives(host_use)).filter(|_| is_news) else {
+            return;
+        };
         match event {
-            PortEvent::Down(port) => {
-                let line = format!("wirecap: {port} is down; the capture goes on if it comes up again");
-                if self.down.insert(port) {
-                    self.progress.note(line);
-                }
+            PortEvent::Down(_)
+            | PortEvent::Up(_)
+            | PortEvent::Read(_)
+            | PortEvent::Warning { warning: Diagnostic::RssChanged { .. }, .. } => {
+                self.progress.note(format_args!("wirecap: {line}"));
             }
-            PortEvent::Up(port) => {
-                if self.down.remove(&port) {
-                    self.progress.note(format_args!("wirecap: {port} is up"));
-                }
-            }
-            PortEvent::Removed(port) => {
-                self.progress.tell(format_args!("wirecap: {port} was removed; what it had captured is kept"));
-            }
-            PortEvent::QueuesRemoved { port, queues } => {
-                self.progress.tell(format_args!(
-                    "wirecap: WARNING: the interface of {port} has {} by now; nothing comes from those \
-                     that were taken away",
-                    counted(queues, "receive queue")
-                ));
-            }
-            PortEvent::InUse { port, uses } => {
-                if let Some(warning) = host_use::begun(&port, &uses, |host_use| job.deprives(host_use)) {
-                    self.progress.tell(format_args!("wirecap: WARNING: {warning}"));
-                }
-            }
-            PortEvent::Detached { port, failure } => {
-                let end = failure.map_or_else(
-                    || "until it was attached again just now".into(),
-                    |reason| format!("since then, as it cannot be attached again: {reason}"),
-                );
-                self.progress.tell(format_args!(
-                    "wirecap: WARNING: the XDP program was taken off {port} by force; packets went to the host, uncounted, {end}"
-                ));
-            }
-            PortEvent::QueuesLost { port, queues, failure } => {
-                let end = failure.map_or_else(
-                    || "until it was put back just now".into(),
-                    |reason| format!("since then, as it cannot be put back: {reason}"),
-                );
-                self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} was taken out of the table of those who share the interface; packets of \
-                     {} went to the host, uncounted, {end}",
-                    queues.in_words()
-                ));
-            }
-            PortEvent::Asymmetric { port, failure: None } => {
-                self.progress.note(format_args!(
-                    "wirecap: WARNING: RSS of {port} was not symmetric for about a second, since somebody else has put it back; it \
-                     is set again, and put back at the end of this capture"
-                ));
-            }
-            PortEvent::Asymmetric { port, failure: Some(reason) } => {
-                self.progress.note(format_args!(
-                    "wirecap: WARNING: RSS of {port} is not symmetric any more, since somebody else has changed it; {reason}"
-                ));
-            }
-            PortEvent::Read(port) => {
-                if !capture.is_at_end() {
-                    self.progress
-                        .note(format_args!("wirecap: {port} is read; the capture goes on with the others"));
-                }
-            }
-            PortEvent::QueuesAdded { port, queues } => {
-                self.progress.tell(format_args!(
-                    "wirecap: WARNING: {port} has {} by now; those that were added are not captured, \
-                     their packets go to the host",
-                    counted(queues, "receive queue")
-                ));
-            }
+            _ => self.progress.tell(format_args!("wirecap: {line}")),
         }
     }
 }

@@ -39,7 +39,6 @@ use wirecap::{
     Capture, HostUse, Report, Timestamp, Transmitter,
     report::{PortReport, QueueMode},
 };
-use wirecap_core::words::counted;
 use wirecap_sys::netdev::Interface;
 
 use self::{
@@ -56,7 +55,7 @@ use crate::{
     exit::{Exit, tell},
     signals::Signals,
     table::Table,
-    text::paragraph,
+    text::{paragraph, plural::counted},
 };
 
 /// How often it is told that packets are dropped, at most.

@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use serde::Serialize;
-use wirecap_core::words::{counted, was};
 use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
 
 use super::plan::{EngineOptions, Plan};
@@ -14,7 +13,10 @@ use crate::{
     stdio::{Stream, print},
     table::Table,
     terminal::rate,
-    text::ranges,
+    text::{
+        plural::{counted, was},
+        ranges,
+    },
 };
 
 /// Less than this share of the rate that was asked for is worth a warning.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use wirecap_core::words::counted;
 use wirecap_replay::{End, Held, Quantiles, Report};
 use wirecap_send::LaneReport;
 
@@ -16,7 +15,7 @@ use crate::{
     stdio::{Stream, print as print_to},
     table::Table,
     terminal::rate,
-    text::{paragraph, ranges},
+    text::{paragraph, plural::counted, ranges},
 };
 
 /// A report as JSON.

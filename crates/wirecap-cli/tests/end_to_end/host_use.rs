@@ -135,10 +135,16 @@ fn a_program_that_is_detached_by_force_is_reported() {
     let program = lab.right.enter(|| netdev::interface("r0")).unwrap().xdp_programs[0].program_id;
     Link::of_program(program).unwrap().unwrap().detach().unwrap();
     running.wait_for(
-        "WARNING: the XDP program was taken off r0 by force; packets went to the host, uncounted, until it was attached again",
+        "WARNING: r0: the XDP program was taken off by force; packets went to the host, uncounted, until it was attached again",
     );
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let port = port(&running.stop());
     assert_eq!(port["queues"][0]["seen"], FRAMES);
-    assert!(port["warnings"][0].as_str().unwrap().contains("taken off by force"), "{port:#}");
+    let warning = &port["warnings"][0];
+    assert_eq!(
+        (&warning["code"], &warning["recovery"]),
+        (&"detached".into(), &"restored".into()),
+        "{port:#}"
+    );
+    assert!(warning["text"].as_str().unwrap().contains("taken off by force"), "{port:#}");
 }

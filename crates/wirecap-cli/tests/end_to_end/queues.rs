@@ -89,7 +89,7 @@ fn conflicts_are_refused_in_words_and_a_killed_founder_costs_nothing() {
         assert!(ended.stderr.contains(words), "no {words:?} in {}", ended.stderr);
     };
     refused("r0@2", 1, "r0 has 2 receive queues, numbers 0 to 1, so there is no r0@2");
-    refused("packet:r0@1", 2, "packet: captures beside the host");
+    refused("packet:r0@1", 2, "say packet:r0, or xdp:r0@1");
     refused("r0@if5", 2, "is no set of receive queues");
     let founder = lab.capture(&["r0@1"]);
     refused("r0", 1, &format!("receive queues of r0 are captured by wirecap (pid {})", founder.pid()));
@@ -117,7 +117,7 @@ fn queues_that_are_lost_are_told_of_at_once_and_in_the_account() {
     let interface = lab.right.enter(|| netdev::interface("r0")).unwrap();
     let table = bpf::shared_map(interface.xdp_programs[0].program_id, "wirecap_queues").unwrap().unwrap();
     assert!(table.map.delete(&1_u32.to_ne_bytes()).unwrap());
-    capture.wait_for("packets of queue 1 went to the host, uncounted, until it was put back just now");
+    capture.wait_for("packets of queue 1 went to the host, uncounted, until it was put back");
     assert!(table.map.program_id(1).unwrap().is_some());
     let ended = capture.stop();
     assert_eq!(ended.code, Some(0));

@@ -7,7 +7,7 @@
 //!
 //! Rule: no packet waits for a page fault, and no page of packets goes into a core dump or a child process.
 
-use std::{io, ops::Range, ptr};
+use std::{io, ops::Range, path::PathBuf, ptr};
 
 use super::{HUGE_PAGE_BYTES, MemoryError, Need, available};
 
@@ -30,6 +30,60 @@ impl Pages {
     }
 }
 
+/// What was wanted of the packet memory and is not so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryFallback {
+    /// Huge pages are reserved, and too few of them are free.
+    HugePagesShort {
+        /// How many are needed.
+        needed: u64,
+        /// How many are reserved (`vm.nr_hugepages`).
+        reserved: u64,
+        /// How many of these are free.
+        free: u64,
+    },
+    /// Whether this control group limits memory cannot be seen: the files of control groups are not mounted here.
+    ControlGroupUnseen(PathBuf),
+    /// The kernel does not take advice about it.
+    AdviceRefused {
+        /// The advice.
+        advice: Advice,
+        /// What madvise(2) failed with.
+        errno: i32,
+    },
+}
+
+/// What the kernel is told about the packet memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Use huge pages where they can be had.
+    HugePages,
+    /// Keep it out of child processes.
+    NotInChildren,
+    /// Keep it out of core dumps.
+    NotInCoreDumps,
+}
+
+impl Advice {
+    /// Its name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HugePages => "huge_pages",
+            Self::NotInChildren => "not_in_children",
+            Self::NotInCoreDumps => "not_in_core_dumps",
+        }
+    }
+
+    /// As madvise(2) has it.
+    fn number(self) -> libc::c_int {
+        match self {
+            Self::HugePages => libc::MADV_HUGEPAGE,
+            Self::NotInChildren => libc::MADV_DONTFORK,
+            Self::NotInCoreDumps => libc::MADV_DONTDUMP,
+        }
+    }
+}
+
 /// Anonymous memory, private to this process.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -37,8 +91,7 @@ pub(super) struct Mapping {
     start: ptr::NonNull<u8>,
     len: usize,
     pub(super) pages: Pages,
-    /// Wishes about the pages that the kernel refused.
-    pub(super) fallbacks: Vec<String>,
+    pub(super) fallbacks: Vec<MemoryFallback>,
 }
 
 // SAFETY: the mapping belongs to no thread, and nothing here reads or writes its bytes.
@@ -66,28 +119,18 @@ impl Mapping {
         available::check(Need { process: beside.process + len as u64, ..beside })?;
         let start = map(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
-        let refused = reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed, reserved, free));
-        let mut fallbacks = Vec::from_iter(refused);
-        fallbacks.extend(available::unseen_group().map(|group| {
-            format!(
-                "whether the control group {} limits memory cannot be seen: the files of control groups are not mounted here",
-                group.display()
-            )
-        }));
-        if let Err(refused) = advise(start, len, libc::MADV_HUGEPAGE) {
-            fallbacks.push(format!("transparent huge pages are not available: {refused}"));
-        }
+        let short =
+            reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
+        let mut fallbacks = Vec::from_iter(short);
+        fallbacks.extend(available::unseen_group().map(MemoryFallback::ControlGroupUnseen));
+        fallbacks.extend(follow(Advice::HugePages, start, len));
         Ok(Self::over(start, len, Pages::Normal, fallbacks))
     }
 
-    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<String>) -> Self {
+    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
         // A child has no use for it, and pinned pages would be copied for it.
-        if let Err(refused) = advise(start, len, libc::MADV_DONTFORK) {
-            fallbacks.push(format!("keeping the memory out of child processes failed: {refused}"));
-        }
-        if let Err(refused) = advise(start, len, libc::MADV_DONTDUMP) {
-            fallbacks.push(format!("keeping the packets out of core dumps failed: {refused}"));
-        }
+        fallbacks.extend(follow(Advice::NotInChildren, start, len));
+        fallbacks.extend(follow(Advice::NotInCoreDumps, start, len));
         Self { start, len, pages, fallbacks }
     }
 
@@ -160,13 +203,15 @@ fn reserved_pages() -> Option<(u64, u64)> {
     Some((read("nr_hugepages")?, read("free_hugepages")?))
 }
 
-/// Why reserved huge pages are not used, in words. `None` if none are reserved.
-pub(super) fn too_few_reserved(needed: usize, reserved: u64, free: u64) -> Option<String> {
-    (reserved > 0).then(|| {
-        format!(
-            "{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free"
-        )
-    })
+/// Why reserved huge pages are not used. `None` if none are reserved.
+pub(super) fn too_few_reserved(needed: u64, reserved: u64, free: u64) -> Option<MemoryFallback> {
+    (reserved > 0).then_some(MemoryFallback::HugePagesShort { needed, reserved, free })
+}
+
+/// Gives the kernel an advice about a mapping of ours that it may refuse.
+fn follow(advice: Advice, start: ptr::NonNull<u8>, len: usize) -> Option<MemoryFallback> {
+    let refused = advise(start, len, advice.number()).err()?;
+    Some(MemoryFallback::AdviceRefused { advice, errno: refused.raw_os_error().unwrap_or(libc::EINVAL) })
 }
 
 /// Gives advice about a mapping of ours.

@@ -13,8 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The name has more bytes than the kernel gives an interface name.
     #[error(
-        "interface name {name:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name; \
-         `wirecap interfaces` lists those there are",
+        "interface name {name:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name",
         length = name.len(),
         max = super::name::MAX_NAME_BYTES,
         most = super::name::MAX_ALTERNATIVE_BYTES
@@ -25,9 +24,7 @@ pub enum Error {
     },
 
     /// The name has a form that no interface can have.
-    #[error(
-        "{name:?} cannot be the name of an interface ({problem}); `wirecap interfaces` lists those there are"
-    )]
+    #[error("{name:?} cannot be the name of an interface ({problem})")]
     NameInvalid {
         /// The name as given.
         name: String,
@@ -37,7 +34,7 @@ pub enum Error {
 
     /// No interface of this network namespace has the name.
     #[error(
-        "no interface named {name:?} in this network namespace{question} `wirecap interfaces` lists them",
+        "no interface named {name:?} in this network namespace{question}",
         question = super::name::did_you_mean(nearest)
     )]
     NoSuchInterface {
@@ -48,10 +45,7 @@ pub enum Error {
     },
 
     /// No interface of this network namespace has the index: it was deleted or moved to another namespace.
-    #[error(
-        "no interface with index {ifindex} in this network namespace: it was deleted or moved away; \
-         `wirecap interfaces` lists those that are left"
-    )]
+    #[error("no interface with index {ifindex} in this network namespace: it was deleted or moved away")]
     NoSuchIndex {
         /// The index as given.
         ifindex: u32,

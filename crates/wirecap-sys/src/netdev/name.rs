@@ -56,11 +56,11 @@ fn similarity(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(&a, &b).max(strsim::normalized_damerau_levenshtein(&a, &b))
 }
 
-/// The suggestion as the end of a sentence, with the sign that stands before the next one.
+/// The suggestion as the end of a sentence; nothing without one.
 pub(super) fn did_you_mean(nearest: &[String]) -> String {
     let quoted: Vec<String> = nearest.iter().map(|name| format!("{name:?}")).collect();
     match quoted.split_last() {
-        None => ";".to_owned(),
+        None => String::new(),
         Some((only, [])) => format!("; did you mean {only}?"),
         Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
     }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn suggestions_read_as_a_sentence() {
         let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-        assert_eq!(did_you_mean(&[]), ";");
+        assert_eq!(did_you_mean(&[]), "");
         assert_eq!(did_you_mean(&names(&["a"])), "; did you mean \"a\"?");
         assert_eq!(did_you_mean(&names(&["a", "b", "c"])), "; did you mean \"a\", \"b\" or \"c\"?");
     }

@@ -3,7 +3,6 @@
 use std::io;
 
 use thiserror::Error;
-use wirecap_core::words::counted;
 
 /// Why an AF_PACKET socket could not be set up.
 #[derive(Debug, Error)]
@@ -16,7 +15,7 @@ pub enum PacketError {
     )]
     NotPermitted,
     /// The kernel has no memory for the ring.
-    #[error("the kernel has no memory for a ring of {} of {block_bytes} bytes: lower -R or -M", counted(*blocks, "block"))]
+    #[error("the kernel has no memory for a ring of {blocks} x {block_bytes} bytes")]
     RingMemory {
         /// Blocks asked for.
         blocks: u32,
@@ -24,7 +23,7 @@ pub enum PacketError {
         block_bytes: u32,
     },
     /// A block must be whole pages of memory.
-    #[error("a block of {block_bytes} bytes (M cells) is too small, it takes {least}: raise -M")]
+    #[error("a block of {block_bytes} bytes (M cells) is too small, it takes {least}")]
     SmallBlock {
         /// Bytes asked for.
         block_bytes: u32,

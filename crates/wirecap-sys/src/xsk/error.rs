@@ -17,7 +17,7 @@ pub enum XskError {
     /// The packet memory may not be locked in RAM.
     #[error(
         "locking {} MiB of packet memory exceeds the memlock limit: raise it (ulimit -l unlimited, or \
-         LimitMEMLOCK= in a service), grant CAP_IPC_LOCK, or lower -R or -M",
+         LimitMEMLOCK= in a service), or grant CAP_IPC_LOCK",
         bytes >> 20
     )]
     MemoryLockLimit {
@@ -26,8 +26,7 @@ pub enum XskError {
     },
     /// The kernel has no memory for a ring.
     #[error(
-        "the kernel has no memory for {step} of {entries} entries (before Linux 6.3 it must be contiguous): lower -R, or \
-         give the ring a size of its own with --ring"
+        "the kernel has no memory for {step} of {entries} entries (before Linux 6.3 it must be contiguous)"
     )]
     RingMemory {
         /// Which ring.

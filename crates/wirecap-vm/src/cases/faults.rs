@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use wirecap::{Capture, Dispatch, PortEvent};
+use wirecap::{Capture, Diagnostic, Dispatch, PortEvent};
 use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
@@ -129,10 +129,9 @@ fn queues_added(machine: &Machine) {
     assert_eq!(outcome.is_err(), machine.captured.driver == "virtio_net");
     machine.wait_for_links();
     if outcome.is_ok() {
-        wait_for_event(
-            &mut capture,
-            &PortEvent::QueuesAdded { port: CAPTURED.into(), queues: machine.captured.queues },
-        );
+        let queues = machine.captured.queues;
+        let added = Diagnostic::QueuesNotCaptured { captured: queues / 2, queues };
+        wait_for_event(&mut capture, &PortEvent::Warning { port: CAPTURED.into(), warning: added });
     }
     machine.spread();
     traffic.send(&capture, FRAMES);

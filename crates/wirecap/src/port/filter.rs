@@ -13,9 +13,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
-use wirecap_sys::bpf;
 
 use super::sieve::Sieve;
+use crate::{
+    Diagnostic,
+    diagnostic::{Cause, KernelRefusal},
+};
 
 /// What becomes of packets that the filter does not want, on a port that takes packets from the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,40 +112,15 @@ impl PortFilter {
         }
     }
 
-    /// What is to be known of directions on a port where all packets come in, in words.
-    fn one_way(&self) -> Option<String> {
-        self.one_way.then(|| {
-            "packets that the host sends are not seen over AF_XDP: `inbound` holds for all, `outbound` for none"
-                .to_owned()
-        })
+    /// That it asks for directions on a port where all packets come in.
+    fn one_way(&self) -> Option<Diagnostic> {
+        self.one_way.then_some(Diagnostic::FilterInboundOnly)
     }
 
     /// How it is reported.
     pub(crate) fn report(&self, runs: FilterPlace) -> FilterReport {
         FilterReport { expression: self.filter.expression().into(), runs }
     }
-}
-
-/// What is told of a filter that runs in user space: why it is not in the kernel, and why not as native code.
-pub(crate) fn told(not_in_kernel: &str, no_native: Option<String>) -> String {
-    let interpreted = no_native.map(|reason| format!("; {reason}")).unwrap_or_default();
-    format!("{not_in_kernel}{interpreted}")
-}
-
-/// Why a filter is not in the kernel, in words.
-pub(crate) fn not_in_kernel(error: &wirecap_filter::Error) -> String {
-    use wirecap_filter::Error::{Kernel, KernelPrivilege, Loops, OffsetTooFar};
-    let reason = match error {
-        OffsetTooFar { end, limit, .. } => {
-            format!("it looks at byte {end} of a packet, and the kernel's instructions reach {limit}")
-        }
-        Loops => "the filter loops (protochain), and the kernel's verifier takes no loops".into(),
-        KernelPrivilege { .. } => "that takes CAP_PERFMON, which this process lacks".into(),
-        Kernel { cause: bpf::Error::Rejected { cause, .. } } => format!("the verifier refuses it ({cause})"),
-        Kernel { cause } => cause.to_string(),
-        error => error.to_string(),
-    };
-    format!("the filter is not in the kernel: {reason}")
 }
 
 /// What libpcap's compiler calls a link type of the registry: not the same for raw IP.
@@ -157,15 +135,19 @@ fn data_link_type(link_type: u16) -> u16 {
 pub(crate) struct PlacedFilter {
     /// Where it runs.
     pub(crate) runs: Option<FilterPlace>,
-    /// What to tell if that is not where it should, or of what it cannot know.
-    pub(crate) fallbacks: Vec<String>,
+    /// That it runs elsewhere than it should, and what it cannot know.
+    pub(crate) fallbacks: Vec<Diagnostic>,
     user: Option<Arc<UserFilter>>,
 }
 
 impl PlacedFilter {
     /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
     /// through what it cannot decide from that.
-    pub(crate) fn new(filter: Option<&PortFilter>, not_in_kernel: Option<String>, frags: bool) -> Self {
+    pub(crate) fn new(
+        filter: Option<&PortFilter>,
+        not_in_kernel: Option<KernelRefusal>,
+        frags: bool,
+    ) -> Self {
         let Some(filter) = filter else { return Self { runs: None, fallbacks: Vec::new(), user: None } };
         let one_way = filter.one_way();
         if not_in_kernel.is_none() && !frags {
@@ -173,17 +155,12 @@ impl PlacedFilter {
         }
         let (user, no_native) = UserFilter::new(&filter.filter);
         let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
-        let split = (not_in_kernel.is_none() && filter.unmatched == Unmatched::Pass).then(|| {
-            "packets that the filter can judge only by what is behind their first buffer are dropped if it does not want \
-             them, not left to the host"
-                .to_owned()
-        });
-        let fallback = not_in_kernel.map(|reason| {
-            let dropped = match filter.unmatched {
-                Unmatched::Pass => "; packets it does not want are dropped, not left to the host",
-                Unmatched::Drop => "",
-            };
-            told(&reason, no_native) + dropped
+        let passes = filter.unmatched == Unmatched::Pass;
+        let split = (not_in_kernel.is_none() && passes).then_some(Diagnostic::FilterDropsLongPackets);
+        let fallback = not_in_kernel.map(|reason| Diagnostic::FilterNotInKernel {
+            reason,
+            interpreted: no_native,
+            drops_unwanted: passes,
         });
         let fallbacks = fallback.or(split).into_iter().chain(one_way).collect();
         Self { runs: Some(runs), fallbacks, user: Some(Arc::new(user)) }
@@ -211,20 +188,20 @@ struct Runner {
 
 impl UserFilter {
     /// As native code, else interpreted, with the reason.
-    pub(crate) fn new(filter: &Filter) -> (Self, Option<String>) {
+    pub(crate) fn new(filter: &Filter) -> (Self, Option<Cause>) {
         Self::of_programs([filter.program().clone()])
     }
 
     /// The same, for packets that a socket has heard on an interface and tells the type of.
-    pub(crate) fn of_socket(filter: &Filter, ifindex: u32) -> (Self, Option<String>) {
+    pub(crate) fn of_socket(filter: &Filter, ifindex: u32) -> (Self, Option<Cause>) {
         let types = if filter.program().asks(Origin::PacketType) { PACKET_TYPES } else { 1 };
         Self::of_programs((0..types).map(|packet_type| filter.program().bound_to(packet_type, ifindex)))
     }
 
-    fn of_programs(programs: impl IntoIterator<Item = Program>) -> (Self, Option<String>) {
+    fn of_programs(programs: impl IntoIterator<Item = Program>) -> (Self, Option<Cause>) {
         let mut reason = None;
         let runners = programs.into_iter().map(|program| {
-            let native = NativeFilter::new(&program).map_err(|error| reason = Some(error.to_string()));
+            let native = NativeFilter::new(&program).map_err(|error| reason = Some(error.into()));
             Runner { program, native: native.ok() }
         });
         let runners = runners.collect();
@@ -264,14 +241,6 @@ mod tests {
         assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
         assert!(user.wants(&[0x60; 40], 40));
         assert!(!user.wants(&[0x45; 40], 40));
-    }
-
-    #[test]
-    fn why_a_filter_is_not_in_the_kernel_is_told_in_short() {
-        let cause = std::io::Error::from_raw_os_error(7);
-        let refused = bpf::Error::Rejected { name: "wirecap".into(), cause, log: "line\n".repeat(1_000) };
-        let told = not_in_kernel(&wirecap_filter::Error::from(refused));
-        assert!(told.contains("verifier") && told.contains("os error 7") && told.len() < 120, "{told}");
     }
 
     #[test]

@@ -58,6 +58,11 @@ impl LinkWatch {
         Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, told, looked })
     }
 
+    /// How many receive queues are captured, where all were to be.
+    pub(crate) fn captured(&self) -> u32 {
+        self.captured
+    }
+
     /// Packets the NIC or its driver had no room for.
     pub(crate) fn dropped(&mut self) -> u64 {
         if let Ok(now) = self.reader.statistics(self.ifindex) {

@@ -23,14 +23,15 @@ use wirecap_sys::{
 
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{self, FilterPlace, PortFilter, UserFilter},
+    filter::{FilterPlace, PortFilter, UserFilter},
     preflight,
     socket_filter::SocketFilter,
     source::{OpenOptions, OpenQueue},
 };
 use crate::{
-    Error,
+    Diagnostic, Error,
     batch::Reader,
+    diagnostic::{KernelRefusal, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
@@ -83,8 +84,7 @@ pub(crate) struct PacketPort {
     pub(crate) link_type: u16,
     /// Where the filter runs, if there is one.
     pub(crate) filter: Option<FilterPlace>,
-    /// What could not be had, in words.
-    pub(crate) fallbacks: Vec<String>,
+    pub(crate) fallbacks: Vec<Diagnostic>,
     /// Set if a block may be too small for a packet.
     pub(crate) length_limit: Option<LengthLimit>,
     closers: Vec<Closer>,
@@ -129,8 +129,8 @@ pub(crate) fn open(
     let outgoing = hears_outgoing(interface);
     let (filters, not_in_kernel) = queue_filters(filter, interface.ifindex, rings.len(), outgoing);
     let length_limit = length_limit(interface, options.geometry);
-    let fallbacks =
-        not_in_kernel.into_iter().chain(length_limit.map(cut_short)).chain(held(interface)).collect();
+    let cut_short = length_limit.map(|limit| cut_short(limit, options.geometry));
+    let fallbacks = not_in_kernel.into_iter().chain(cut_short).collect();
     let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
         Some(_) => FilterPlace::Kernel,
         None => filter.user.place(),
@@ -152,17 +152,9 @@ fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit
     (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
 }
 
-/// Describes the limit.
-fn cut_short(limit: LengthLimit) -> String {
-    let room = limit.bytes;
-    format!("packets longer than {room} bytes are cut, since a block of M cells holds no more; raise -M")
-}
-
-/// What is not heard because a program takes it before, in words.
-fn held(interface: &Interface) -> Option<String> {
-    (!interface.xdp_programs.is_empty()).then(|| {
-        "an XDP program is on the interface: what it takes or drops is not heard beside the host".to_owned()
-    })
+fn cut_short(limit: LengthLimit, geometry: Geometry) -> Diagnostic {
+    let reason = TooLong::SmallBlocks { cells_per_chunk: geometry.cells_per_chunk() };
+    Diagnostic::PacketsTooLong { limit, reason }
 }
 
 /// What comes in by the loopback interface has gone out by it just before.
@@ -170,13 +162,13 @@ fn hears_outgoing(interface: &Interface) -> bool {
     interface.hardware_type != HardwareType::LOOPBACK
 }
 
-/// The filter of each socket, in the kernel if it takes it; else with the reason, in words.
+/// The filter of each socket, in the kernel if it takes it; else with the reason.
 fn queue_filters(
     filter: Option<&PortFilter>,
     ifindex: u32,
     sockets: usize,
     outgoing: bool,
-) -> (Vec<Option<QueueFilter>>, Option<String>) {
+) -> (Vec<Option<QueueFilter>>, Option<Diagnostic>) {
     let Some(PortFilter { filter, .. }) = filter else {
         return ((0..sockets).map(|_| None).collect(), None);
     };
@@ -186,8 +178,10 @@ fn queue_filters(
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
-            let reason = filter::not_in_kernel(&error);
-            (Vec::from_iter((0..sockets).map(|_| None)), Some(filter::told(&reason, no_native)))
+            let reason = KernelRefusal::from(&error);
+            let fallback =
+                Diagnostic::FilterNotInKernel { reason, interpreted: no_native, drops_unwanted: false };
+            (Vec::from_iter((0..sockets).map(|_| None)), Some(fallback))
         }
     };
     let with_user = |in_kernel| Some(QueueFilter { in_kernel, user: Arc::clone(&user), refused: 0 });

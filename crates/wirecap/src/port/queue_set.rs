@@ -49,18 +49,6 @@ impl QueueSet {
         self.queues[self.queues.len() - 1]
     }
 
-    /// In a sentence: `queue 2`, `queues 0-3,6`.
-    ///
-    /// ```
-    /// # use wirecap::QueueSet;
-    /// assert_eq!(QueueSet::from(2).in_words(), "queue 2");
-    /// assert_eq!("0-3,6".parse::<QueueSet>()?.in_words(), "queues 0-3,6");
-    /// # Ok::<(), wirecap::QueueSetError>(())
-    /// ```
-    pub fn in_words(&self) -> String {
-        format!("queue{} {self}", if self.queues.len() == 1 { "" } else { "s" })
-    }
-
     /// Whether it has one of the other's queues.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.iter().any(|queue| other.queues.binary_search(&queue).is_ok())

@@ -43,7 +43,8 @@ use super::{
     filter::{PortFilter, UserFilter},
 };
 use crate::{
-    Error, Timestamp,
+    Diagnostic, Error, Timestamp,
+    diagnostic::TooLong,
     open_port::{OpenPort, Taken},
     report::{BeyondLimit, LengthLimit, QueueMode},
     timestamp::TimestampReport,
@@ -127,15 +128,18 @@ pub(crate) fn open(
     if is_read {
         status.end(None);
     }
-    let mut fallbacks = Vec::from_iter(too_short(longest));
+    let length_limit = (longest < MAX_CAPTURED_LEN as usize)
+        .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
+    let mut fallbacks = Vec::from_iter(length_limit.map(too_long));
     let filter = filter.map(|filter| {
         let (user, no_native) = UserFilter::new(&filter.filter);
-        fallbacks.extend(no_native);
+        fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
         (filter.report(user.place()), user)
     });
     let (reported, filter) = filter.unzip();
     let wanted = timestamp.filter(|&wanted| wanted != Timestamp::File);
-    fallbacks.extend(wanted.map(|wanted| format!("the file's timestamps, not {} ones", wanted.as_str())));
+    let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
+    fallbacks.extend(wanted.map(other));
     let clock = "the clock of who wrote the file".into();
     let port = OpenPort {
         link_type,
@@ -143,8 +147,7 @@ pub(crate) fn open(
         fallbacks,
         timestamp: Some(TimestampReport::of_packets(Timestamp::File, clock, resolution_ns)),
         multi_buffer: true,
-        length_limit: (longest < MAX_CAPTURED_LEN as usize)
-            .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost }),
+        length_limit,
         taken: Taken::Replay(ReplayPort::new(&status)),
         ..OpenPort::of_memory(&name, QueueMode::Replay)
     };
@@ -174,13 +177,8 @@ fn longest(geometry: Geometry) -> usize {
     cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize
 }
 
-/// What is said where packets may be too long for the pool.
-fn too_short(longest: usize) -> Option<String> {
-    (longest < MAX_CAPTURED_LEN as usize).then(|| {
-        format!(
-            "packets longer than {longest} bytes are lost (too_long), since M or R is small; -M 256 takes all"
-        )
-    })
+fn too_long(limit: LengthLimit) -> Diagnostic {
+    Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool }
 }
 
 fn note(packet: &Packet<'_>) -> Note {

@@ -20,7 +20,10 @@ mod parts;
 use self::parts::{Part, Parts, Place};
 use wirecap_sys::netdev::{HashFunction, HashTransform, Interface, RssHash, RssReader};
 
-use crate::Error;
+use crate::{
+    Error,
+    diagnostic::{Cause, Recovery},
+};
 
 /// The two bytes of the key that is set, again and again.
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
@@ -76,7 +79,7 @@ impl SymmetricRss {
 
     /// Looks whether it is symmetric still, sets it again if somebody else has put it back, and says what has happened
     /// since the last look.
-    pub(crate) fn look(&mut self) -> Option<Lapse> {
+    pub(crate) fn look(&mut self) -> Option<Recovery> {
         self.part.look(&self.interface)
     }
 
@@ -101,15 +104,6 @@ fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
     Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
 }
 
-/// What became of symmetry that somebody else has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lapse {
-    /// It was set again, about a second later.
-    Mended,
-    /// It stays as it is, for this reason.
-    Left(String),
-}
-
 /// A device that hashes symmetrically, and what it did before.
 #[derive(Debug)]
 struct Change<D: Hashing> {
@@ -118,7 +112,7 @@ struct Change<D: Hashing> {
     set: RssHash,
     end: End,
     /// In order. After one that is left alone it is not looked at any more.
-    lapses: Vec<Lapse>,
+    lapses: Vec<Recovery>,
 }
 
 /// What became of the setting at the end.
@@ -189,20 +183,20 @@ impl<D: Hashing> Change<D> {
     /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is none
     /// to argue with; one that was there before is what a process that has ended puts back.
     fn look(&mut self, interface: &str) {
-        if self.end != End::Open || matches!(self.lapses.last(), Some(Lapse::Left(_))) {
+        if self.end != End::Open || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
             return;
         }
         let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
         let is_ours = self.set != self.before;
         self.lapses.push(if is_ours && now != self.before {
-            Lapse::Left("what was set is neither what was before nor ours".into())
+            Recovery::Failed(Cause::words("what was set is neither what was before nor ours"))
         } else {
             match Self::set(&mut self.device, interface) {
                 Ok((before, set)) => {
                     (self.before, self.set) = (before, set);
-                    Lapse::Mended
+                    Recovery::Restored
                 }
-                Err(reason) => Lapse::Left(format!("it cannot be set again: {reason}")),
+                Err(reason) => Recovery::Failed(Cause::words(format!("it cannot be set again: {reason}"))),
             }
         });
     }

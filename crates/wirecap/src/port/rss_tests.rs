@@ -171,11 +171,15 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     assert!(ours.in_words("eth1").contains("as it was already"));
     drop(first);
     assert!(!is_symmetric(&driver.now.borrow()));
-    assert_eq!((ours.look("eth1"), theirs.look("eth1")), (Some(Lapse::Mended), None), "one of them sets it");
+    assert_eq!(
+        (ours.look("eth1"), theirs.look("eth1")),
+        (Some(Recovery::Restored), None),
+        "one of them sets it"
+    );
     assert!(is_symmetric(&driver.now.borrow()));
     assert_eq!(
         (ours.look("eth1"), ours_too.look("eth1")),
-        (None, Some(Lapse::Mended)),
+        (None, Some(Recovery::Restored)),
         "both ports are told, once"
     );
     assert_eq!(take(&parts).unwrap().look("eth1"), None, "it was before its time");
@@ -185,7 +189,7 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     );
     drop((ours, ours_too));
     assert_eq!(*driver.now.borrow(), plain(), "who has set it puts it back");
-    assert_eq!(theirs.look("eth1"), Some(Lapse::Mended));
+    assert_eq!(theirs.look("eth1"), Some(Recovery::Restored));
     theirs.leave();
     assert_eq!((&*driver.now.borrow(), theirs.look("eth1")), (&plain(), None));
 }
@@ -199,7 +203,7 @@ fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
     let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
     first.restore();
     second.look("eth1");
-    assert_eq!(second.lapses, [Lapse::Mended]);
+    assert_eq!(second.lapses, [Recovery::Restored]);
     assert!(is_symmetric(&driver.now.borrow()));
     drop(second);
     assert_eq!(*driver.now.borrow(), plain());
@@ -213,7 +217,7 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left
     free.now.replace(administrators.clone());
     change.look("eth1");
     change.look("eth1");
-    assert!(matches!(&change.lapses[..], [Lapse::Left(_)]), "{:?}", change.lapses);
+    assert!(matches!(&change.lapses[..], [Recovery::Failed(_)]), "{:?}", change.lapses);
     change.restore();
     assert_eq!(*free.now.borrow(), administrators);
     assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
@@ -225,7 +229,7 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left
     change.look("eth1");
     change.look("eth1");
     assert!(
-        matches!(&change.lapses[..], [Lapse::Left(reason)] if reason.starts_with("it cannot be set again: symmetric-xor")),
+        matches!(&change.lapses[..], [Recovery::Failed(cause)] if cause.text.starts_with("it cannot be set again: symmetric-xor")),
         "{:?}",
         change.lapses
     );

@@ -14,7 +14,7 @@ use wirecap_sys::{
 };
 
 use super::metadata;
-use crate::Error;
+use crate::{Error, diagnostic::NicDataRefusal};
 
 /// What asks the driver for the hash of a packet (Linux 6.3).
 const RX_HASH: &str = "bpf_xdp_metadata_rx_hash";
@@ -89,8 +89,7 @@ impl RxHashing {
         offered(interface)?;
         let function = KernelFunction::find(RX_HASH)
             .map_err(|source| Error::Program { name: interface.name.clone(), source })?;
-        let function =
-            function.ok_or_else(|| refusal(&interface.name, "this kernel has no call for it (Linux 6.3)"))?;
+        let function = function.ok_or_else(|| refusal(&interface.name, NicDataRefusal::NoCall))?;
         Ok(Self { function, ifindex: interface.ifindex })
     }
 
@@ -126,17 +125,13 @@ impl RxHashing {
 pub(crate) fn offered(interface: &Interface) -> Result<(), Error> {
     match interface.xdp_features.and_then(|features| features.rx_metadata) {
         Some(RxMetadata { hash: true, .. }) => Ok(()),
-        Some(_) => Err(refusal(&interface.name, "its driver hands none to XDP programs")),
-        None => {
-            let reason =
-                "this kernel does not say whether its driver hands hashes to XDP programs (Linux 6.7)";
-            Err(refusal(&interface.name, reason))
-        }
+        Some(_) => Err(refusal(&interface.name, NicDataRefusal::NoHash)),
+        None => Err(refusal(&interface.name, NicDataRefusal::NotKnown)),
     }
 }
 
-pub(crate) fn refusal(name: &str, reason: &str) -> Error {
-    Error::NoRxHash { name: name.into(), reason: reason.into() }
+pub(crate) fn refusal(name: &str, reason: NicDataRefusal) -> Error {
+    Error::NoRxHash { name: name.into(), reason }
 }
 
 #[cfg(test)]

@@ -26,8 +26,9 @@ use super::{
     xdp::{self, XdpOptions, XdpQueue},
 };
 use crate::{
-    Error,
+    Diagnostic, Error,
     batch::Reader,
+    diagnostic::NicDataRefusal,
     open_port::OpenPort,
     report::QueueMode,
     timestamp::{Timestamp, TimestampReport},
@@ -38,8 +39,8 @@ pub(crate) struct PortPools {
     pools: Vec<LivePool>,
     /// In which memory each of them lies.
     memories: Vec<Arc<PacketMemory>>,
-    /// Why they are not near the NIC, in words.
-    far: Option<String>,
+    /// Why they are not near the NIC.
+    far: Option<Diagnostic>,
 }
 
 /// A port, looked up but not opened.
@@ -207,11 +208,13 @@ impl Source {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
             }
             (Kind::Passive(..), Timestamp::Hardware) => {
-                let reason =
-                    format!("it is captured beside the host, by AF_PACKET; say xdp:{} to take it", self.name);
+                let reason = NicDataRefusal::BesideHost;
                 Err(Error::NoHardwareTimestamps { name: name(), reason })
             }
-            (Kind::Queues(interface), Timestamp::Hardware) => Err(stamp::not_of_queues(interface)),
+            (Kind::Queues(_), Timestamp::Hardware) => {
+                let reason = NicDataRefusal::SomeQueues;
+                Err(Error::NoHardwareTimestamps { name: name(), reason })
+            }
             (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
             _ => Ok(()),
         }
@@ -221,9 +224,9 @@ impl Source {
     pub(crate) fn check_rx_hash(&self) -> Result<(), Error> {
         let reason = match &self.kind {
             Kind::Xdp(interface) => return rx_hash::offered(interface),
-            Kind::Queues(_) => "it can be had for the whole interface only, not for queues of it",
-            Kind::Passive(..) => "it is captured beside the host, by AF_PACKET; say xdp:NAME to take it",
-            Kind::Replay(_) | Kind::Null(_) => "it is no interface",
+            Kind::Queues(_) => NicDataRefusal::SomeQueues,
+            Kind::Passive(..) => NicDataRefusal::BesideHost,
+            Kind::Replay(_) | Kind::Null(_) => NicDataRefusal::NoInterface,
         };
         Err(rx_hash::refusal(&self.name, reason))
     }
@@ -258,8 +261,7 @@ impl Source {
             let pool = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
             if let Some(node) = self.numa_node() {
                 if let Err(refused) = memory.prefer_node(pool.base(), geometry.pool_bytes(), node) {
-                    carved.far =
-                        Some(format!("its pools may not be on memory node {node}, the NIC's: {refused}"));
+                    carved.far = Some(Diagnostic::FarMemory { node, cause: refused.into() });
                 }
             }
             carved.pools.push(pool);
@@ -342,10 +344,10 @@ fn uses_of(interface: &Interface) -> Vec<HostUse> {
     uses.unwrap_or_else(|error| vec![HostUse::Unknown { what: Sight::Addresses, reason: error.to_string() }])
 }
 
-/// The timestamps of a passive port, and what is to be said if others were asked for.
-fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<String>) {
-    let fallback = (wanted == Some(Timestamp::Batch))
-        .then(|| "kernel timestamps instead of batch: beside the host each packet has its own anyway".into());
+/// The timestamps of a passive port, and that others were asked for, if so.
+fn passive_timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
+    let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
+    let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
     let clock = "the system clock (UTC)".into();
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
@@ -373,6 +375,6 @@ mod tests {
         source.kind = Kind::Xdp(Box::new(interface));
         let carved = source.carve(1, [&memory; 2].into_iter(), geometry).unwrap();
         assert_eq!(carved.pools.len(), 2, "it is a preference only");
-        assert!(carved.far.is_some_and(|line| line.contains("memory node 63")));
+        assert!(matches!(carved.far, Some(Diagnostic::FarMemory { node: 63, .. })));
     }
 }

@@ -20,7 +20,11 @@ use wirecap_sys::{
 };
 
 use super::{Intake, Outlook, Told, metadata};
-use crate::{Error, Timestamp, timestamp::TimestampReport};
+use crate::{
+    Diagnostic, Error, Timestamp,
+    diagnostic::{Cause, NicDataRefusal},
+    timestamp::TimestampReport,
+};
 
 /// Bytes of a stamp in front of the packet.
 pub(crate) const STAMP_BYTES: i32 = 8;
@@ -51,10 +55,9 @@ pub(crate) struct Stamping {
     clock: StampClock,
     /// Kept as long as the port is captured.
     switched_on: Option<HardwareStamping>,
-    /// What could not be given back, in words.
-    pub(crate) left_on: Option<String>,
-    /// What could not be had, in words.
-    pub(crate) fallbacks: Vec<String>,
+    /// Why the NIC's setting could not be given back.
+    pub(crate) left_on: Option<Cause>,
+    pub(crate) fallbacks: Vec<Diagnostic>,
 }
 
 impl Stamping {
@@ -72,11 +75,8 @@ impl Stamping {
             Some(Timestamp::Kernel) => Self::kernel(interface)?,
             Some(Timestamp::Hardware) => Self::hardware(interface)?,
         };
-        if let Some(date) = stamping.clock.expired_on() {
-            stamping
-                .fallbacks
-                .push(format!("leap seconds are known until {date} only: update the package tzdata"));
-        }
+        let expired = stamping.clock.expired_on();
+        stamping.fallbacks.extend(expired.map(|until| Diagnostic::LeapSecondsExpired { until }));
         Ok(Some(stamping))
     }
 
@@ -101,8 +101,7 @@ impl Stamping {
     ) -> Result<Self, Error> {
         let failed = |source| Error::Program { name: interface.name.clone(), source };
         let function = KernelFunction::find(RX_TIMESTAMP).map_err(failed)?;
-        let function =
-            function.ok_or_else(|| refusal(interface, "this kernel has no call for it (Linux 6.3)"))?;
+        let function = function.ok_or_else(|| refusal(interface, NicDataRefusal::NoCall))?;
         let clock = clock.map_err(|source| Error::Clock { name: interface.name.clone(), source })?;
         Ok(Self {
             source: Timestamp::Hardware,
@@ -118,7 +117,7 @@ impl Stamping {
     pub(crate) fn end(&mut self) {
         let restored = self.switched_on.as_mut().map_or(Ok(()), HardwareStamping::restore);
         if let Err(error) = restored {
-            self.left_on = Some(format!("its NIC goes on stamping every packet: {error}"));
+            self.left_on = Some(error.into());
         }
     }
 
@@ -304,29 +303,24 @@ pub(crate) fn hardware_clock(interface: &Interface) -> Result<u32, Error> {
 }
 
 /// The number of the clock that the NIC stamps every packet by, or why there is none.
-fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Result<u32, &'static str> {
+fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Result<u32, NicDataRefusal> {
     if !abilities.hardware {
         return Err(match abilities.software {
-            true => "its driver stamps by software only",
-            false => "its driver stamps nothing",
+            true => NicDataRefusal::SoftwareOnly,
+            false => NicDataRefusal::NotStamped,
         });
     }
     if metadata.is_some_and(|metadata| !metadata.timestamp) {
-        return Err("the NIC stamps packets, but its driver does not hand the times to XDP programs");
+        return Err(NicDataRefusal::NoTime);
     }
     if !abilities.all_packets {
-        return Err("the NIC stamps packets of the precision time protocol only");
+        return Err(NicDataRefusal::PtpOnly);
     }
-    abilities.clock.ok_or("its driver does not say by which clock the NIC stamps")
+    abilities.clock.ok_or(NicDataRefusal::ClockNotKnown)
 }
 
-/// Why single receive queues have none: the kernel takes no program that is bound to a device into a table of programs.
-pub(crate) fn not_of_queues(interface: &Interface) -> Error {
-    refusal(interface, "they can be had for the whole interface only, not for queues of it")
-}
-
-fn refusal(interface: &Interface, reason: &str) -> Error {
-    Error::NoHardwareTimestamps { name: interface.name.clone(), reason: reason.into() }
+fn refusal(interface: &Interface, reason: NicDataRefusal) -> Error {
+    Error::NoHardwareTimestamps { name: interface.name.clone(), reason }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use wirecap_sys::{
     netdev::Interface,
 };
 
+use crate::diagnostic::Cause;
+
 /// What asks the driver for the tag that it has taken off a packet.
 const RX_VLAN_TAG: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
@@ -50,12 +52,12 @@ impl Tags {
     /// For an interface whose driver hands tags to XDP programs.
     ///
     /// # Errors
-    /// In words, why the driver cannot be asked.
-    pub(crate) fn of(interface: &Interface) -> Result<Self, String> {
+    /// Why the driver cannot be asked.
+    pub(crate) fn of(interface: &Interface) -> Result<Self, Cause> {
         match KernelFunction::find(RX_VLAN_TAG) {
             Ok(Some(function)) => Ok(Self { function, ifindex: interface.ifindex, room: TAG_BYTES }),
-            Ok(None) => Err("this kernel has no call for it (Linux 6.8)".into()),
-            Err(error) => Err(error.to_string()),
+            Ok(None) => Err(Cause::words("this kernel has no call for it (Linux 6.8)")),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -5,7 +5,7 @@ use wirecap_sys::bpf::{Link, XdpMode};
 
 use super::*;
 use crate::{
-    Capture, Modes,
+    Capture, Diagnostic, Modes,
     port::{
         ReceiveQueue,
         lab::{Lab, Opened},
@@ -127,6 +127,7 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_said() {
     lab.send(frames());
     assert_eq!(opened.receive(FRAMES), without_tags(&frames()));
     let [said] = opened.port.fallbacks.as_slice() else { panic!("{:?}", opened.port.fallbacks) };
-    assert!(said.contains("VLAN tags") && said.contains("rejected"), "{said}");
+    let rejected = |cause: &Cause| cause.text.contains("rejected");
+    assert!(matches!(said, Diagnostic::VlanTagsNotPutBack { cause } if rejected(cause)), "{said:?}");
     assert!(!opened.port.puts_tags_back);
 }

@@ -18,12 +18,13 @@ use std::{
 use super::{
     QueueSet,
     host_use::{HostUse, watch::HostWatch},
-    rss::{Lapse, SymmetricRss},
-    shared::{Attachment, Lost, Mended},
+    rss::SymmetricRss,
+    shared::{Attachment, Mended},
     xdp::XdpPort,
 };
 use crate::{
-    PortEvent,
+    Diagnostic, PortEvent,
+    diagnostic::{Cause, Recovery},
     open_port::{OpenPort, Taken},
 };
 
@@ -35,7 +36,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct Upkeep {
     looked: Option<Instant>,
     /// The last time that the program was not on the interface.
-    detached: Option<Lost>,
+    detached: Option<Recovery>,
     detached_reported: bool,
     /// Uses of its interface that begin while it is taken.
     host: Option<HostWatch>,
@@ -47,9 +48,9 @@ pub(crate) struct Upkeep {
     /// Of these, those that [`look_after`] has not told of.
     untold: BTreeSet<u16>,
     /// Why entries are not written again, if they are not.
-    failure: Option<String>,
+    failure: Option<Cause>,
     /// The last time that RSS was not symmetric any more.
-    lapse: Option<Lapse>,
+    lapse: Option<Recovery>,
     lapse_told: bool,
 }
 
@@ -92,9 +93,9 @@ impl Upkeep {
         }
     }
 
-    fn note_detached(&mut self, lost: Lost) {
+    fn note_detached(&mut self, lost: Recovery) {
         // A program that cannot be attached again is missing at each look, and reported once.
-        let is_known = matches!((&self.detached, &lost), (Some(Lost::Still(_)), Lost::Still(_)));
+        let is_known = matches!((&self.detached, &lost), (Some(Recovery::Failed(_)), Recovery::Failed(_)));
         self.detached_reported &= is_known;
         self.detached = Some(lost);
     }
@@ -105,71 +106,41 @@ impl Upkeep {
             self.untold.extend(&missing);
         }
         self.lost.extend(missing);
-        self.failure = failure.map(|error| error.to_string());
+        self.failure = failure.map(Cause::from);
     }
 
+    /// What was found and not reported yet.
     fn events(&mut self, port: &str) -> Vec<PortEvent> {
-        let queues = QueueSet::new(take(&mut self.untold));
-        let failure = self.failure.clone();
-        let lost = queues.map(|queues| PortEvent::QueuesLost { port: port.into(), queues, failure });
-        let lapse = self.lapse.as_ref().filter(|_| !std::mem::replace(&mut self.lapse_told, true));
-        let asymmetric = lapse.map(|lapse| {
-            let failure = match lapse {
-                Lapse::Mended => None,
-                Lapse::Left(reason) => Some(reason.clone()),
-            };
-            PortEvent::Asymmetric { port: port.into(), failure }
-        });
-        let detached =
-            self.detached.as_ref().filter(|_| !std::mem::replace(&mut self.detached_reported, true));
-        let detached = detached.map(|lost| PortEvent::Detached {
-            port: port.into(),
-            failure: match lost {
-                Lost::Again => None,
-                Lost::Still(reason) => Some(reason.clone()),
-                Lost::AtEnd => Some("the capture has ended".into()),
-            },
-        });
+        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
+        let detached = self.detached.clone().filter(|_| is_new(&mut self.detached_reported));
+        let lost = QueueSet::new(take(&mut self.untold));
+        let lapse = self.lapse.clone().filter(|_| is_new(&mut self.lapse_told));
+        let warnings = self.diagnostics(detached, lost, lapse);
+        let warnings = warnings.map(|warning| PortEvent::Warning { port: port.into(), warning });
+        let mut events: Vec<_> = warnings.collect();
         let uses = self.begun[self.begun_reported..].to_vec();
         self.begun_reported = self.begun.len();
-        let in_use = (!uses.is_empty()).then(|| PortEvent::InUse { port: port.into(), uses });
-        detached.into_iter().chain(lost).chain(asymmetric).chain(in_use).collect()
+        events.extend((!uses.is_empty()).then(|| PortEvent::InUse { port: port.into(), uses }));
+        events
     }
 
-    /// What was found so far, in words.
-    pub(crate) fn warnings(&self, port: &str) -> Vec<String> {
-        let lost = QueueSet::new(self.lost.iter().copied()).map(|queues| {
-            let since = match &self.failure {
-                None => "until it was put back about a second later".into(),
-                Some(reason) => format!("since then, as it cannot be put back: {reason}"),
-            };
-            format!(
-                "{port}: the program was taken out of the table of those who share the interface; packets of \
-                 {} went to the host, uncounted, {since}",
-                queues.in_words()
-            )
-        });
-        let lapse = self.lapse.as_ref().map(|lapse| match lapse {
-            Lapse::Mended => format!(
-                "{port}: somebody else has put RSS back: for about a second, until it was set again, both directions of a \
-                 connection may have come in by different queues"
-            ),
-            Lapse::Left(reason) => format!(
-                "{port}: RSS is not symmetric any more, since somebody else has changed it ({reason}): both directions of a \
-                 connection may come in by different queues"
-            ),
-        });
-        let detached = self.detached.as_ref().map(|lost| {
-            let until = match lost {
-                Lost::Again => "until it was attached again about a second later".into(),
-                Lost::Still(reason) => format!("since then, as it cannot be attached again: {reason}"),
-                Lost::AtEnd => "from then to the end".into(),
-            };
-            format!(
-                "{port}: the XDP program was taken off by force; packets went to the host, uncounted, {until}"
-            )
-        });
-        detached.into_iter().chain(lost).chain(lapse).collect()
+    /// All that was found so far.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
+        let lost = QueueSet::new(self.lost.iter().copied());
+        self.diagnostics(self.detached.clone(), lost, self.lapse.clone())
+    }
+
+    fn diagnostics(
+        &self,
+        detached: Option<Recovery>,
+        lost: Option<QueueSet>,
+        lapse: Option<Recovery>,
+    ) -> impl Iterator<Item = Diagnostic> + use<> {
+        let of_queues = Recovery::of(self.failure.clone());
+        let detached = detached.map(|recovery| Diagnostic::Detached { recovery });
+        let lost = lost.map(|queues| Diagnostic::QueuesLost { queues, recovery: of_queues });
+        let lapse = lapse.map(|recovery| Diagnostic::RssChanged { recovery });
+        [detached, lost, lapse].into_iter().flatten()
     }
 }
 
@@ -190,64 +161,65 @@ mod tests {
 
     use super::*;
 
+    fn warning(port: &str, warning: Diagnostic) -> Vec<PortEvent> {
+        vec![PortEvent::Warning { port: port.into(), warning }]
+    }
+
+    fn warnings(upkeep: &Upkeep) -> Vec<Diagnostic> {
+        upkeep.warnings().collect()
+    }
+
     #[test]
-    fn what_cannot_be_put_back_is_told_of_once() {
+    fn what_cannot_be_put_back_is_reported_once() {
         let mut upkeep = Upkeep::default();
         let failure = || Some(bpf::Error::BadName { name: "x".into() });
-        let reason = failure().map(|error| error.to_string());
-        let lost = |queues: &str, failure: &Option<String>| {
-            let (queues, failure) = (queues.parse().unwrap(), failure.clone());
-            vec![PortEvent::QueuesLost { port: "in0@0-3".into(), queues, failure }]
+        let lost = |queues: &str, failure: Option<bpf::Error>| Diagnostic::QueuesLost {
+            queues: queues.parse().unwrap(),
+            recovery: Recovery::of(failure.map(Cause::from)),
         };
         upkeep.note(Mended { missing: vec![1, 2], failure: failure() });
-        assert_eq!(upkeep.events("in0@0-3"), lost("1-2", &reason));
+        assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-2", failure())));
         upkeep.note(Mended { missing: vec![1, 2], failure: failure() });
         assert_eq!(upkeep.events("in0@0-3"), []);
-        assert!(upkeep.warnings("in0@0-3")[0].contains("queues 1-2 went to the host, uncounted, since then"));
+        assert_eq!(warnings(&upkeep), [lost("1-2", failure())]);
         upkeep.note(Mended { missing: vec![1, 2], failure: None });
         upkeep.note(Mended { missing: vec![], failure: None });
         upkeep.note(Mended { missing: vec![3], failure: None });
-        assert_eq!(upkeep.events("in0@0-3"), lost("1-3", &None));
-        assert!(upkeep.warnings("in0@0-3")[0].contains("queues 1-3 went to the host, uncounted, until"));
+        assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-3", None)));
+        assert_eq!(warnings(&upkeep), [lost("1-3", None)]);
     }
 
     #[test]
     fn each_detachment_is_reported_and_a_lasting_one_once() {
         let mut upkeep = Upkeep::default();
-        let detached = |failure: Option<&str>| {
-            vec![PortEvent::Detached { port: "in0".into(), failure: failure.map(String::from) }]
-        };
-        assert_eq!(upkeep.warnings("in0"), [""; 0]);
+        let busy = |text| Recovery::Failed(Cause::words(text));
+        let detached = |recovery| Diagnostic::Detached { recovery };
+        assert_eq!(warnings(&upkeep), []);
         for _ in 0..2 {
-            upkeep.note_detached(Lost::Again);
-            assert_eq!((upkeep.events("in0"), upkeep.events("in0")), (detached(None), vec![]));
+            upkeep.note_detached(Recovery::Restored);
+            assert_eq!(upkeep.events("in0"), warning("in0", detached(Recovery::Restored)));
+            assert_eq!(upkeep.events("in0"), []);
         }
-        upkeep.note_detached(Lost::Still("busy".into()));
-        assert_eq!(upkeep.events("in0"), detached(Some("busy")));
-        upkeep.note_detached(Lost::Still("still busy".into()));
+        upkeep.note_detached(busy("busy"));
+        assert_eq!(upkeep.events("in0"), warning("in0", detached(busy("busy"))));
+        upkeep.note_detached(busy("still busy"));
         assert_eq!(upkeep.events("in0"), []);
-        assert!(
-            upkeep.warnings("in0")[0].ends_with("since then, as it cannot be attached again: still busy")
-        );
-        upkeep.note_detached(Lost::Again);
-        assert_eq!(upkeep.events("in0"), detached(None));
-        assert!(upkeep.warnings("in0")[0].contains("uncounted, until it was attached again"));
-        upkeep.note_detached(Lost::AtEnd);
-        assert!(upkeep.warnings("in0")[0].ends_with("uncounted, from then to the end"));
+        assert_eq!(warnings(&upkeep), [detached(busy("still busy"))]);
+        upkeep.note_detached(Recovery::Restored);
+        assert_eq!(upkeep.events("in0"), warning("in0", detached(Recovery::Restored)));
+        upkeep.note_detached(Recovery::Ended);
+        assert_eq!(warnings(&upkeep), [detached(Recovery::Ended)]);
     }
 
     #[test]
-    fn each_lapse_is_told_of_once_and_the_last_stays_a_warning() {
-        let mut upkeep = Upkeep { lapse: Some(Lapse::Mended), ..Upkeep::default() };
-        let asymmetric = |failure| [PortEvent::Asymmetric { port: "in0".into(), failure }];
-        assert_eq!(upkeep.events("in0"), asymmetric(None));
-        assert_eq!(upkeep.events("in0"), []);
-        assert!(
-            upkeep.warnings("in0")[0].starts_with("in0: somebody else has put RSS back: for about a second")
-        );
-        (upkeep.lapse, upkeep.lapse_told) = (Some(Lapse::Left("no such device".into())), false);
-        assert_eq!(upkeep.events("in0"), asymmetric(Some("no such device".into())));
-        assert_eq!(upkeep.events("in0"), []);
-        assert!(upkeep.warnings("in0")[0].contains("is not symmetric any more"));
+    fn each_lapse_is_reported_once_and_the_last_stays_a_warning() {
+        let mut upkeep = Upkeep { lapse: Some(Recovery::Restored), ..Upkeep::default() };
+        for lapse in [Recovery::Restored, Recovery::Failed(Cause::words("no such device"))] {
+            let changed = Diagnostic::RssChanged { recovery: lapse.clone() };
+            (upkeep.lapse, upkeep.lapse_told) = (Some(lapse), false);
+            assert_eq!(upkeep.events("in0"), warning("in0", changed.clone()));
+            assert_eq!(upkeep.events("in0"), []);
+            assert_eq!(warnings(&upkeep), [changed]);
+        }
     }
 }

@@ -37,12 +37,13 @@ use super::{
     filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
     rss::{Rss, SymmetricRss},
-    shared::{Attachment, Lost},
+    shared::Attachment,
     stamp::Stamping,
 };
 use crate::{
-    Timestamp,
+    Diagnostic, Timestamp,
     builder::GivesUp,
+    diagnostic::Recovery,
     report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
@@ -60,7 +61,7 @@ pub(crate) struct XdpOptions {
     pub(crate) rx_hash: bool,
     /// Entries of the transmit and completion rings; 0: nothing is sent.
     pub(crate) transmit_entries: u32,
-    /// Who is told of a wait for a queue that somebody else has.
+    /// Called at a wait for a queue that somebody else has.
     pub(crate) on_wait: Option<OnWait>,
     pub(crate) gives_up: GivesUp,
 }
@@ -101,8 +102,8 @@ pub(crate) struct XdpPort {
     pub(crate) link: Option<Attachment>,
     program: Arc<CaptureProgram>,
     pub(crate) mode: QueueMode,
-    /// Why better modes were not taken, in words.
-    pub(crate) fallbacks: Vec<String>,
+    /// Why better modes were not taken, among others.
+    pub(crate) fallbacks: Vec<Diagnostic>,
     pub(crate) multi_buffer: bool,
     /// Set if the MTU allows frames that need several cells, and the port does not split frames.
     pub(crate) length_limit: Option<LengthLimit>,
@@ -131,7 +132,7 @@ impl XdpPort {
     }
 
     /// Looks whether the program is still on the interface, and puts it back. `None` if it was, or after the end.
-    pub(crate) fn look_at_attachment(&mut self) -> Option<Lost> {
+    pub(crate) fn look_at_attachment(&mut self) -> Option<Recovery> {
         self.link.as_mut()?.look(&self.program.program)
     }
 

@@ -1,6 +1,6 @@
 //! A program that is detached by force is attached again, and that is reported.
 
-use wirecap::{Builder, Capture, Modes, PortEvent};
+use wirecap::{Builder, Capture, Diagnostic, Modes, PortEvent, diagnostic::Recovery};
 use wirecap_sys::{
     bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode},
     netdev,
@@ -34,13 +34,13 @@ fn foreign() -> Program {
     Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &asm.finish().unwrap())).unwrap()
 }
 
-/// Waits for the report that the program was off; gives the reason if it still is.
+/// Waits for the report that the program was off; returns what became of it.
 #[track_caller]
-fn reported(capture: &mut Capture) -> Option<String> {
+fn reported(capture: &mut Capture) -> Recovery {
     let mut found = None;
     wait_until("it is reported", || {
         found = capture.events().into_iter().find_map(|event| match event {
-            PortEvent::Detached { failure, .. } => Some(failure),
+            PortEvent::Warning { warning: Diagnostic::Detached { recovery }, .. } => Some(recovery),
             _ => None,
         });
         found.is_some()
@@ -67,7 +67,7 @@ fn a_program_that_is_detached_by_force_is_attached_again() {
         for round in 2..4 {
             detach(&wire);
             assert!(!wire.is_captured());
-            assert_eq!(reported(&mut capture), None);
+            assert_eq!(reported(&mut capture), Recovery::Restored);
             send(&mut sender, &crew, 100 * round);
         }
         capture.stopper().stop();
@@ -75,7 +75,7 @@ fn a_program_that_is_detached_by_force_is_attached_again() {
         let report = capture.finish();
         assert_eq!(check::account_closed(&report).seen, 300);
         let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
-        assert!(warning.contains("uncounted, until it was attached again"), "{warning}");
+        assert_eq!(*warning, Diagnostic::Detached { recovery: Recovery::Restored });
         assert!(!wire.is_captured(), "it was given back");
     }
 }
@@ -89,12 +89,12 @@ fn a_program_that_was_faster_is_named_and_the_interface_taken_after_it() {
     let (program, ifindex) = (foreign(), wire.veth.b().ifindex().unwrap());
     detach(&wire);
     let other = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
-    let reason = reported(&mut capture).expect("there is no room for two");
-    assert!(reason.contains("somebody"), "{reason}");
+    let Recovery::Failed(reason) = reported(&mut capture) else { panic!("there is no room for two") };
+    assert!(reason.text.contains("somebody"), "{reason}");
     let warning = &capture.report().ports[0].warnings[0];
-    assert!(warning.contains("since then, as it cannot be attached again"), "{warning}");
+    assert!(matches!(warning, Diagnostic::Detached { recovery: Recovery::Failed(_) }), "{warning:?}");
     drop(other);
-    assert_eq!(reported(&mut capture), None);
+    assert_eq!(reported(&mut capture), Recovery::Restored);
     send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
     capture.stopper().stop();
     crew.join();
@@ -109,7 +109,7 @@ fn a_program_that_replaces_ours_is_replaced() {
         let mut capture = wire.capture_of(port, small());
         let crew = Crew::eager(capture.take_workers());
         Link::of_program(attached(&wire)).unwrap().unwrap().update(&foreign()).unwrap();
-        assert_eq!(reported(&mut capture), None);
+        assert_eq!(reported(&mut capture), Recovery::Restored);
         send(&mut wire.queue_sender(0, FrameSpec::default()), &crew, 100);
         capture.stopper().stop();
         crew.join();
@@ -126,12 +126,12 @@ fn a_program_that_is_missing_at_the_end_is_reported() {
     for capture in captures {
         let report = capture.finish();
         let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
-        assert!(warning.contains("went to the host, uncounted, from then to the end"), "{warning}");
+        assert_eq!(*warning, Diagnostic::Detached { recovery: Recovery::Ended });
     }
     // An interface that is gone has its own words.
     let capture = wire.capture(small());
     drop(wire.veth);
-    assert_eq!(capture.finish().ports[0].warnings, [""; 0]);
+    assert_eq!(capture.finish().ports[0].warnings, []);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
     let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
     let dispatcher = attached(&wire);
     detach(&wire);
-    assert_eq!((reported(&mut first), reported(&mut second)), (None, None));
+    assert_eq!((reported(&mut first), reported(&mut second)), (Recovery::Restored, Recovery::Restored));
     assert_eq!(attached(&wire), dispatcher, "with the table that all have");
     for (sender, crew) in senders.iter_mut().zip(&crews) {
         send(sender, crew, 100);
@@ -172,7 +172,7 @@ fn the_dispatcher_of_a_newcomer_is_joined() {
     detach(&wire);
     let mut new = wire.capture_of("in0@1", small());
     assert_ne!(attached(&wire), dispatcher);
-    assert_eq!(reported(&mut old), None);
+    assert_eq!(reported(&mut old), Recovery::Restored);
     let crews = [Crew::eager(old.take_workers()), Crew::eager(new.take_workers())];
     for (queue, crew) in crews.iter().enumerate() {
         send(&mut wire.queue_sender(queue as u16, FrameSpec::default()), crew, 100);

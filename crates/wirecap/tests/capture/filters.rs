@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use wirecap::{
-    Builder, Capture, Dispatch, Error, Next, Report, Unmatched,
+    Builder, Capture, Diagnostic, Dispatch, Error, Next, Report, Unmatched,
+    diagnostic::KernelRefusal,
     port::null::NullPort,
     report::{FilterPlace, QueueMode},
 };
@@ -99,7 +100,8 @@ fn what_is_wanted_is_captured_and_the_host_keeps_the_rest() {
         let (got, report) =
             run(&wire, small_pool().filter(expression).unmatched(unmatched), "xdp:in0", &frames);
         runs(&report, FilterPlace::Kernel, expression);
-        assert!(!report.ports[0].fallbacks.iter().any(|line| line.contains("filter")), "{expression}");
+        let is_of_filter = |fallback: &Diagnostic| fallback.code().starts_with("filter");
+        assert!(!report.ports[0].fallbacks.iter().any(is_of_filter), "{expression}");
         let wanted = wanted(&frames, expression);
         assert!(got == wanted, "{expression}: {} of {}", got.len(), wanted.len());
         let rest = match unmatched {
@@ -122,10 +124,9 @@ fn a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said() 
         let (got, report) =
             run(&wire, small_pool().dispatch(dispatch).filter(NOT_FOR_THE_KERNEL), "xdp:in0", &frames);
         runs(&report, FilterPlace::NativeCode, NOT_FOR_THE_KERNEL);
-        let told = report.ports[0].fallbacks.join("; ");
-        for words in ["not in the kernel", "byte 40001", "dropped, not left to the host"] {
-            assert!(told.contains(words), "no {words:?} in: {told}");
-        }
+        let reason = KernelRefusal::OffsetTooFar { end: 40_001, limit: 32_767 };
+        let told = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
+        assert!(report.ports[0].fallbacks.contains(&told), "{:?}", report.ports[0].fallbacks);
         assert!(got == wanted(&frames, NOT_FOR_THE_KERNEL), "{dispatch:?}: {}", got.len());
     }
 }
@@ -162,7 +163,7 @@ fn short_packets_stay_with_the_host_where_packets_may_be_split() {
         let (got, report) = run(&wire, small_pool().filter(expression), "xdp:in0", &frames);
         runs(&report, FilterPlace::Kernel, expression);
         assert!(report.ports[0].multi_buffer);
-        assert!(report.ports[0].fallbacks.iter().any(|line| line.contains("behind their first buffer")));
+        assert!(report.ports[0].fallbacks.contains(&Diagnostic::FilterDropsLongPackets));
         let wanted = wanted(&frames, expression);
         assert!(got == wanted, "{expression}: {} of {}", got.len(), wanted.len());
         heard.wait_for((frames.len() - wanted.len()) as u64);

@@ -1,12 +1,9 @@
 //! `protochain`, which loops: it runs in user space on every port, and no packet makes it run for ever.
 
-use wirecap::report::FilterPlace;
-use wirecap::{Dispatch, Unmatched};
+use wirecap::{Diagnostic, Dispatch, Unmatched, diagnostic::KernelRefusal, report::FilterPlace};
 
 use crate::filters::{run, runs, small_pool, wanted};
 use crate::support::{chains, need_root, wire::Wire};
-
-const REASON: &str = "the filter is not in the kernel: the filter loops (protochain)";
 
 #[test]
 fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
@@ -24,10 +21,10 @@ fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
         let builder = small_pool().chunks_per_pool(64).dispatch(dispatch).unmatched(unmatched);
         let (got, report) = run(&wire, builder.filter(expression), port, &frames);
         runs(&report, FilterPlace::NativeCode, expression);
-        let told = report.ports[0].fallbacks.join("; ");
-        assert!(told.contains(REASON), "{told}");
-        let dropped = port.starts_with("xdp") && unmatched == Unmatched::Pass;
-        assert_eq!(told.contains("dropped, not left to the host"), dropped, "{told}");
+        let drops_unwanted = port.starts_with("xdp") && unmatched == Unmatched::Pass;
+        let reason = KernelRefusal::Loops;
+        let told = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted };
+        assert!(report.ports[0].fallbacks.contains(&told), "{:?}", report.ports[0].fallbacks);
         let by_bytes = expression.strip_prefix("inbound and ").unwrap_or(expression);
         assert!(got == wanted(&frames, by_bytes), "{port}, {expression}: {}", got.len());
     }

@@ -3,7 +3,11 @@
 use std::{fs::OpenOptions, io::Write, thread};
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
-use wirecap::{Capture, Error, Modes, PortSpec, report::QueueMode};
+use wirecap::{
+    Capture, Diagnostic, Error, Modes, PortSpec,
+    diagnostic::ModeRefusal,
+    report::{BeyondLimit, LengthLimit, QueueMode},
+};
 use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::FrameSpec;
@@ -37,7 +41,17 @@ fn each_way_of_attaching_captures_and_is_reported() {
         check::each_once(check::intact(&arrivals, FrameSpec::default()), 500, 0);
         assert!(report.ports[0].queues.iter().all(|queue| queue.mode == mode), "{modes:?}");
         assert_eq!(report.ports[0].fallbacks.len(), fallbacks, "{:?}", report.ports[0].fallbacks);
-        assert!(report.ports[0].fallbacks.iter().all(|line| line.starts_with("zero-copy")));
+        let is_expected = |fallback: &Diagnostic| {
+            matches!(
+                fallback,
+                Diagnostic::ModeUnavailable {
+                    mode: QueueMode::ZeroCopy,
+                    reason: ModeRefusal::NotOffered,
+                    ..
+                }
+            )
+        };
+        assert!(report.ports[0].fallbacks.iter().all(is_expected), "{:?}", report.ports[0].fallbacks);
         assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_deref()), ("in0", Some("veth")));
     }
     let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
@@ -63,9 +77,18 @@ fn an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says
     let account = check::account_closed(&report);
     assert_eq!((account.seen, account.delivered, account.lost.too_long), (3, 2, 1));
     assert_eq!(report.ports[0].queues[0].mode, QueueMode::Generic);
-    let said = report.ports[0].fallbacks.join("\n");
-    assert!(said.contains("zero-copy") && said.contains("\ncopy"), "{said}");
-    assert!(said.contains("over 1792 bytes") && said.contains("too_long"), "{said}");
+    let fallbacks = &report.ports[0].fallbacks;
+    let unavailable = fallbacks.iter().filter_map(|fallback| match fallback {
+        Diagnostic::ModeUnavailable { mode, .. } => Some(*mode),
+        _ => None,
+    });
+    let unavailable: Vec<_> = unavailable.collect();
+    for mode in [QueueMode::ZeroCopy, QueueMode::Copy] {
+        assert!(unavailable.contains(&mode), "{fallbacks:?}");
+    }
+    let limit = LengthLimit { bytes: 1792, beyond: BeyondLimit::Lost };
+    let too_long = |fallback: &Diagnostic| matches!(fallback, Diagnostic::PacketsTooLong { limit: of, .. } if *of == limit);
+    assert!(fallbacks.iter().any(too_long), "{fallbacks:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn sizes_that_cannot_work() {
     refused(with().cells_per_chunk(0), &["M", "0", "try 1"]);
     refused(with().cells_per_chunk(1 << 20), &["M", "try 16384"]);
     refused(with().chunks_per_pool(0), &["R", "0"]);
-    refused(with().cells_per_chunk(1 << 14).chunks_per_pool(1 << 12), &["R x M", "lower -R or -M"]);
+    refused(with().cells_per_chunk(1 << 14).chunks_per_pool(1 << 12), &["R x M", "at most 4194304"]);
     refused(with().cell_bytes(3000), &["3000", "2048 or 4096"]);
     refused(with().ring_entries(1000), &["1000", "power of two"]);
     refused(with().ring_entries(1 << 30), &["1073741824", "to 32768"]);
@@ -42,14 +42,14 @@ fn sizes_that_cannot_work() {
 #[test]
 fn more_memory_than_there_is() {
     let huge = Capture::builder().cells_per_chunk(1 << 14).chunks_per_pool(1 << 8).cell_bytes(4096);
-    refused(huge.port(null(1000)), &["16512000 MiB", "are available", "lower -R"]);
+    refused(huge.port(null(1000)), &["16512000 MiB", "are available"]);
 }
 
 #[test]
 fn threads_that_cannot_be() {
     let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
     refused(with().workers(1000), &["workers", "1000", "256"]);
-    refused(with().mode(Mode::Basic).workers(3), &["3 workers", "2 receive queues", "advanced"]);
+    refused(with().mode(Mode::Basic).workers(3), &["workers (3)", "receive queues (2)", "basic mode"]);
     refused(with().workers(0), &["0 workers"]);
     refused(with().worker_cores([0, 1023]), &["core 1023"]);
     refused(with().capture_cores([99_999]), &["core 99999"]);
@@ -138,7 +138,7 @@ fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
     let wire = Wire::new("modes", VethOptions { addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {
         let copy = |port: &str| Capture::builder().chunks_per_pool(4).modes(Modes::Copy).port(port);
-        refused(copy("in0"), &["in0", "192.0.2.2/24", "xdp:in0"]);
+        refused(copy("in0"), &["in0", "192.0.2.2/24", "captured beside the host"]);
         drop(copy("xdp:in0").open().unwrap());
     });
 }
@@ -150,14 +150,11 @@ fn symmetric_rss_where_it_cannot_be_had() {
     let wire = Wire::new("rss", VethOptions { queues: 2, addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {
         let symmetric = |port: &str| Capture::builder().chunks_per_pool(4).rss(Rss::Symmetric).port(port);
-        refused(
-            symmetric("xdp:in0"),
-            &["RSS of in0 cannot be made symmetric", "not supported", "leave --rss symmetric out"],
-        );
+        refused(symmetric("xdp:in0"), &["RSS of in0 cannot be made symmetric", "not supported"]);
         refused(symmetric("xdp:in0@1"), &["RSS of in0 cannot be made symmetric"]);
         let interface = wirecap_sys::netdev::interface("in0").unwrap();
         assert!(interface.xdp_programs.is_empty() && !interface.is_promiscuous());
-        refused(symmetric("in0"), &["in0 is captured beside the host", "--fanout hash", "xdp:in0"]);
+        refused(symmetric("in0"), &["in0 is captured beside the host"]);
         drop(Capture::builder().rss(Rss::Symmetric).chunks_per_pool(4).port(null(1)).open().unwrap());
     });
 }

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use wirecap::{Builder, Capture, Error, Modes, RxHash, Timestamp, port::null::NullPort};
+use wirecap::{
+    Builder, Capture, Diagnostic, Error, Modes, RxHash, Timestamp, diagnostic::ModeRefusal,
+    port::null::NullPort, report::QueueMode,
+};
 use wirecap_lab::VethOptions;
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, Marks, Template};
@@ -106,7 +109,7 @@ fn where_there_is_no_hash_opening_fails_with_the_reason() {
     need_root!("rx_hash::where_there_is_no_hash_opening_fails_with_the_reason");
     let wire = Wire::new("hashnone", VethOptions { queues: 2, ..VethOptions::default() });
     for (port, words) in [
-        ("in0@0", "in0@0 has no receive hash: it can be had for the whole interface only"),
+        ("in0@0", "in0@0 has no receive hash: that is for the whole interface only"),
         ("packet:in0", "AF_PACKET"),
         ("xdp:lo", "lo has no receive hash: its driver hands none"),
     ] {
@@ -120,8 +123,10 @@ fn where_there_is_no_hash_opening_fails_with_the_reason() {
     assert!(matches!(error, Error::NoRxHash { .. }), "{error}");
     if hashes_are_offered("rx_hash::where_there_is_no_hash_opening_fails_with_the_reason") {
         let generic = Capture::builder().chunks_per_pool(4).modes(Modes::Generic).rx_hash(true);
-        let error = wire.try_capture_of("xdp:in0", generic).map(drop).unwrap_err().to_string();
-        assert!(error.contains("in0") && error.contains("native mode only"), "{error}");
+        let error = wire.try_capture_of("xdp:in0", generic).map(drop).unwrap_err();
+        let Error::NoMode { attempts, .. } = error else { panic!("{error}") };
+        let (mode, reason) = (QueueMode::Generic, ModeRefusal::NoRxHash);
+        assert_eq!(attempts, [Diagnostic::ModeUnavailable { mode, several_cells: false, reason }]);
         assert!(!wire.is_captured(), "nothing was changed");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wirecap::{Builder, Capture, Next, Refusal, Transmitter, Worker};
+use wirecap::{Builder, Capture, Diagnostic, Next, Refusal, Transmitter, Worker};
 use wirecap_file::{PacketHeader, pcap};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 
@@ -157,13 +157,9 @@ fn queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_
     let transmitters = capture.take_transmitters();
     assert_eq!(transmitters.iter().map(Transmitter::queue).collect::<Vec<_>>(), [0]);
     let report = capture.report();
-    let said = |queue: &str| {
-        report.ports[0]
-            .fallbacks
-            .iter()
-            .any(|line| line.starts_with(queue) && line.contains("1 transmit queue is"))
-    };
-    assert!(said("queue 1") && said("queue 2") && !said("queue 0"), "{:?}", report.ports[0].fallbacks);
+    let silent = |queue| Diagnostic::QueueDoesNotSend { queue, transmit_queues: 1 };
+    let said = |queue| report.ports[0].fallbacks.contains(&silent(queue));
+    assert!(said(1) && said(2) && !said(0), "{:?}", report.ports[0].fallbacks);
 }
 
 #[test]

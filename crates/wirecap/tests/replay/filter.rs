@@ -1,6 +1,6 @@
 //! Filters on trace files: what is not wanted takes no cell, and is in the account.
 
-use wirecap::{Capture, Error, Timestamp, port::null::NullPort, report::FilterPlace};
+use wirecap::{Capture, Diagnostic, Error, Timestamp, port::null::NullPort, report::FilterPlace};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter};
 use wirecap_traffic::{FrameSpec, Template};
@@ -125,7 +125,10 @@ fn the_times_are_the_file_s_and_that_is_said() {
         assert_eq!(got[5].timestamp_ns, 5);
         let port = &report.ports[0];
         assert_eq!((port.timestamp.source, port.timestamp.resolution_ns), (Timestamp::File, 1));
-        let told = port.fallbacks.iter().any(|line| line.contains("the file's timestamps, not"));
+        let told = port
+            .fallbacks
+            .iter()
+            .any(|fallback| matches!(fallback, Diagnostic::OtherTimestamps { used: Timestamp::File, .. }));
         assert_eq!(told, !matches!(asked, None | Some(Timestamp::File)), "{:?}", port.fallbacks);
     }
     let null = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1 };

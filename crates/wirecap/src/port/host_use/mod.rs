@@ -170,7 +170,8 @@ impl HostUse {
 }
 
 /// Why an interface is captured beside the host although that was not asked for. Its text goes behind "since".
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeftToHost {
     /// AF_XDP captures Ethernet interfaces only.

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use wirecap_core::words::{counted, is, was};
+use crate::Diagnostic;
 
 /// Shared by the queue and the port.
 #[derive(Debug)]
@@ -82,13 +82,10 @@ impl ReplayPort {
         Some(if len == 0 { 100.0 } else { 100.0 * offset.min(len) as f64 / len as f64 })
     }
 
-    /// What is said when so many packets were too long.
-    pub(crate) fn warning(&self, name: &str, too_long: u64) -> Option<String> {
-        let longest = self.status.longest;
-        (too_long > 0).then(|| {
-            let (packets, are, were) = (counted(too_long, "packet"), is(too_long), was(too_long));
-            format!("{packets} of {name} {are} longer than {longest} bytes and {were} lost; raise -M (and -R to 2 or more)")
-        })
+    /// That `packets` were too long, if any.
+    pub(crate) fn warning(&self, packets: u64) -> Option<Diagnostic> {
+        let longest = self.status.longest as u64;
+        (packets > 0).then_some(Diagnostic::TracePacketsLost { packets, longest })
     }
 
     /// Whether it is read, the first time that it is asked then.

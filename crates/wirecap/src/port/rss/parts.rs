@@ -11,7 +11,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{Change, End, Hashing, Lapse};
+use super::{Change, End, Hashing};
+use crate::diagnostic::Recovery;
 
 /// An interface of this machine: its network namespace, as (device, inode), and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +102,7 @@ impl<D: Hashing> Part<D> {
     }
 
     /// Looks after the change, for all ports of the interface; the last lapse that this port does not know of.
-    pub(super) fn look(&mut self, interface: &str) -> Option<Lapse> {
+    pub(super) fn look(&mut self, interface: &str) -> Option<Recovery> {
         if !self.present {
             return None;
         }

@@ -13,7 +13,7 @@ use super::{
     holders,
     reattach::Site,
 };
-use crate::Error;
+use crate::{Diagnostic, Error};
 
 /// How the program of a port gets to its packets.
 #[derive(Debug)]
@@ -53,25 +53,22 @@ impl Way {
         }
     }
 
-    /// Why this mode cannot be had, in words, since others have chosen.
-    pub(crate) fn refuses(&self, mode: XdpMode) -> Option<String> {
+    /// That this mode is not available, since others have chosen another.
+    pub(crate) fn refuses(&self, wanted: XdpMode) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if dispatcher.mode != mode => Some(format!(
-                "{mode} XDP is not available: the processes that share the interface do so in {} mode",
-                dispatcher.mode
-            )),
+            Way::Join(dispatcher) if dispatcher.mode != wanted => {
+                Some(Diagnostic::SharedXdpMode { wanted, shared: dispatcher.mode })
+            }
             _ => None,
         }
     }
 
-    /// What is not as it was asked for since others have chosen, in words.
-    pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<String> {
+    /// What is not as it was asked for since others have chosen.
+    pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => Some(
-                "frames that the driver would give in several buffers do not come: who shared the interface first does \
-                 not take them"
-                    .into(),
-            ),
+            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => {
+                Some(Diagnostic::SharedWithoutFrames)
+            }
             _ => None,
         }
     }

@@ -36,7 +36,6 @@ use std::{thread, time::Duration};
 
 pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
 pub(crate) use self::holders::{holders_of_queues, in_words, members};
-pub(crate) use self::reattach::Lost;
 
 /// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
 /// another name.

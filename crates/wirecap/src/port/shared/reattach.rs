@@ -24,20 +24,10 @@ use super::{
     attachment::{Attachment, Membership},
     dispatcher::{Dispatcher, Joined},
 };
+use crate::diagnostic::{Cause, Recovery};
 
 /// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
 const ATTEMPTS: u32 = 5;
-
-/// What became of a program that was not on its interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// It is there again.
-    Again,
-    /// It is not, for this reason, and it will be tried again.
-    Still(String),
-    /// It was not there when the capture ended.
-    AtEnd,
-}
 
 /// Where a program is attached.
 #[derive(Debug)]
@@ -55,9 +45,11 @@ impl Site {
     }
 
     /// Does `work` in the namespace of the interface, if the interface is still there.
-    fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T, String> + Send) -> Result<Option<T>, String> {
-        let namespace =
-            self.namespace.as_ref().ok_or("its network namespace is not known: /proc is missing")?;
+    fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T, Cause> + Send) -> Result<Option<T>, Cause> {
+        let namespace = self
+            .namespace
+            .as_ref()
+            .ok_or_else(|| Cause::words("its network namespace is not known: /proc is missing"))?;
         let ifindex = self.ifindex;
         let inside = move || match netdev::xdp_programs(ifindex) {
             Err(netdev::Error::NoSuchIndex { .. }) => Ok(None),
@@ -65,7 +57,7 @@ impl Site {
         };
         namespace
             .enter(inside)
-            .map_err(|cause| format!("its network namespace cannot be entered: {cause}"))?
+            .map_err(|cause| Cause::words(format!("its network namespace cannot be entered: {cause}")))?
     }
 
     /// Uses that have begun of the interface, which is taken.
@@ -97,22 +89,22 @@ fn found(link: &Link, program_id: u32) -> Found {
 impl Attachment {
     /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does. `None` if it did, or the
     /// interface is gone.
-    pub(crate) fn look(&mut self, program: &Program) -> Option<Lost> {
+    pub(crate) fn look(&mut self, program: &Program) -> Option<Recovery> {
         let attached = match self {
             Attachment::Whole { link, program_id, site } => match found(link, *program_id) {
                 Found::Ours => return None,
-                Found::Another => link.update(program).map(Some).map_err(in_words),
+                Found::Another => link.update(program).map(Some).map_err(Cause::from),
                 Found::Nothing => {
-                    let again = site.enter(|| site.attach(program).map_err(in_words));
+                    let again = site.enter(|| site.attach(program).map_err(Cause::from));
                     again.map(|again| again.map(|again| *link = again))
                 }
             },
             Attachment::Shared(membership) => membership.look_at_dispatcher(program)?,
         };
         match attached {
-            Ok(Some(())) => Some(Lost::Again),
+            Ok(Some(())) => Some(Recovery::Restored),
             Ok(None) => None,
-            Err(reason) => Some(Lost::Still(reason)),
+            Err(reason) => Some(Recovery::Failed(reason)),
         }
     }
 
@@ -126,7 +118,7 @@ impl Attachment {
     }
 
     /// Looks for the last time.
-    pub(crate) fn look_at_end(&self) -> Option<Lost> {
+    pub(crate) fn look_at_end(&self) -> Option<Recovery> {
         let (found, site) = match self {
             Attachment::Whole { link, program_id, site } => (found(link, *program_id), site),
             Attachment::Shared(Membership { dispatcher, site, .. }) => {
@@ -139,17 +131,17 @@ impl Attachment {
             // Not if the interface is gone.
             Found::Nothing => matches!(site.enter(|| Ok(())), Ok(Some(())) | Err(_)),
         };
-        is_lost.then_some(Lost::AtEnd)
+        is_lost.then_some(Recovery::Ended)
     }
 }
 
 impl Membership {
     /// `None` if the dispatcher is where it should be.
-    fn look_at_dispatcher(&mut self, program: &Program) -> Option<Result<Option<()>, String>> {
+    fn look_at_dispatcher(&mut self, program: &Program) -> Option<Result<Option<()>, Cause>> {
         let Dispatcher { link, program_id, program: dispatcher, .. } = &*self.dispatcher;
         match found(link, *program_id) {
             Found::Ours => None,
-            Found::Another => Some(link.update(dispatcher).map(Some).map_err(in_words)),
+            Found::Another => Some(link.update(dispatcher).map(Some).map_err(Cause::from)),
             Found::Nothing => {
                 let again = self.site.enter(|| self.attach_again(program));
                 Some(again.map(|again| again.map(|again| self.dispatcher = Arc::new(again))))
@@ -158,49 +150,45 @@ impl Membership {
     }
 
     /// The dispatcher that is on the interface from now on, with the entries of `program` in its table.
-    fn attach_again(&self, program: &Program) -> Result<Dispatcher, String> {
+    fn attach_again(&self, program: &Program) -> Result<Dispatcher, Cause> {
         let (ours, site) = (&*self.dispatcher, &self.site);
         for _ in 0..ATTEMPTS {
-            let attached = netdev::xdp_programs(site.ifindex).map_err(|error| error.to_string())?;
+            let attached = netdev::xdp_programs(site.ifindex).map_err(Cause::from)?;
             let Some(&attached) = attached.first() else {
                 match site.attach(&ours.program) {
                     Err(bpf::Error::Busy { .. }) => continue,
-                    link => return link.and_then(|link| ours.by(link)).map_err(in_words),
+                    link => return link.and_then(|link| ours.by(link)).map_err(Cause::from),
                 }
             };
             if attached.program_id == ours.program_id {
-                match Link::of_program(ours.program_id).map_err(in_words)? {
+                match Link::of_program(ours.program_id).map_err(Cause::from)? {
                     None => continue,
-                    Some(link) => return ours.by(link).map_err(in_words),
+                    Some(link) => return ours.by(link).map_err(Cause::from),
                 }
             }
-            match Dispatcher::join(attached, site.ifindex).map_err(in_words)? {
+            match Dispatcher::join(attached, site.ifindex).map_err(Cause::from)? {
                 Joined::Gone => continue,
                 Joined::Yes(other) => return self.enter_into(other, program),
                 // Its name is in the refusal.
                 Joined::Other => {
-                    return site.attach(&ours.program).and_then(|link| ours.by(link)).map_err(in_words);
+                    return site.attach(&ours.program).and_then(|link| ours.by(link)).map_err(Cause::from);
                 }
             }
         }
-        Err("others attach and detach programs at the same time".into())
+        Err(Cause::words("others attach and detach programs at the same time"))
     }
 
     /// Our entries into the table of another dispatcher: the queues' sockets are ours.
-    fn enter_into(&self, other: Dispatcher, program: &Program) -> Result<Dispatcher, String> {
+    fn enter_into(&self, other: Dispatcher, program: &Program) -> Result<Dispatcher, Cause> {
         if other.mode != self.site.mode {
             let (ours, theirs) = (self.site.mode, other.mode);
-            return Err(format!(
+            return Err(Cause::words(format!(
                 "others now share the interface in {theirs} mode, and this capture has it in {ours} mode"
-            ));
+            )));
         }
         for &(queue, _) in &self.entries {
-            other.programs.set_program(queue, program).map_err(in_words)?;
+            other.programs.set_program(queue, program).map_err(Cause::from)?;
         }
         Ok(other)
     }
-}
-
-fn in_words(error: bpf::Error) -> String {
-    error.to_string()
 }

@@ -22,7 +22,7 @@ use super::{
     super::{preflight, shared::Way},
     XdpOptions,
 };
-use crate::Error;
+use crate::{Error, QueueWait};
 
 /// How long a queue may stay busy after its last user has gone.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,8 +32,8 @@ const MOMENT: Duration = Duration::from_millis(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is told, in words, of a wait that is longer than a moment.
-pub(crate) type OnWait = fn(&str);
+/// Called at a wait that is longer than a moment.
+pub(crate) type OnWait = fn(&QueueWait);
 
 /// A queue that a socket shall have.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl Wanted<'_> {
             }
             if waited >= MOMENT && !told {
                 told = true;
-                self.options.on_wait.inspect(|tell| tell(&self.in_words()));
+                self.options.on_wait.inspect(|tell| tell(&self.wait()));
             }
             thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
@@ -80,13 +80,8 @@ impl Wanted<'_> {
         }
     }
 
-    fn in_words(self) -> String {
-        let Self { interface: Interface { name, .. }, queue, .. } = self;
-        let seconds = PATIENCE.as_secs();
-        format!(
-            "receive queue {queue} of {name} has an AF_XDP socket of somebody else, whose program is not on {name}: a \
-             capture that is starting or ending; waiting for it, {seconds} s at most"
-        )
+    fn wait(self) -> QueueWait {
+        QueueWait { interface: self.interface.name.clone(), queue: self.queue, timeout: PATIENCE }
     }
 
     fn error(self, source: XskError) -> Error {

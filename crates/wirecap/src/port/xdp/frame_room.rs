@@ -11,6 +11,8 @@
 use wirecap_core::Geometry;
 use wirecap_sys::{memory::HEAD_ROOM_BYTES, netdev::Interface, xsk::BindMode};
 
+use crate::diagnostic::ModeRefusal;
+
 /// Ethernet header and two VLAN tags, which the MTU does not count.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 const KIB: u32 = 1024;
@@ -29,19 +31,14 @@ pub(super) fn longest_frame(interface: &Interface) -> u32 {
     interface.mtu + FRAME_OVERHEAD_BYTES
 }
 
-/// Why zero-copy would cut frames of the interface, in words; `None` if it would not.
-pub(super) fn refuses(interface: &Interface, geometry: Geometry, mode: BindMode) -> Option<String> {
+/// Why zero-copy would cut frames of the interface; `None` if it would not.
+pub(super) fn refuses(interface: &Interface, geometry: Geometry, mode: BindMode) -> Option<ModeRefusal> {
     let driver = interface.driver.as_ref()?.name.as_str();
     let (room, longest) = (cell_payload(geometry) / KIB * KIB, longest_frame(interface));
     if mode != BindMode::ZeroCopy || !ROOM_IN_KIB.contains(&driver) || longest <= room {
         return None;
     }
-    let cell_bytes = geometry.cell_bytes();
-    let remedy = if cell_bytes < 4096 { "; use cells of 4096 bytes (--cell-bytes 4096)" } else { "" };
-    Some(format!(
-        "zero-copy is not available: {driver} fills cells of {cell_bytes} bytes with {room} bytes of a frame at most, and frames \
-         here have up to {longest}{remedy}"
-    ))
+    Some(ModeRefusal::ShortCells { driver: driver.into(), cell_bytes: geometry.cell_bytes(), room, longest })
 }
 
 #[cfg(test)]
@@ -61,11 +58,9 @@ mod tests {
         let refuses =
             |name: &str, mtu, cell_bytes, mode| refuses(&interface(name, mtu), geometry(cell_bytes), mode);
         let refused = refuses("igb", 1500, 2048, BindMode::ZeroCopy).unwrap();
-        assert!(refused.contains("1024 bytes of a frame") && refused.contains("up to 1522"), "{refused}");
-        assert!(refused.contains("--cell-bytes 4096"), "{refused}");
-        assert!(
-            refuses("igc", 3051, 4096, BindMode::ZeroCopy).is_some_and(|refused| !refused.contains("--cell"))
-        );
+        let driver = "igb".to_owned();
+        assert_eq!(refused, ModeRefusal::ShortCells { driver, cell_bytes: 2048, room: 1024, longest: 1522 });
+        assert!(refuses("igc", 3051, 4096, BindMode::ZeroCopy).is_some());
         for (name, mtu, cell_bytes, mode) in [
             ("igb", 1500, 2048, BindMode::Copy),
             ("igb", 1500, 4096, BindMode::ZeroCopy),

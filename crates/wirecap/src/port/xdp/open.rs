@@ -19,7 +19,7 @@ use wirecap_sys::{
 use super::{
     super::{
         QueueCounts,
-        filter::{self, PlacedFilter, PortFilter},
+        filter::{PlacedFilter, PortFilter},
         preflight,
         program::{CaptureProgram, ProgramPlan},
         rss::{Rss, SymmetricRss},
@@ -35,12 +35,10 @@ use super::{
     vlan_tags::{self, VlanTags},
 };
 use crate::{
-    Error,
+    Diagnostic, Error,
+    diagnostic::{Cause, KernelRefusal, ModeRefusal, TooLong},
     report::{BeyondLimit, LengthLimit, QueueMode},
 };
-
-/// Why hashes cannot be had in this mode.
-const NO_HASHES: &str = "generic is not available: drivers hand out the NIC's hash in native mode only";
 
 /// Sockets of other ports whose UMEM registration may be shared, with their modes.
 pub(crate) type Sharable<'a> = &'a [(&'a XdpQueue, BindMode)];
@@ -135,14 +133,21 @@ fn open_by(
             failures.push(unsplit(geometry, can_split));
         }
         for &(xdp_mode, bind_mode) in wishes.options.modes.attempts() {
-            let cut = || frame_room::refuses(interface, geometry, bind_mode);
-            let unhashed =
-                || (wishes.prepared.hashing.is_some() && xdp_mode == XdpMode::Generic).then_some(NO_HASHES);
-            if let Some(refused) = way.refuses(xdp_mode).or_else(cut).or_else(|| unhashed().map(String::from))
-            {
+            if let Some(refused) = way.refuses(xdp_mode) {
                 // The same for zero-copy and copy.
                 if !failures.contains(&refused) {
                     failures.push(refused);
+                }
+                continue;
+            }
+            let unhashed = wishes.prepared.hashing.is_some() && xdp_mode == XdpMode::Generic;
+            let refused = frame_room::refuses(interface, geometry, bind_mode)
+                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash));
+            if let Some(reason) = refused {
+                let mode = QueueMode::of(xdp_mode, bind_mode);
+                let unavailable = Diagnostic::ModeUnavailable { mode, several_cells: false, reason };
+                if !failures.contains(&unavailable) {
+                    failures.push(unavailable);
                 }
                 continue;
             }
@@ -152,7 +157,7 @@ fn open_by(
             let mut not_put_back = wishes.prepared.tags.reason().cloned();
             let mut run = attempt.run(pools, sharable);
             if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
-                not_put_back = Some(vlan_tags::not_put_back(&reason));
+                not_put_back = Some(reason);
                 take_back(pools);
                 attempt.tags = None;
                 run = attempt.run(pools, sharable);
@@ -162,7 +167,7 @@ fn open_by(
                     failures.extend(filter.fallbacks);
                     failures.extend(way.restriction(multi_buffer));
                     if attempt.tags.is_none() {
-                        failures.extend(not_put_back);
+                        failures.extend(not_put_back.map(|cause| Diagnostic::VlanTagsNotPutBack { cause }));
                         failures.extend(vlan_tags::lost(interface));
                     }
                     let port = XdpPort {
@@ -171,10 +176,7 @@ fn open_by(
                         mode: QueueMode::of(xdp_mode, queues[0].bind_mode()),
                         fallbacks: failures,
                         multi_buffer,
-                        length_limit: (large_frames && !multi_buffer).then(|| LengthLimit {
-                            bytes: cell_payload(geometry),
-                            beyond: BeyondLimit::Lost,
-                        }),
+                        length_limit: (large_frames && !multi_buffer).then(|| length_limit(geometry)),
                         promiscuous: None,
                         filter: filter.runs,
                         rss: None,
@@ -186,7 +188,7 @@ fn open_by(
                 }
                 Err(error) if attempt.is_final(&error) => return Err(error),
                 Err(error) => {
-                    failures.push(attempt.failure(&error));
+                    failures.push(attempt.failure(error));
                     take_back(pools);
                 }
             }
@@ -215,15 +217,19 @@ fn with_mode<Q: Copy>(
         .map(|&(candidate, _)| candidate)
 }
 
-/// Why frames longer than a cell are lost, in words.
-fn unsplit(geometry: Geometry, can_split: bool) -> String {
-    let longest = cell_payload(geometry);
-    let cause = if can_split {
-        "no mode of this interface splits them".to_owned()
+fn length_limit(geometry: Geometry) -> LengthLimit {
+    LengthLimit { bytes: cell_payload(geometry), beyond: BeyondLimit::Lost }
+}
+
+/// That frames longer than a cell are lost, and why.
+fn unsplit(geometry: Geometry, can_split: bool) -> Diagnostic {
+    let reason = if can_split {
+        TooLong::NotSplit { cell_bytes: geometry.cell_bytes() }
     } else {
-        format!("M is below {MIN_CELLS_PER_CHUNK_MULTI_BUFFER}, too small to split them")
+        let (cells_per_chunk, least) = (geometry.cells_per_chunk(), MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
+        TooLong::SmallChunks { cells_per_chunk, least }
     };
-    format!("frames over {longest} bytes will be lost as too_long: {cause}")
+    Diagnostic::PacketsTooLong { limit: length_limit(geometry), reason }
 }
 
 fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
@@ -309,12 +315,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Loads the program, with the filter in it if the kernel takes it; else with the reason, in words.
-    fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<String>), Error> {
+    /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
+    fn load(&self, plan: ProgramPlan<'_>) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
         let with_filter = self.wishes.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
         let not_in_kernel = match with_filter {
             Some(Ok(program)) => return Ok((program, None)),
-            Some(Err(error)) => Some(filter::not_in_kernel(&error)),
+            Some(Err(error)) => Some(KernelRefusal::from(&error)),
             None => None,
         };
         // If it was not for the filter, it fails again.
@@ -373,27 +379,26 @@ impl Attempt<'_> {
         }
     }
 
-    /// Why VLAN tags cannot be put back, in words, if the attempt may have failed for that: the kernel did not take the
+    /// Why VLAN tags cannot be put back, if the attempt may have failed for that: the kernel did not take the
     /// program that does it, or the device did not.
-    fn is_for_tags(&self, error: &Error) -> Option<String> {
+    fn is_for_tags(&self, error: &Error) -> Option<Cause> {
         match error {
             Error::Program { source: bpf::Error::Busy { .. }, .. } => None,
-            Error::Program { source, .. } => self.tags.map(|_| source.to_string()),
+            Error::Program { source, .. } => self.tags.map(|_| Cause::words(source.to_string())),
             _ => None,
         }
     }
 
-    /// What to say when the next mode is tried.
-    fn failure(&self, error: &Error) -> String {
-        let mode = QueueMode::of(self.xdp_mode, self.bind_mode).as_str();
-        let split = if self.multi_buffer { " with packets of several cells" } else { "" };
+    /// Why the next mode is tried.
+    fn failure(&self, error: Error) -> Diagnostic {
         let reason = match error {
-            Error::Socket { source, .. } if source.is_unsupported() => "the driver does not offer it".into(),
-            Error::Socket { source, .. } => source.to_string(),
-            Error::Program { source, .. } => source.to_string(),
-            error => error.to_string(),
+            Error::Socket { source, .. } if source.is_unsupported() => ModeRefusal::NotOffered,
+            Error::Socket { source, .. } => ModeRefusal::Failed(source.into()),
+            Error::Program { source, .. } => ModeRefusal::Failed(source.into()),
+            error => ModeRefusal::Failed(error.into()),
         };
-        format!("{mode}{split} is not available: {reason}")
+        let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+        Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {

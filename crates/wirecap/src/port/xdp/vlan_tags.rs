@@ -11,14 +11,15 @@
 use wirecap_sys::{bpf::XdpMode, netdev::Interface};
 
 use super::super::tags::Tags;
+use crate::{Diagnostic, diagnostic::Cause};
 
 /// What can be done about tags on an interface.
 #[derive(Debug, Clone)]
 pub(in crate::port) enum VlanTags {
     /// The program puts them back, where the driver runs it.
     PutBack(Tags),
-    /// Nothing, for a reason, in words, if there was something to be done.
-    AsTheyAre(Option<String>),
+    /// Nothing, for a reason if there was something to be done.
+    AsTheyAre(Option<Cause>),
 }
 
 impl VlanTags {
@@ -34,7 +35,7 @@ impl VlanTags {
         }
         match Tags::of(interface) {
             Ok(tags) => Self::PutBack(tags),
-            Err(reason) => Self::AsTheyAre(Some(not_put_back(&reason))),
+            Err(cause) => Self::AsTheyAre(Some(cause)),
         }
     }
 
@@ -46,8 +47,8 @@ impl VlanTags {
         }
     }
 
-    /// Why they cannot be put back although the driver hands them to programs, in words.
-    pub(super) fn reason(&self) -> Option<&String> {
+    /// Why they cannot be put back although the driver hands them to programs.
+    pub(super) fn reason(&self) -> Option<&Cause> {
         match self {
             Self::PutBack(_) => None,
             Self::AsTheyAre(reason) => reason.as_ref(),
@@ -55,21 +56,11 @@ impl VlanTags {
     }
 }
 
-/// That they cannot be put back, with the reason.
-pub(super) fn not_put_back(reason: &str) -> String {
-    format!("VLAN tags that are beside the packets cannot be put back into them: {reason}")
-}
-
-/// What becomes of VLAN tags that are not put back on this interface, in words; `None` if they stay on. Of a virtual device it is
-/// not said: its packets come as somebody on this machine has made them.
-pub(super) fn lost(interface: &Interface) -> Option<String> {
-    (is_nic(interface) && interface.takes_vlan_tags).then(|| {
-        let name = &interface.name;
-        format!(
-            "VLAN tags are missing from packets: the NIC takes them off before XDP sees them; to have them: ethtool -K {name} rxvlan \
-             off"
-        )
-    })
+/// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual device it is not
+/// reported: its packets come as a program on this machine has made them.
+pub(super) fn lost(interface: &Interface) -> Option<Diagnostic> {
+    let takes_off = is_nic(interface) && interface.takes_vlan_tags;
+    takes_off.then(|| Diagnostic::VlanTagsMissing { interface: interface.name.clone() })
 }
 
 fn is_nic(interface: &Interface) -> bool {
@@ -91,7 +82,8 @@ mod tests {
 
     #[test]
     fn nics_that_take_tags_off_are_told_of() {
-        assert!(lost(&interface(NIC, true)).is_some_and(|words| words.ends_with("ethtool -K lo rxvlan off")));
+        let missing = Diagnostic::VlanTagsMissing { interface: "lo".into() };
+        assert_eq!(lost(&interface(NIC, true)), Some(missing));
         assert_eq!(lost(&interface(NIC, false)), None);
         assert_eq!(lost(&interface(None, true)), None, "a virtual device");
     }

@@ -1,4 +1,17 @@
-//! Lines of text that fit a number of columns.
+//! What the command says: diagnostics, events and errors in words, and lines that fit a number of columns.
+//!
+//! ```text
+//!   Diagnostic ── diagnostic.rs ──┐
+//!   PortEvent ─── event.rs ───────┼──► sentence with the flag that helps ──► wrapped ──► terminal, log, JSON
+//!   anyhow::Error ── error.rs ────┘
+//! ```
+//!
+//! Rule: what happened is a value until it comes here, and each value is worded once.
+
+pub(crate) mod diagnostic;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod plural;
 
 use crate::printable::printable;
 

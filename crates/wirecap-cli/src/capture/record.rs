@@ -1,0 +1,108 @@
+//! The account as JSON: the library's report, with the words of each diagnostic beside its code and its data.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use wirecap::{
+    Diagnostic, Report,
+    report::{MemoryReport, PortReport, WorkerReport},
+};
+
+use super::written::Written;
+use crate::{head::Head, text::diagnostic::describe};
+
+/// An account as JSON.
+#[derive(Serialize)]
+pub(super) struct Record<'a> {
+    #[serde(flatten)]
+    pub(super) head: &'a Head,
+    pub(super) end: Option<&'static str>,
+    pub(super) error: Option<&'a str>,
+    #[serde(flatten)]
+    pub(super) report: WordedReport,
+    pub(super) written: Option<&'a Written>,
+    #[serde(flatten)]
+    pub(super) job: Map<String, Value>,
+}
+
+/// A report whose diagnostics have words.
+#[derive(Serialize)]
+pub(super) struct WordedReport {
+    seconds: f64,
+    ports: Vec<WordedPort>,
+    workers: Vec<WorkerReport>,
+    memory: WordedMemory,
+}
+
+#[derive(Serialize)]
+struct WordedPort {
+    /// Its own lists are empty, and so not serialised.
+    #[serde(flatten)]
+    port: PortReport,
+    fallbacks: Vec<Worded>,
+    warnings: Vec<Worded>,
+}
+
+#[derive(Serialize)]
+struct WordedMemory {
+    /// As that of a port.
+    #[serde(flatten)]
+    memory: MemoryReport,
+    fallbacks: Vec<Worded>,
+}
+
+#[derive(Serialize)]
+struct Worded {
+    #[serde(flatten)]
+    diagnostic: Diagnostic,
+    text: String,
+}
+
+impl From<Report> for WordedReport {
+    fn from(report: Report) -> Self {
+        let Report { seconds, ports, workers, mut memory, .. } = report;
+        let fallbacks = worded(&mut memory.fallbacks);
+        let memory = WordedMemory { memory, fallbacks };
+        let ports = ports.into_iter().map(WordedPort::from).collect();
+        Self { seconds, ports, workers, memory }
+    }
+}
+
+impl From<PortReport> for WordedPort {
+    fn from(mut port: PortReport) -> Self {
+        let (fallbacks, warnings) = (worded(&mut port.fallbacks), worded(&mut port.warnings));
+        Self { port, fallbacks, warnings }
+    }
+}
+
+fn worded(diagnostics: &mut Vec<Diagnostic>) -> Vec<Worded> {
+    let words = |diagnostic| Worded { text: describe(&diagnostic), diagnostic };
+    std::mem::take(diagnostics).into_iter().map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::{Capture, port::null::NullPort};
+
+    use super::*;
+
+    #[test]
+    fn each_diagnostic_has_a_code_its_data_and_a_text() {
+        let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+        let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
+        report.ports[0].fallbacks.push(Diagnostic::EndNotAwaited);
+        report.ports[0].warnings.push(Diagnostic::QueuesGone { queues: 3 });
+        report.memory.fallbacks = vec![Diagnostic::HugePagesShort { needed: 4, reserved: 2, free: 1 }];
+        let record = serde_json::to_value(WordedReport::from(report)).unwrap();
+        let port = &record["ports"][0];
+        assert_eq!(port["fallbacks"].as_array().unwrap().len(), 1, "{port:#}");
+        assert_eq!(port["fallbacks"][0]["code"], "end_not_awaited");
+        assert_eq!(
+            (&port["warnings"][0]["code"], &port["warnings"][0]["queues"]),
+            (&"queues_gone".into(), &3.into())
+        );
+        let text = port["warnings"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("the interface has 3 receive queues now"), "{text}");
+        assert_eq!(record["memory"]["fallbacks"][0]["code"], "huge_pages_short");
+        assert_eq!((&port["name"], &record["memory"]["cell_bytes"]), (&"null".into(), &2048.into()));
+    }
+}

@@ -1,0 +1,118 @@
+use std::collections::BTreeSet;
+
+use wirecap::{LeftToHost, diagnostic::Cause, report::QueueMode};
+use wirecap_sys::bpf::XdpMode;
+
+use super::*;
+
+fn cause() -> Cause {
+    Cause { errno: Some(19), text: "no such device".into() }
+}
+
+/// At least one of each.
+fn samples() -> Vec<Diagnostic> {
+    let mode =
+        |reason| Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: true, reason };
+    let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, ModeRefusal::Failed(cause())];
+    let mut samples: Vec<_> = refusals.into_iter().map(mode).collect();
+    let limit = LengthLimit { bytes: 1_792, beyond: BeyondLimit::Lost };
+    let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
+    for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
+        samples.push(Diagnostic::Detached { recovery: recovery.clone() });
+        samples.push(Diagnostic::QueuesLost { queues: 3.into(), recovery: recovery.clone() });
+        samples.push(Diagnostic::RssChanged { recovery });
+    }
+    for advice in [Advice::HugePages, Advice::NotInChildren, Advice::NotInCoreDumps] {
+        samples.push(Diagnostic::MemoryAdviceRefused { advice, cause: cause() });
+    }
+    samples.extend([
+        Diagnostic::BesideHost { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
+        Diagnostic::XdpProgramFirst { program_id: 7, program: None },
+        Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
+        Diagnostic::SharedWithoutFrames,
+        Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool },
+        filter(KernelRefusal::Loops),
+        filter(KernelRefusal::NotPermitted),
+        filter(KernelRefusal::Rejected(cause())),
+        Diagnostic::FilterInterpreted { cause: cause() },
+        Diagnostic::FilterDropsLongPackets,
+        Diagnostic::FilterInboundOnly,
+        Diagnostic::VlanTagsNotPutBack { cause: cause() },
+        Diagnostic::VlanTagsMissing { interface: "in0".into() },
+        Diagnostic::FarMemory { node: 1, cause: cause() },
+        Diagnostic::OtherTimestamps { wanted: Timestamp::Batch, used: Timestamp::Kernel },
+        Diagnostic::LeapSecondsExpired { until: "2026-06-28".into() },
+        Diagnostic::LinkNotWatched { queues: true, cause: cause() },
+        Diagnostic::EndNotAwaited,
+        Diagnostic::LastBlockKept,
+        Diagnostic::QueueDoesNotSend { queue: 1, transmit_queues: 1 },
+        Diagnostic::HugePagesShort { needed: 128, reserved: 64, free: 3 },
+        Diagnostic::ControlGroupUnseen { group: "/user.slice".into() },
+        Diagnostic::QueuesNotCaptured { captured: 2, queues: 4 },
+        Diagnostic::QueuesGone { queues: 1 },
+        Diagnostic::Unstamped { source: Timestamp::Kernel, packets: 2 },
+        Diagnostic::Untagged { packets: 2 },
+        Diagnostic::ClockSet { clock: "CLOCK_TAI".into() },
+        Diagnostic::StampingLeftOn { cause: cause() },
+        Diagnostic::TracePacketsLost { packets: 2, longest: 3_000 },
+    ]);
+    samples
+}
+
+#[test]
+fn every_diagnostic_has_words_of_its_own_and_a_line_in_the_manual() {
+    let manual = include_str!("../../../../docs/MANUAL.md");
+    let codes: BTreeSet<_> = samples().iter().map(Diagnostic::code).collect();
+    assert_eq!(codes, Diagnostic::CODES.iter().copied().collect(), "a sample of each");
+    for sample in samples() {
+        let text = describe(&sample);
+        assert_ne!(text, sample.code().replace('_', " "), "it is not worded");
+        assert!(manual.contains(&format!("| `{}` |", sample.code())), "{}", sample.code());
+    }
+    let section = manual.split("\n### Diagnostics\n").nth(1).unwrap().split("\n#").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<_> = rows.collect();
+    assert_eq!(documented, codes, "the manual lists what there is");
+}
+
+#[test]
+fn packets_that_are_too_long_have_a_remedy() {
+    let words = |reason, beyond| {
+        let limit = LengthLimit { bytes: 1_792, beyond };
+        describe(&Diagnostic::PacketsTooLong { limit, reason })
+    };
+    let small = words(TooLong::SmallChunks { cells_per_chunk: 1, least: 64 }, BeyondLimit::Lost);
+    assert!(small.ends_with("and M is 1; write -M 64"), "{small}");
+    let whole = |cell_bytes| words(TooLong::NotSplit { cell_bytes }, BeyondLimit::Lost);
+    assert!(whole(2048).ends_with("; --cell-bytes 4096 has room for longer ones"));
+    assert!(whole(4096).contains("multi-buffer"));
+    let cut = words(TooLong::SmallBlocks { cells_per_chunk: 2 }, BeyondLimit::Cut);
+    assert!(cut.contains("will be cut: a block of M = 2 cells"), "{cut}");
+}
+
+#[test]
+fn a_nic_that_would_cut_frames_is_named_with_the_cells_that_help() {
+    let words = |cell_bytes| {
+        let reason = ModeRefusal::ShortCells { driver: "igb".into(), cell_bytes, room: 1024, longest: 1522 };
+        describe(&Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: false, reason })
+    };
+    let refused = words(2048);
+    assert!(refused.contains("1024 bytes of a frame") && refused.contains("up to 1522"), "{refused}");
+    assert!(refused.contains("--cell-bytes 4096") && !words(4096).contains("--cell-bytes"), "{refused}");
+}
+
+#[test]
+fn queues_that_are_not_captured_are_numbered() {
+    let words = |captured, queues| describe(&Diagnostic::QueuesNotCaptured { captured, queues });
+    assert!(words(2, 4).contains("4 receive queues now, of which 2 are captured: packets of queues 2-3 go"));
+    assert!(words(1, 2).contains("of which 1 is captured: packets of queue 1 go"));
+}
+
+#[test]
+fn what_another_program_did_is_said_with_how_long_it_lasted() {
+    let words = |recovery| describe(&Diagnostic::Detached { recovery });
+    assert!(words(Recovery::Restored).ends_with("until it was attached again about a second later"));
+    let lasting = words(Recovery::Failed(cause()));
+    assert!(lasting.ends_with("since then, as it cannot be attached again: no such device"), "{lasting}");
+    assert!(words(Recovery::Ended).ends_with("uncounted, from then to the end"));
+}

@@ -1,0 +1,231 @@
+//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the command is added here.
+//!
+//! Rule: the hint follows from the type of the error, never from its text.
+
+use wirecap::{Error, diagnostic::NicDataRefusal};
+use wirecap_core::GeometryError;
+use wirecap_sys::{
+    memory::{MemoryBound, MemoryError},
+    netdev,
+    packet::PacketError,
+    xsk::XskError,
+};
+
+use super::{diagnostic, plural::counted};
+
+const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
+
+/// An error in one line.
+pub(crate) fn describe(error: &anyhow::Error) -> String {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        of_capture(error)
+    } else if let Some(error) = error.downcast_ref::<GeometryError>() {
+        with_hint(error, geometry(error))
+    } else if let Some(wirecap_replay::Error::Interface(error)) = error.downcast_ref() {
+        with_hint(error, interface(error))
+    } else if let Some(error) = error.downcast_ref::<netdev::Error>() {
+        with_hint(error, interface(error))
+    } else {
+        error.to_string()
+    }
+}
+
+/// An error of the library in one line.
+pub(crate) fn of_capture(error: &Error) -> String {
+    match error {
+        Error::NoMode { name, attempts } => {
+            let attempts: Vec<_> = attempts.iter().map(diagnostic::describe).collect();
+            format!("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))
+        }
+        error => with_hint(error, hint(error)),
+    }
+}
+
+fn with_hint(error: impl ToString, hint: Option<String>) -> String {
+    error.to_string() + &hint.unwrap_or_default()
+}
+
+/// What helps, ready to be appended.
+fn hint(error: &Error) -> Option<String> {
+    Some(match error {
+        Error::Geometry(error) => return geometry(error),
+        Error::Interface(error) => return interface(error),
+        Error::Memory(error) => return memory(error),
+        Error::Socket { source, .. } => return socket(source),
+        Error::Passive { source, .. } => return passive(source),
+        Error::IdleWorkers { queues, .. } => {
+            format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
+        }
+        Error::OnlyPassive { name, .. } => format!("; say xdp:{name} to take it"),
+        Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
+        Error::QueuesBesideHost { name, queues, reason: Some(_) } => {
+            format!("; say xdp:{name}@{queues} to take them from it")
+        }
+        Error::QueuesBesideHost { name, queues, reason: None } => {
+            format!("; say packet:{name}, or xdp:{name}@{queues} to take them from the host")
+        }
+        Error::Rss { .. } => "; leave --rss symmetric out to capture as it is".into(),
+        Error::RssBesideHost(name) => format!(
+            ", where --fanout hash keeps both directions of a connection together; leave --rss out, or say xdp:{name}"
+        ),
+        Error::LittleMemory { .. } => ", or lower -M or the number of queues".into(),
+        Error::NoHardwareTimestamps { name, reason } => {
+            let take = match reason {
+                NicDataRefusal::BesideHost => format!("; say xdp:{name} to take it, or"),
+                _ => ";".into(),
+            };
+            format!(
+                "{take} use kernel timestamps (each packet in the XDP program, or beside the host by AF_PACKET) or batch timestamps \
+                 (--timestamp kernel, --timestamp batch)"
+            )
+        }
+        Error::OnlyBatchTimestamps { .. } => " (--timestamp batch)".into(),
+        _ => return None,
+    })
+}
+
+fn interface(error: &netdev::Error) -> Option<String> {
+    use netdev::Error::{NameInvalid, NameTooLong, NoSuchIndex, NoSuchInterface};
+    match error {
+        // Its question mark ends a sentence.
+        NoSuchInterface { nearest, .. } if !nearest.is_empty() => {
+            Some(" `wirecap interfaces` lists them".into())
+        }
+        NoSuchInterface { .. } | NoSuchIndex { .. } | NameInvalid { .. } | NameTooLong { .. } => {
+            Some("; `wirecap interfaces` lists those there are".into())
+        }
+        _ => None,
+    }
+}
+
+fn geometry(error: &GeometryError) -> Option<String> {
+    matches!(error, GeometryError::CellsPerPool { .. }).then(|| "; lower -R or -M".into())
+}
+
+fn memory(error: &MemoryError) -> Option<String> {
+    match error {
+        MemoryError::TooLarge { bound: MemoryBound::Machine, .. } => Some(format!("; {LESS_MEMORY}")),
+        MemoryError::TooLarge { bound: MemoryBound::Group { .. }, .. } => Some(format!(", or {LESS_MEMORY}")),
+        error => error.is_lack().then(|| format!(", or {LESS_MEMORY}")),
+    }
+}
+
+fn socket(error: &XskError) -> Option<String> {
+    match error {
+        XskError::MemoryLockLimit { .. } => Some(", or lower -R or -M".into()),
+        XskError::RingMemory { .. } => {
+            Some("; lower -R, or give the ring a size of its own with --ring".into())
+        }
+        _ => None,
+    }
+}
+
+fn passive(error: &PacketError) -> Option<String> {
+    match error {
+        PacketError::RingMemory { .. } => Some("; lower -R or -M".into()),
+        PacketError::SmallBlock { .. } => Some("; raise -M".into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use wirecap::{Diagnostic, LeftToHost, diagnostic::ModeRefusal, report::QueueMode};
+
+    use super::*;
+
+    fn loopback() -> Option<LeftToHost> {
+        Some(LeftToHost::NotEthernet { kind: "loopback".into() })
+    }
+
+    #[test]
+    fn an_error_of_the_library_gets_the_flag_that_helps() {
+        let name = || "in0".to_owned();
+        let lock = XskError::MemoryLockLimit { bytes: 1 << 20 };
+        let refused = io::Error::from_raw_os_error(12);
+        let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
+        let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };
+        let too_large =
+            |bound| Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, bound });
+        for (error, end) in [
+            (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
+            (Error::OnlyPassive { name: name(), reason: loopback() }, "; say xdp:in0 to take it"),
+            (
+                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: loopback() },
+                "; say xdp:in0@2 to take them from it",
+            ),
+            (
+                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: None },
+                "; say packet:in0, or xdp:in0@2 to take them from the host",
+            ),
+            (
+                Error::Shared { name: name(), holders: "x (pid 7)".into() },
+                "free, as in in0@2: wirecap interfaces lists them",
+            ),
+            (
+                Error::Rss { name: name(), reason: "none".into() },
+                "none; leave --rss symmetric out to capture as it is",
+            ),
+            (Error::RssBesideHost(name()), "leave --rss out, or say xdp:in0"),
+            (
+                Error::LittleMemory { bytes: 1, least: 2 },
+                "give that or more, or lower -M or the number of queues",
+            ),
+            (batch, "use batch timestamps (--timestamp batch)"),
+            (GeometryError::CellsPerPool { given: 1 << 30 }.into(), "; lower -R or -M"),
+            (too_large(MemoryBound::Machine), "are available; lower -R, -M or the number of queues"),
+            (too_large(group), "raise that limit, or lower -R, -M or the number of queues"),
+            (
+                Error::from(MemoryError::Map { needed: 1 << 30, source: refused }),
+                "container), or lower -R, -M or the number of queues",
+            ),
+            (Error::Socket { name: name(), source: lock }, "grant CAP_IPC_LOCK, or lower -R or -M"),
+            (
+                Error::Passive {
+                    name: name(),
+                    source: PacketError::SmallBlock { block_bytes: 1, least: 4096 },
+                },
+                "it takes 4096; raise -M",
+            ),
+        ] {
+            let text = describe(&error.into());
+            assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_interface_has_leads_to_the_list() {
+        let missing = |nearest: &[&str]| netdev::Error::NoSuchInterface {
+            name: "et0".into(),
+            nearest: nearest.iter().map(|&name| name.into()).collect(),
+        };
+        let near = "did you mean \"eth0\"? `wirecap interfaces` lists them";
+        for error in [missing(&["eth0"]).into(), Error::from(missing(&["eth0"])).into()] {
+            assert!(describe(&error).ends_with(near), "{error}");
+        }
+        let replayed = wirecap_replay::Error::from(missing(&[]));
+        assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists those there are"));
+    }
+
+    #[test]
+    fn the_way_to_hardware_times_is_named_where_there_is_one() {
+        let words = |reason| of_capture(&Error::NoHardwareTimestamps { name: "in0".into(), reason });
+        assert!(
+            words(NicDataRefusal::BesideHost).contains("say xdp:in0 to take it, or use kernel timestamps")
+        );
+        let software = words(NicDataRefusal::SoftwareOnly);
+        assert!(software.contains("software only; use kernel") && !software.contains("xdp:"), "{software}");
+    }
+
+    #[test]
+    fn each_mode_that_was_tried_is_worded_as_a_fallback_is() {
+        let reason = ModeRefusal::NotOffered;
+        let attempt = Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: false, reason };
+        let text = of_capture(&Error::NoMode { name: "in0".into(), attempts: vec![attempt] });
+        let expected =
+            "in0 cannot be captured over AF_XDP: zero-copy is not available: the driver does not offer it";
+        assert_eq!(text, expected);
+    }
+}

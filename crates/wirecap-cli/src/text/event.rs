@@ -1,0 +1,61 @@
+//! What happens to ports while a capture runs or is opened, in words.
+
+use wirecap::{HostUse, PortEvent, QueueWait};
+
+use super::diagnostic;
+use crate::host_use;
+
+/// An event in words; `None` if it does not matter, since the users of the interface are none whose packets `is_deprived` tells are missed.
+pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
+    Some(match event {
+        PortEvent::Down(port) => format!("{port} is down; capture resumes when it comes back up"),
+        PortEvent::Up(port) => format!("{port} is up"),
+        PortEvent::Removed(port) => format!("{port} was removed; what it had captured is kept"),
+        PortEvent::Read(port) => format!("{port} is read; the capture goes on with the others"),
+        PortEvent::InUse { port, uses } => {
+            format!("WARNING: {}", host_use::begun(port, uses, is_deprived)?)
+        }
+        PortEvent::Warning { port, warning } => {
+            format!("WARNING: {port}: {}", diagnostic::describe(warning))
+        }
+    })
+}
+
+/// A wait for a receive queue, in words.
+pub(crate) fn wait(QueueWait { interface, queue, timeout }: &QueueWait) -> String {
+    format!(
+        "receive queue {queue} of {interface} has an AF_XDP socket of another process, whose program is not on {interface}: a \
+         capture that is starting or ending; waiting for it, {} s at most",
+        timeout.as_secs()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wirecap::Diagnostic;
+
+    use super::*;
+
+    #[test]
+    fn an_event_names_its_port_and_a_warning_is_the_diagnostic() {
+        let words = |event| describe(&event, |_| true).unwrap();
+        assert_eq!(
+            words(PortEvent::Down("in0".into())),
+            "in0 is down; capture resumes when it comes back up"
+        );
+        let warning = Diagnostic::QueuesGone { queues: 1 };
+        let text = format!("WARNING: in0: {}", diagnostic::describe(&warning));
+        assert_eq!(words(PortEvent::Warning { port: "in0".into(), warning }), text);
+    }
+
+    #[test]
+    fn a_wait_says_for_what_and_for_how_long() {
+        let text = wait(&QueueWait { interface: "in0".into(), queue: 1, timeout: Duration::from_secs(3) });
+        assert!(
+            text.starts_with("receive queue 1 of in0 has") && text.ends_with("waiting for it, 3 s at most"),
+            "{text}"
+        );
+    }
+}
