@@ -10,7 +10,7 @@
 use std::{sync::Arc, time::Duration};
 
 use wirecap::{OwnedPacket, Stock, Transmitter};
-use wirecap_headers::{ICMP_ERROR_MAX, Offender};
+use wirecap_router::{ICMP_ERROR_MAX, Offender};
 
 use super::{
     limit::Limit,

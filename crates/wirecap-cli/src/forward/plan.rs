@@ -5,7 +5,8 @@ use std::{fmt::Display, fs, str::FromStr, thread};
 use anyhow::{Result, anyhow};
 use wirecap::{Homes, PortSpec, QueueSet, Reach};
 use wirecap_filter::Filter;
-use wirecap_headers::{Rewrite, Routes, Ttl};
+use wirecap_headers::{Rewrite, Ttl};
+use wirecap_router::Routes;
 use wirecap_sys::netdev::{self, Interface};
 
 use super::{

@@ -16,7 +16,8 @@ use std::{net::IpAddr, sync::Arc};
 use anyhow::Result;
 use wirecap::OwnedPacket;
 use wirecap_filter::{Filter, NativeFilter};
-use wirecap_headers::{IcmpProblem, Layout, MacAddress, NextHop, Route, Routes, SourceMac, Ttl};
+use wirecap_headers::{Layout, MacAddress, SourceMac, Ttl};
+use wirecap_router::{IcmpProblem, NextHop, Route, Routes, valid_ip};
 use wirecap_sys::netdev::Interface;
 
 use super::{
@@ -153,7 +154,7 @@ impl Router {
 
     /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from and to.
     fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<(IpAddr, IpAddr), Cause> {
-        let ip = layout.valid_ip(data, len)?;
+        let ip = valid_ip(layout, data, len)?;
         let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(Cause::BadHeader)?;
         if self.addresses.is_own(source) {
             Err(Cause::OwnSource)

@@ -9,7 +9,8 @@ use std::sync::{
 
 use serde::Serialize;
 use wirecap::Refusal;
-use wirecap_headers::{Invalid, Refused};
+use wirecap_headers::Refused;
+use wirecap_router::Invalid;
 
 use super::latency::{Latency, Percentiles};
 

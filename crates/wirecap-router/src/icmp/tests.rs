@@ -3,7 +3,9 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{Invalid, Layout, checksum::Verdict};
+use wirecap_headers::{Layout, checksum::Verdict};
+
+use crate::{Invalid, valid_ip};
 
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 const BACK: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
@@ -289,8 +291,8 @@ proptest! {
             }
         }
         if let Some(offender) = Offender::of(&bytes, bytes.len()) {
-            let valid = Layout::of(&bytes).unwrap();
-            let valid = valid.valid_ip(&bytes, bytes.len());
+            let layout = Layout::of(&bytes).unwrap();
+            let valid = valid_ip(&layout, &bytes, bytes.len());
             prop_assert!(matches!(valid, Ok(_) | Err(Invalid::StrictSourceRoute)), "{valid:?}");
             let (mut error, version) = (Vec::new(), offender.version());
             if offender.answer(problem, router_of(version), &mut error) {

@@ -13,13 +13,12 @@ mod offender;
 
 use std::net::IpAddr;
 
-pub use offender::Offender;
-
-use crate::{
+use wirecap_headers::{
     IpVersion, SourceMac,
     checksum::{self, Filled},
-    layout::protocol,
 };
+
+pub use self::offender::Offender;
 
 /// Why a packet goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +44,9 @@ pub enum IcmpProblem {
 /// section 4.3.2.3).
 pub const ICMP_ERROR_MAX: usize = V6_MAX;
 
+/// Protocol numbers (IANA).
+const ICMP_V4: u8 = 1;
+const ICMP_V6: u8 = 58;
 const V4_MAX: usize = 576;
 const V6_MAX: usize = 1280;
 const V4_HEADER_LEN: usize = 20;
@@ -61,14 +63,14 @@ const TTL: u8 = 64;
 
 /// What an error says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
+struct IcmpHeader {
     kind: u8,
     code: u8,
     /// The second word of the header: the MTU, a pointer into the packet in its first byte, or nothing.
     mtu: u32,
 }
 
-impl Said {
+impl IcmpHeader {
     fn about(problem: IcmpProblem, offender: &Offender<'_>) -> Option<Self> {
         match offender.version() {
             IpVersion::V4 => Self::in_v4(problem, offender),
@@ -116,7 +118,7 @@ impl Offender<'_> {
     /// Whether there is such an error about this packet. There is none about a packet that is not too long, or of IPv4 and could be cut
     /// into fragments.
     pub fn has_error(&self, problem: IcmpProblem) -> bool {
-        Said::about(problem, self).is_some()
+        IcmpHeader::about(problem, self).is_some()
     }
 
     /// Writes the frame that tells the sender, in place of what `into` holds: to the Ethernet and IP address that the packet
@@ -129,7 +131,8 @@ impl Offender<'_> {
     /// # Example
     ///
     /// ```
-    /// use wirecap_headers::{IcmpProblem, Offender, checksum::{self, Verdict}};
+    /// use wirecap_headers::checksum::{self, Verdict};
+    /// use wirecap_router::{IcmpProblem, Offender};
     ///
     /// // From 192.0.2.1 to 192.0.2.2, with a TTL of 1.
     /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
@@ -152,7 +155,7 @@ impl Offender<'_> {
     pub fn answer(&self, problem: IcmpProblem, from: (SourceMac, IpAddr), into: &mut Vec<u8>) -> bool {
         let (mac, address) = from;
         into.clear();
-        let Some(said) = Said::about(problem, self) else { return false };
+        let Some(said) = IcmpHeader::about(problem, self) else { return false };
         into.extend(self.sender_mac().0);
         into.extend(mac.address().0);
         into.extend(self.tags_and_type());
@@ -162,7 +165,7 @@ impl Offender<'_> {
                 let quoted = self.quoted(V4_MAX - V4_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(V4_HEADER_LEN + ICMP_HEADER_LEN + quoted.len());
                 // Not to be fragmented, so that its identification means nothing (RFC 6864, section 4).
-                into.extend([0x45, V4_PRECEDENCE, high, low, 0, 0, 0x40, 0, TTL, protocol::ICMP, 0, 0]);
+                into.extend([0x45, V4_PRECEDENCE, high, low, 0, 0, 0x40, 0, TTL, ICMP_V4, 0, 0]);
                 into.extend(from.octets());
                 into.extend(to.octets());
                 into.extend(said.header());
@@ -171,7 +174,7 @@ impl Offender<'_> {
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let quoted = self.quoted(V6_MAX - V6_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(ICMP_HEADER_LEN + quoted.len());
-                into.extend([0x60, 0, 0, 0, high, low, protocol::ICMP_V6, TTL]);
+                into.extend([0x60, 0, 0, 0, high, low, ICMP_V6, TTL]);
                 into.extend(from.octets());
                 into.extend(to.octets());
                 into.extend(said.header());

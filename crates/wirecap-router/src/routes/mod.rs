@@ -6,7 +6,7 @@
 //!   destination of a packet ── look_up ────┴──► Route: device and next hop, or drop
 //! ```
 
-mod never;
+mod never_forwarded;
 mod parse;
 mod problem;
 mod table;
@@ -15,10 +15,15 @@ use std::{collections::HashMap, net::IpAddr, str::FromStr};
 
 pub use problem::RouteProblem;
 
-use crate::{Error, Layout, MacAddress};
 use ipnet::IpNet;
-use parse::{Line, Target};
-use table::{Entry, Table};
+use wirecap_headers::{Layout, MacAddress};
+
+use self::{
+    never_forwarded::{NEVER_FORWARDED, RESERVED, is_never_forwarded},
+    parse::{Line, Target},
+    table::{Entry, Table},
+};
+use crate::Error;
 
 /// Routes of IPv4 and IPv6, read from text with one route a line, in the words of `ip route`:
 ///
@@ -42,7 +47,7 @@ use table::{Entry, Table};
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::{NextHop, Route, Routes};
+/// use wirecap_router::{NextHop, Route, Routes};
 ///
 /// let routes: Routes = "
 ///     10.0.0.0/8   dev eth2 lladdr 02:00:00:00:00:01
@@ -54,7 +59,7 @@ use table::{Entry, Table};
 /// assert_eq!(routes.to([10, 1, 2, 3].into()), Some(&Route::Via { device: 0, next_hop: NextHop::Mac(mac) }));
 /// assert_eq!(routes.to([10, 66, 2, 3].into()), Some(&Route::Drop));
 /// assert_eq!(routes.to([11, 1, 2, 3].into()), None);
-/// # Ok::<(), wirecap_headers::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Routes {
@@ -113,8 +118,8 @@ impl Routes {
     /// Whether packets from or to an address are not forwarded, whatever else the routes say (RFC 1812, section 5.3.7): those that
     /// no router forwards, and reserved ones that no line is for.
     pub fn is_martian(&self, address: IpAddr) -> bool {
-        let is_reserved = || never::RESERVED.contains(&address) && self.to(address).is_none();
-        never::is_never_forwarded(address) || is_reserved()
+        let is_reserved = || RESERVED.contains(&address) && self.to(address).is_none();
+        is_never_forwarded(address) || is_reserved()
     }
 
     /// The route of a frame of this layout. `None` if it is not IP, comes from an address that may not be forwarded
@@ -123,13 +128,14 @@ impl Routes {
     /// # Example
     ///
     /// ```
-    /// use wirecap_headers::{Layout, Route, Routes};
+    /// use wirecap_headers::Layout;
+    /// use wirecap_router::{Route, Routes};
     ///
     /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xf6, 0xd5, 192, 0, 2, 1, 192, 0, 2, 2]);
     /// let routes: Routes = "192.0.2.0/24 drop".parse()?;
     /// assert_eq!(routes.look_up(&Layout::of(&frame).unwrap(), &frame), Some(&Route::Drop));
-    /// # Ok::<(), wirecap_headers::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn look_up(&self, layout: &Layout, data: &[u8]) -> Option<&Route> {
         let ip = layout.ip()?;
@@ -151,13 +157,12 @@ impl FromStr for Routes {
             let Line { number, prefix, target } = line?;
             if let Some(first) = lines.insert(prefix, number) {
                 let problem = RouteProblem::Twice { prefix, first };
-                return Err(Error::Route { line: number, problem });
+                return Err(Error::Line { line: number, problem });
             }
             prefixes.push((prefix, Some(names.route(target))));
         }
         // A line for exactly one of these says drop, and stays.
-        let without =
-            never::NEVER.iter().chain([&never::RESERVED]).filter(|never| !lines.contains_key(*never));
+        let without = NEVER_FORWARDED.iter().chain([&RESERVED]).filter(|never| !lines.contains_key(*never));
         prefixes.extend(without.map(|never| (*never, None)));
         let (v4, v6) = tables(&prefixes);
         Ok(Self { devices: names.devices, routes: names.routes, v4, v6 })

@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::{NextHop, RouteProblem, never::never_around};
+use super::{NextHop, RouteProblem, never_forwarded::never_around};
 use crate::Error;
 
 /// A line that says something.
@@ -36,7 +36,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Error>>
         let first = words.next()?;
         Some(match read(first, words) {
             Ok((prefix, target)) => Ok(Line { number, prefix, target }),
-            Err(problem) => Err(Error::Route { line: number, problem }),
+            Err(problem) => Err(Error::Line { line: number, problem }),
         })
     })
 }

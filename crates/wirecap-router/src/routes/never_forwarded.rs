@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Destinations in these are never forwarded.
-pub(super) const NEVER: [IpNet; 10] = [
+pub(super) const NEVER_FORWARDED: [IpNet; 10] = [
     v4([0, 0, 0, 0], 8),
     v4([127, 0, 0, 0], 8),
     v4([169, 254, 0, 0], 16),
@@ -30,9 +30,9 @@ const fn v6(bits: u128, len: u8) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::from_bits(bits), len))
 }
 
-/// The one of [`NEVER`] that all of a prefix is in.
+/// The one of [`NEVER_FORWARDED`] that all of a prefix is in.
 pub(super) fn never_around(prefix: &IpNet) -> Option<&'static IpNet> {
-    NEVER.iter().find(|never| never.contains(prefix))
+    NEVER_FORWARDED.iter().find(|never| never.contains(prefix))
 }
 
 /// Whether packets from or to this address are not forwarded: it means something on its link only, or nothing.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_list_and_the_look_at_an_address_are_the_same() {
-        let ends = NEVER.iter().chain([&RESERVED]).flat_map(|net| match net {
+        let ends = NEVER_FORWARDED.iter().chain([&RESERVED]).flat_map(|net| match net {
             IpNet::V4(net) => {
                 let (first, last) = (net.network().to_bits(), net.broadcast().to_bits());
                 [first, last, first.wrapping_sub(1), last.wrapping_add(1)]
@@ -70,7 +70,7 @@ mod tests {
             }
         });
         for address in ends {
-            let is_listed = NEVER.iter().any(|never| never.contains(&address));
+            let is_listed = NEVER_FORWARDED.iter().any(|never| never.contains(&address));
             assert_eq!(is_never_forwarded(address), is_listed, "{address}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::{
-    IpLayout, IpVersion, Layout, MacAddress, SourceMac,
-    bytes::word,
-    checksum,
-    layout::{TAG_OFFSET, is_extension, protocol},
-};
+use wirecap_headers::{IpLayout, IpVersion, Layout, MacAddress, SourceMac, checksum};
+
+use super::{ICMP_V4, ICMP_V6};
+
+/// Offset of the outer VLAN tag, or of the EtherType.
+const TAG_OFFSET: usize = 12;
 
 /// Messages of ICMP that ask, answer or announce; all others are errors, or may be: echo (0, 8; RFC 792), routers (9, 10; RFC 1256),
 /// time, information and address masks (13 to 18; RFC 792, RFC 950), extended echo (42, 43; RFC 8335).
@@ -22,7 +22,7 @@ const V6_REDIRECT: u8 = 137;
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::Offender;
+/// use wirecap_router::Offender;
 ///
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xf6, 0xd5, 192, 0, 2, 1, 192, 0, 2, 2]);
@@ -66,7 +66,7 @@ impl<'f> Offender<'f> {
         if MacAddress::destination_of(frame)?.is_group() {
             return None;
         }
-        let end = ip.told_end(frame).filter(|&end| end <= frame_len)?;
+        let end = ip.packet_end(frame).filter(|&end| end <= frame_len)?;
         let header = frame.get(ip.start()..ip.start() + ip.header_len())?;
         if ip.version() == IpVersion::V4 && checksum::sum(header) != 0xffff {
             return None;
@@ -112,8 +112,9 @@ impl<'f> Offender<'f> {
     /// Whether routers on the way may cut it into fragments: IPv4 that does not forbid it.
     pub(super) fn may_be_fragmented(&self) -> bool {
         const DONT_FRAGMENT: u16 = 0x4000;
-        let flags = word(self.frame, self.ip.start() + 6);
-        self.version() == IpVersion::V4 && flags.is_some_and(|flags| flags & DONT_FRAGMENT == 0)
+        let flags = self.frame.get(self.ip.start() + 6..).and_then(<[u8]>::first_chunk);
+        self.version() == IpVersion::V4
+            && flags.is_some_and(|flags| u16::from_be_bytes(*flags) & DONT_FRAGMENT == 0)
     }
 }
 
@@ -139,12 +140,8 @@ fn may_be_error(ip: &IpLayout, frame: &[u8]) -> bool {
     let is_later_fragment = ip.is_fragment() && kind.is_none();
     is_later_fragment
         || match (ip.version(), ip.protocol()) {
-            (IpVersion::V4, protocol::ICMP) => kind.is_none_or(|kind| !V4_QUERIES.contains(&kind)),
-            (IpVersion::V6, protocol::ICMP_V6) => {
-                kind.is_none_or(|kind| kind < V6_FIRST_QUERY || kind == V6_REDIRECT)
-            }
-            // What is carried was not found.
-            (IpVersion::V6, protocol) => is_extension(protocol),
-            (IpVersion::V4, _) => false,
+            (IpVersion::V4, ICMP_V4) => kind.is_none_or(|kind| !V4_QUERIES.contains(&kind)),
+            (IpVersion::V6, ICMP_V6) => kind.is_none_or(|kind| kind < V6_FIRST_QUERY || kind == V6_REDIRECT),
+            _ => ip.ends_in_extensions(),
         }
 }

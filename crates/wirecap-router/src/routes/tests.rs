@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    never::{NEVER, RESERVED},
+    never_forwarded::{NEVER_FORWARDED, RESERVED},
     *,
 };
 
@@ -15,7 +15,7 @@ fn scan(prefixes: &[IpNet], address: IpAddr) -> Option<IpNet> {
     let around = |nets: &[IpNet]| -> Option<IpNet> {
         nets.iter().copied().filter(|net| net.contains(&address)).max_by_key(IpNet::prefix_len)
     };
-    let never = around(&[&NEVER[..], &[RESERVED]].concat());
+    let never = around(&[&NEVER_FORWARDED[..], &[RESERVED]].concat());
     around(prefixes).filter(|found| never.is_none_or(|never| never.prefix_len() <= found.prefix_len()))
 }
 
@@ -31,7 +31,7 @@ fn prefixes() -> impl Strategy<Value = Vec<IpNet>> {
     });
     vec(prop_oneof![v4, v6, dense.clone(), dense], 0..150).prop_map(|mut nets| {
         nets.iter_mut().for_each(|net| *net = net.trunc());
-        nets.retain(|net| !NEVER.iter().any(|never| never.contains(net)));
+        nets.retain(|net| !NEVER_FORWARDED.iter().any(|never| never.contains(net)));
         nets.sort();
         nets.dedup();
         nets
@@ -67,7 +67,7 @@ proptest! {
     fn the_most_specific_prefix_is_found(prefixes in prefixes(), any4 in vec(any::<u32>(), 50), any6 in vec(any::<u128>(), 50)) {
         let routes = routes(&prefixes);
         let mut addresses = edges(&prefixes);
-        addresses.extend(edges(&NEVER));
+        addresses.extend(edges(&NEVER_FORWARDED));
         addresses.extend(any4.iter().map(|bits| IpAddr::from(Ipv4Addr::from_bits(*bits))));
         addresses.extend(any6.iter().map(|bits| IpAddr::from(Ipv6Addr::from_bits(*bits))));
         for address in addresses {
