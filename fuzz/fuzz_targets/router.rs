@@ -11,7 +11,7 @@ use std::{net::IpAddr, sync::LazyLock};
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, Verdict};
 use wirecap_headers::{IpVersion, Layout, MacAddress, SourceMac};
-use wirecap_router::{ICMP_ERROR_MAX, IcmpProblem, Invalid, Offender, Routes, valid_ip};
+use wirecap_router::{DropCause, ICMP_ERROR_MAX, IcmpProblem, IcmpSource, Offender, Routes, valid_ip};
 
 /// Made once: it takes longer than all the rest.
 static ROUTES: LazyLock<Routes> = LazyLock::new(|| "default drop\n::/0 drop".parse().unwrap());
@@ -46,7 +46,7 @@ fn look(bytes: &[u8]) {
     let valid = valid_ip(&layout, bytes, bytes.len());
     // No error is about a damaged packet.
     if Offender::of(bytes, bytes.len()).is_some() {
-        assert!(matches!(valid, Ok(_) | Err(Invalid::StrictSourceRoute)), "{valid:?}");
+        assert!(matches!(valid, Ok(_) | Err(DropCause::StrictSourceRoute)), "{valid:?}");
     }
 }
 
@@ -80,7 +80,7 @@ fn answer(which: u8, bytes: &[u8]) {
     };
     let mac = SourceMac::try_from(MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
     let mut error = Vec::new();
-    if offender.answer(problems[usize::from(which) % problems.len()], (mac, address), &mut error) {
+    if offender.answer(problems[usize::from(which) % problems.len()], IcmpSource { mac, address }, &mut error) {
         let start = Layout::of(&error).unwrap().network();
         assert!(error.len() - start <= ICMP_ERROR_MAX);
         assert_eq!(checksum::verify(&error[start..]), Verdict::Right);

@@ -10,19 +10,7 @@
 
 use wirecap_headers::{IpLayout, IpVersion, Layout, checksum};
 
-/// Why a packet is discarded before it is routed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Invalid {
-    /// There is no IP header: it is cut short, claims to be shorter than the shortest, or is of another version than the
-    /// EtherType says.
-    Header,
-    /// The checksum of the IPv4 header is wrong.
-    Checksum,
-    /// By its own account the packet ends within its header, or beyond the frame.
-    Length,
-    /// It has a strict source route, and the router that looks is not on it, as the packet is for another address.
-    StrictSourceRoute,
-}
+use crate::DropCause;
 
 /// The IP header, if it is valid; `data` is the first part of a frame of `frame_len` bytes, which is for another address than
 /// the router's. Takes some ten nanoseconds with IPv4, for the checksum.
@@ -34,7 +22,7 @@ pub enum Invalid {
 ///
 /// ```
 /// use wirecap_headers::Layout;
-/// use wirecap_router::{Invalid, valid_ip};
+/// use wirecap_router::{DropCause, valid_ip};
 ///
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xf6, 0xd5, 192, 0, 2, 1, 192, 0, 2, 2]);
@@ -42,22 +30,22 @@ pub enum Invalid {
 ///
 /// frame[22] = 63; // another TTL
 /// let layout = Layout::of(&frame).unwrap();
-/// assert_eq!(valid_ip(&layout, &frame, frame.len()), Err(Invalid::Checksum));
+/// assert_eq!(valid_ip(&layout, &frame, frame.len()), Err(DropCause::BadChecksum));
 /// ```
-pub fn valid_ip<'l>(layout: &'l Layout, data: &[u8], frame_len: usize) -> Result<&'l IpLayout, Invalid> {
-    let ip = layout.ip().ok_or(Invalid::Header)?;
+pub fn valid_ip<'l>(layout: &'l Layout, data: &[u8], frame_len: usize) -> Result<&'l IpLayout, DropCause> {
+    let ip = layout.ip().ok_or(DropCause::BadHeader)?;
     if ip.version() == IpVersion::V4 {
-        let header = data.get(ip.start()..ip.start() + ip.header_len()).ok_or(Invalid::Header)?;
+        let header = data.get(ip.start()..ip.start() + ip.header_len()).ok_or(DropCause::BadHeader)?;
         if checksum::sum(header) != 0xffff {
-            return Err(Invalid::Checksum);
+            return Err(DropCause::BadChecksum);
         }
     }
-    let end = ip.claimed_end(data).ok_or(Invalid::Length)?;
+    let end = ip.claimed_end(data).ok_or(DropCause::BadLength)?;
     if end < ip.start() + ip.header_len() || end > frame_len {
-        return Err(Invalid::Length);
+        return Err(DropCause::BadLength);
     }
     if ip.is_strictly_source_routed(data) {
-        return Err(Invalid::StrictSourceRoute);
+        return Err(DropCause::StrictSourceRoute);
     }
     Ok(ip)
 }
@@ -88,7 +76,7 @@ mod tests {
         [&MACS[..], &[0x86, 0xdd], &header, &[0x20; 32], &[7; 8]].concat()
     }
 
-    fn found(frame: &[u8]) -> Result<(), Invalid> {
+    fn found(frame: &[u8]) -> Result<(), DropCause> {
         valid_ip(&Layout::of(frame).unwrap(), frame, frame.len()).map(drop)
     }
 
@@ -108,35 +96,35 @@ mod tests {
     #[test]
     fn each_defect_has_its_name() {
         for (change, expected) in [
-            ((|packet| packet[0] = 0x44) as fn(&mut [u8]), Invalid::Header),
-            (|packet| packet[0] = 0x4f, Invalid::Header),
-            (|packet| packet[0] = 0x55, Invalid::Header),
-            (|packet| packet[0] = 0x65, Invalid::Header),
-            (|packet| packet[3] = 19, Invalid::Length),
-            (|packet| packet[3] = 0, Invalid::Length),
-            (|packet| packet[3] = 29, Invalid::Length),
-            (|packet| packet[2] = 0xff, Invalid::Length),
+            ((|packet| packet[0] = 0x44) as fn(&mut [u8]), DropCause::BadHeader),
+            (|packet| packet[0] = 0x4f, DropCause::BadHeader),
+            (|packet| packet[0] = 0x55, DropCause::BadHeader),
+            (|packet| packet[0] = 0x65, DropCause::BadHeader),
+            (|packet| packet[3] = 19, DropCause::BadLength),
+            (|packet| packet[3] = 0, DropCause::BadLength),
+            (|packet| packet[3] = 29, DropCause::BadLength),
+            (|packet| packet[2] = 0xff, DropCause::BadLength),
         ] {
             let frame = v4(&[], change);
             assert_eq!(found(&frame), Err(expected), "{frame:02x?}");
         }
         // Longer than the frame by the options only.
-        assert_eq!(found(&v4(&[1; 8], |packet| packet[3] = 27)), Err(Invalid::Length));
+        assert_eq!(found(&v4(&[1; 8], |packet| packet[3] = 27)), Err(DropCause::BadLength));
         for at in 14..34 {
             let mut frame = v4(&[], |_| {});
             frame[at] ^= 0x08;
             assert!(found(&frame).is_err(), "byte {at}");
         }
-        assert_eq!(found(&v6(9)), Err(Invalid::Length));
-        assert_eq!(found(&v6(0xffff)), Err(Invalid::Length));
+        assert_eq!(found(&v6(9)), Err(DropCause::BadLength));
+        assert_eq!(found(&v6(0xffff)), Err(DropCause::BadLength));
         let mut other = v6(8);
         other[14] = 0x45;
-        assert_eq!(found(&other), Err(Invalid::Header));
+        assert_eq!(found(&other), Err(DropCause::BadHeader));
         for whole in [v4(&[], |_| {}), v6(8)] {
             for len in 14..whole.len() - 8 {
-                assert_eq!(found(&whole[..len]), Err(Invalid::Header), "cut after {len} bytes");
+                assert_eq!(found(&whole[..len]), Err(DropCause::BadHeader), "cut after {len} bytes");
             }
-            assert_eq!(found(&whole[..whole.len() - 1]), Err(Invalid::Length));
+            assert_eq!(found(&whole[..whole.len() - 1]), Err(DropCause::BadLength));
         }
     }
 
@@ -144,11 +132,11 @@ mod tests {
     fn a_strict_source_route_is_found_wherever_it_stands() {
         let route = |kind: u8, pointer: u8| [kind, 7, pointer, 10, 0, 0, 1];
         for (options, expected) in [
-            ([&route(137, 4)[..], &[0]].concat(), Err(Invalid::StrictSourceRoute)),
+            ([&route(137, 4)[..], &[0]].concat(), Err(DropCause::StrictSourceRoute)),
             // Used up; behind others; twice as much as fits.
-            ([&route(137, 8)[..], &[1]].concat(), Err(Invalid::StrictSourceRoute)),
-            ([&[1, 148, 4, 0, 0][..], &route(137, 4)].concat(), Err(Invalid::StrictSourceRoute)),
-            ([&[1; 10][..], &[137, 40]].concat(), Err(Invalid::StrictSourceRoute)),
+            ([&route(137, 8)[..], &[1]].concat(), Err(DropCause::StrictSourceRoute)),
+            ([&[1, 148, 4, 0, 0][..], &route(137, 4)].concat(), Err(DropCause::StrictSourceRoute)),
+            ([&[1; 10][..], &[137, 40]].concat(), Err(DropCause::StrictSourceRoute)),
             ([&route(131, 4)[..], &[0]].concat(), Ok(())),
             // Behind the end of the options, or in another.
             ([&[0][..], &route(137, 4)].concat(), Ok(())),

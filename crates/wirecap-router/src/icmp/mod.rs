@@ -40,6 +40,15 @@ pub enum IcmpProblem {
     },
 }
 
+/// Whose addresses an ICMP error comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpSource {
+    /// The Ethernet address of the port that it is sent by.
+    pub mac: SourceMac,
+    /// An IP address of the router.
+    pub address: IpAddr,
+}
+
 /// Longest IP packet that an ICMP error is: all of IPv6 takes it (RFC 4443, section 2.4). One of IPv4 has 576 bytes at most (RFC 1812,
 /// section 4.3.2.3).
 pub const ICMP_ERROR_MAX: usize = V6_MAX;
@@ -55,13 +64,13 @@ const V6_HEADER_LEN: usize = 40;
 const V4_DESTINATION: u32 = 16;
 const ICMP_HEADER_LEN: usize = 8;
 /// What every link of IPv6 takes (RFC 8200, section 5): no sender goes below it, so none is told less.
-const V6_LEAST_MTU: u32 = 1280;
+const V6_MIN_MTU: u32 = 1280;
 /// Internetwork control (RFC 1812, section 4.3.2.5).
 const V4_PRECEDENCE: u8 = 0xc0;
 /// The recommended default (RFC 1700).
 const TTL: u8 = 64;
 
-/// What an error says.
+/// The header of an ICMP error, but for its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IcmpHeader {
     kind: u8,
@@ -102,12 +111,12 @@ impl IcmpHeader {
             IcmpProblem::BeyondScope => (1, 2, 0),
             IcmpProblem::HostUnreachable => (1, 3, 0),
             IcmpProblem::StrictSourceRoute => return None,
-            IcmpProblem::TooLong { mtu } => (2, 0, mtu.max(V6_LEAST_MTU)),
+            IcmpProblem::TooLong { mtu } => (2, 0, mtu.max(V6_MIN_MTU)),
         };
         (mtu == 0 || offender.is_longer_than(mtu)).then_some(Self { kind, code, mtu })
     }
 
-    fn header(self) -> [u8; ICMP_HEADER_LEN] {
+    fn bytes(self) -> [u8; ICMP_HEADER_LEN] {
         let [a, b, c, d] = self.mtu.to_be_bytes();
         // The checksum is filled in when all it covers is there.
         [self.kind, self.code, 0, 0, a, b, c, d]
@@ -132,13 +141,13 @@ impl Offender<'_> {
     ///
     /// ```
     /// use wirecap_headers::checksum::{self, Verdict};
-    /// use wirecap_router::{IcmpProblem, Offender};
+    /// use wirecap_router::{IcmpProblem, IcmpSource, Offender};
     ///
     /// // From 192.0.2.1 to 192.0.2.2, with a TTL of 1.
     /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 1, 17, 0x35, 0xd6, 192, 0, 2, 1, 192, 0, 2, 2]);
     ///
-    /// let router = ("02:00:00:00:00:02".parse()?, [192, 0, 2, 254].into());
+    /// let router = IcmpSource { mac: "02:00:00:00:00:02".parse()?, address: [192, 0, 2, 254].into() };
     /// let mut error = Vec::new();
     /// let offender = Offender::of(&frame, frame.len()).unwrap();
     /// assert!(offender.answer(IcmpProblem::Expired, router, &mut error));
@@ -152,15 +161,14 @@ impl Offender<'_> {
     /// # Ok::<(), wirecap_headers::Error>(())
     /// ```
     #[must_use]
-    pub fn answer(&self, problem: IcmpProblem, from: (SourceMac, IpAddr), into: &mut Vec<u8>) -> bool {
-        let (mac, address) = from;
+    pub fn answer(&self, problem: IcmpProblem, from: IcmpSource, into: &mut Vec<u8>) -> bool {
         into.clear();
-        let Some(said) = IcmpHeader::about(problem, self) else { return false };
+        let Some(header) = IcmpHeader::about(problem, self) else { return false };
         into.extend(self.sender_mac().0);
-        into.extend(mac.address().0);
+        into.extend(from.mac.address().0);
         into.extend(self.tags_and_type());
         let start = into.len();
-        match (address, self.sender()) {
+        match (from.address, self.sender()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let quoted = self.quoted(V4_MAX - V4_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(V4_HEADER_LEN + ICMP_HEADER_LEN + quoted.len());
@@ -168,7 +176,7 @@ impl Offender<'_> {
                 into.extend([0x45, V4_PRECEDENCE, high, low, 0, 0, 0x40, 0, TTL, ICMP_V4, 0, 0]);
                 into.extend(from.octets());
                 into.extend(to.octets());
-                into.extend(said.header());
+                into.extend(header.bytes());
                 into.extend(quoted);
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
@@ -177,7 +185,7 @@ impl Offender<'_> {
                 into.extend([0x60, 0, 0, 0, high, low, ICMP_V6, TTL]);
                 into.extend(from.octets());
                 into.extend(to.octets());
-                into.extend(said.header());
+                into.extend(header.bytes());
                 into.extend(quoted);
             }
             _ => return false,

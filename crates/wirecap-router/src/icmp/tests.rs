@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use wirecap_headers::{Layout, checksum::Verdict};
 
-use crate::{Invalid, valid_ip};
+use crate::{DropCause, valid_ip};
 
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 const BACK: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
@@ -38,12 +38,12 @@ fn frame_of(packet: &[u8]) -> Vec<u8> {
     [&MACS[..], &kind, packet].concat()
 }
 
-fn router_of(version: IpVersion) -> (SourceMac, IpAddr) {
+fn router_of(version: IpVersion) -> IcmpSource {
     let address = match version {
         IpVersion::V4 => "192.0.2.254",
         IpVersion::V6 => "2001:db8:1::fe",
     };
-    ("02:00:00:00:00:09".parse().unwrap(), address.parse().unwrap())
+    IcmpSource { mac: "02:00:00:00:00:09".parse().unwrap(), address: address.parse().unwrap() }
 }
 
 /// The IP packet that tells of the problem, if there is one.
@@ -293,7 +293,7 @@ proptest! {
         if let Some(offender) = Offender::of(&bytes, bytes.len()) {
             let layout = Layout::of(&bytes).unwrap();
             let valid = valid_ip(&layout, &bytes, bytes.len());
-            prop_assert!(matches!(valid, Ok(_) | Err(Invalid::StrictSourceRoute)), "{valid:?}");
+            prop_assert!(matches!(valid, Ok(_) | Err(DropCause::StrictSourceRoute)), "{valid:?}");
             let (mut error, version) = (Vec::new(), offender.version());
             if offender.answer(problem, router_of(version), &mut error) {
                 let start = Layout::of(&error).unwrap().network();

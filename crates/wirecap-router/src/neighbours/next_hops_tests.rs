@@ -1,42 +1,16 @@
 //! Next hops over made-up time, against a kernel that is made up as well.
 
-use std::{collections::HashMap, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use super::*;
-use crate::forward::neighbours::asked::{CHANCE, MAX_ASKED};
+use crate::neighbours::{
+    Source,
+    asked::{CHANCE, MAX_ASKED},
+    counts::NextHopReport,
+    fake_kernel::{FakeKernel, neighbour},
+};
 
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 7]);
-
-/// A kernel that answers nothing by itself, and notes what is done.
-#[derive(Default)]
-struct FakeKernel {
-    entries: HashMap<Hop, Neighbour>,
-    asked: Vec<Hop>,
-    is_full: bool,
-}
-
-fn neighbour(hop: Hop, state: NeighbourState, mac: Option<MacAddress>) -> Neighbour {
-    Neighbour { ifindex: 1, address: hop.address, mac, state, is_kernels_own: true }
-}
-
-impl Kernel for FakeKernel {
-    fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal> {
-        if self.is_full {
-            return Err(Refusal::TableFull);
-        }
-        self.asked.push(hop);
-        let made = || neighbour(hop, NeighbourState::Incomplete, None);
-        Ok(Some(*self.entries.entry(hop).or_insert_with(made)))
-    }
-
-    fn get(&mut self, hop: Hop) -> Option<Neighbour> {
-        self.entries.get(&hop).copied()
-    }
-
-    fn forget(&mut self, hop: Hop) {
-        self.entries.remove(&hop);
-    }
-}
 
 /// The next hops, the kernel, and the time.
 struct World {
@@ -64,14 +38,14 @@ impl World {
 
     fn want_from(&mut self, hop: Hop, source: u32) {
         let source = Source::new(0, Ipv4Addr::from_bits(source).into());
-        self.next_hops.want(&mut self.kernel, hop, source, self.now);
+        self.next_hops.want(&mut self.kernel, Pending { hop, source }, self.now);
     }
 
     /// The kernel's entry changes, and it says so.
     fn change(&mut self, hop: Hop, state: NeighbourState, mac: Option<MacAddress>) {
         let neighbour = neighbour(hop, state, mac);
         self.kernel.entries.insert(hop, neighbour);
-        self.next_hops.heard_of(hop, neighbour, self.now);
+        self.next_hops.changed(hop, neighbour, self.now);
     }
 
     /// What a worker finds.

@@ -1,20 +1,15 @@
-//! The thread that keeps next hops: it waits for wishes of workers and for the kernel's events, and for nothing else.
+//! The thread that keeps next hops: it waits for requests of workers and for the kernel's events, and for nothing else.
 //!
 //! ```text
-//!   workers ── wish, and a wake-up if it sleeps ──►┐
+//!   workers ── request, and a wake-up if it sleeps►┐
 //!   kernel ── neighbour found, failed, removed ───►├─ NextHops ──► a new table for the workers
 //!   kernel ── link up ────────────────────────────►┘      └──► the kernel: ask, forget
 //! ```
 //!
-//! Rule: events are read before wishes, so that what is decided about a wish rests on what the kernel knows now.
+//! Rule: events are read before requests, so that what is decided about a request rests on what the kernel knows now.
 
 use std::{
     os::fd::AsFd,
-    sync::{
-        Arc, PoisonError,
-        atomic::{Ordering, fence},
-        mpsc::{Receiver, TryRecvError},
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -28,22 +23,23 @@ use wirecap_sys::netdev::{
 };
 
 use super::{
-    Hop, Shared, Wish,
+    Hop,
+    desk::{Desk, Request},
     next_hops::{Kernel, NextHops, REFRESH, Refusal, hop_of},
 };
 
 /// The shortest time between two rounds: what comes within it is dealt with together.
 const BREATH: Duration = Duration::from_micros(500);
-/// Wishes that are dealt with before events are read again.
-const WISHES_PER_ROUND: usize = 64;
+/// Requests that are dealt with before events are read again.
+const REQUESTS_PER_ROUND: usize = 64;
 
-/// What the resolver asks the kernel with.
-pub(super) struct Resolver {
+/// The resolver's thread, with what it asks the kernel by.
+pub(super) struct ResolverThread {
     neighbours: PortNeighbours,
     events: NeighbourChanges,
     links: LinkChanges,
     next_hops: NextHops,
-    shared: Arc<Shared>,
+    desk: Desk,
 }
 
 /// The neighbours of some interfaces.
@@ -74,39 +70,41 @@ impl Kernel for PortNeighbours {
     }
 }
 
-impl Resolver {
+impl ResolverThread {
     /// For these ports, by their interface indexes, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn open(ports: Vec<u32>, shared: Arc<Shared>) -> Result<Self, Error> {
+    pub(super) fn open(ports: Vec<u32>, desk: Desk) -> Result<Self, Error> {
         Ok(Self {
             events: NeighbourChanges::open()?,
             links: changes()?,
             neighbours: PortNeighbours { neighbours: Neighbours::open()?, ports },
-            next_hops: NextHops::new(Arc::clone(&shared.counts), Instant::now()),
-            shared,
+            next_hops: NextHops::new(desk.counts(), Instant::now()),
+            desk,
         })
     }
 
     /// Runs until the last worker is gone.
-    pub(super) fn run(mut self, wishes: &Receiver<Wish>) {
+    pub(super) fn run(mut self) {
         loop {
             let now = Instant::now();
             self.read_links();
             self.read_events(now);
-            if !self.read_wishes(wishes, now) {
+            if !self.read_requests(now) {
                 return;
             }
             self.next_hops.refresh(&mut self.neighbours, now);
-            self.publish();
+            if let Some(table) = self.next_hops.take_table() {
+                self.desk.publish(table);
+            }
             thread::sleep(BREATH);
             self.sleep();
         }
     }
 
     fn read_links(&mut self) {
-        // A message that makes no sense is passed over, as are those about links of others.
+        // Messages that make no sense are passed over, as are those about other links.
         while let Ok(Some(event)) = self.links.next_event() {
             match event {
                 LinkEvent::State { ifindex, carrier: true, .. } => {
@@ -127,7 +125,7 @@ impl Resolver {
             match event {
                 NeighbourEvent::State(neighbour) => {
                     if let Some(hop) = hop_of(ports, neighbour.ifindex, neighbour.address) {
-                        self.next_hops.heard_of(hop, neighbour, now);
+                        self.next_hops.changed(hop, neighbour, now);
                     }
                 }
                 NeighbourEvent::Removed { ifindex, address } => {
@@ -141,41 +139,26 @@ impl Resolver {
     }
 
     /// Deals with what workers want. Returns whether there is still a worker.
-    fn read_wishes(&mut self, wishes: &Receiver<Wish>, now: Instant) -> bool {
-        for _ in 0..WISHES_PER_ROUND {
-            match wishes.try_recv() {
-                Ok(Wish { hop, source }) => {
-                    self.shared.wishes.fetch_sub(1, Ordering::Relaxed);
-                    self.next_hops.want(&mut self.neighbours, hop, source, now);
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return false,
+    fn read_requests(&mut self, now: Instant) -> bool {
+        for _ in 0..REQUESTS_PER_ROUND {
+            match self.desk.next_request() {
+                Request::Want(pending) => self.next_hops.want(&mut self.neighbours, pending, now),
+                Request::None => break,
+                Request::NoWorker => return false,
             }
         }
         true
     }
 
-    fn publish(&mut self) {
-        if let Some(table) = self.next_hops.take_table() {
-            *self.shared.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
-            self.shared.generation.fetch_add(1, Ordering::Release);
-        }
-    }
-
     /// Waits until there is something to do, or to look after.
     fn sleep(&self) {
-        self.shared.sleeps.store(true, Ordering::Relaxed);
-        // Pairs with the fence of `Shared::wake`: either that one sees that this thread sleeps, or this one sees the wish.
-        fence(Ordering::SeqCst);
-        if self.shared.wishes.load(Ordering::Relaxed) > 0 {
+        if !self.desk.falls_asleep() {
             return;
         }
-        let fds = [self.events.as_fd(), self.links.as_fd(), self.shared.alarm.as_fd()];
+        let fds = [self.events.as_fd(), self.links.as_fd(), self.desk.alarm()];
         let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        // An interruption is a reason to look as good as any.
+        // An interruption is as good a reason to look as any.
         let _ = poll(&mut fds, PollTimeout::try_from(REFRESH).unwrap_or(PollTimeout::NONE));
-        self.shared.sleeps.store(false, Ordering::Relaxed);
-        // Emptied, so that the next poll waits.
-        let _ = self.shared.alarm.read();
+        self.desk.wakes();
     }
 }

@@ -1,16 +1,16 @@
-//! The router's own addresses: which of them speaks to a sender, and which no other host may send from.
+//! The router's own addresses: which of them answers a sender, and which no other host may send from.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use wirecap_sys::netdev::{Interface, InterfaceAddress};
+use ipnet::IpNet;
 
 /// Longest prefix of IPv4 whose last address is that of all hosts (RFC 3021: a /31 has none).
-const BROADCAST_PREFIX_MAX: u8 = 30;
+const MAX_BROADCAST_PREFIX: u8 = 30;
 
-/// What the kernel had configured on each port when forwarding began.
+/// What was configured on each port when the router was made.
 #[derive(Debug)]
-pub(super) struct Addresses {
-    by_port: Vec<Vec<InterfaceAddress>>,
+pub(crate) struct Addresses {
+    by_port: Vec<Vec<IpNet>>,
     /// All of them, sorted, since each packet's source is looked for.
     own: Vec<IpAddr>,
     /// Those of all hosts of their networks, sorted as well.
@@ -18,69 +18,62 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    pub(super) fn of(interfaces: &[Interface]) -> Self {
-        Self::by_port(interfaces.iter().map(|interface| interface.addresses.clone()).collect())
-    }
-
-    fn by_port(by_port: Vec<Vec<InterfaceAddress>>) -> Self {
+    /// Each with the length of its network's prefix.
+    pub(crate) fn new(by_port: Vec<Vec<IpNet>>) -> Self {
         let all = by_port.iter().flatten();
-        let mut own: Vec<_> = all.clone().map(|own| own.address).collect();
+        let mut own: Vec<_> = all.clone().map(IpNet::addr).collect();
         let mut broadcast: Vec<_> = all.filter_map(broadcast_of).collect();
         own.sort_unstable();
         broadcast.sort_unstable();
         Self { by_port, own, broadcast }
     }
 
+    /// All addresses of the router, by port.
+    pub(crate) fn all(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_port.iter().flatten().map(IpNet::addr)
+    }
+
     /// Whether it is an address of the router.
-    pub(super) fn is_own(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// The one that speaks to a sender whose packets come in by this port: of the same version and, if there is one, of the same
-    /// scope; rather one of this port than of another, rather one of the sender's network than not. A link-local one speaks on its own
-    /// port only.
-    pub(super) fn for_sender(&self, port: usize, sender: IpAddr) -> Option<IpAddr> {
+    /// The address that answers a sender whose packets come in by a port: of the same version and, if there is one, of the same
+    /// scope; rather one of this port than of another, rather one of the sender's network than not. A link-local address answers on
+    /// its own port only.
+    pub(crate) fn for_sender(&self, port: usize, sender: IpAddr) -> Option<IpAddr> {
         let all = self.by_port.iter().enumerate();
-        let all = all.flat_map(|(of, addresses)| addresses.iter().map(move |address| (of == port, address)));
-        let able = all.filter(|(is_own, candidate)| {
-            let address = candidate.address;
+        let all = all.flat_map(|(of, networks)| networks.iter().map(move |network| (of == port, network)));
+        let able = all.filter(|(is_own, network)| {
+            let address = network.addr();
             address.is_ipv4() == sender.is_ipv4()
                 && !address.is_loopback()
                 && (*is_own || !is_link_local(address))
         });
-        // From the end, since the last of equals is taken: the first is the primary one.
-        let best = able.rev().max_by_key(|(is_own, candidate)| {
-            let is_of_scope = is_link_local(candidate.address) == is_link_local(sender);
-            (is_of_scope, *is_own, holds(candidate, sender))
+        // `max_by_key` returns the last maximum; reversing makes the primary address win ties.
+        let best = able.rev().max_by_key(|(is_own, network)| {
+            let is_of_scope = is_link_local(network.addr()) == is_link_local(sender);
+            (is_of_scope, *is_own, network.contains(&sender))
         });
-        best.map(|(_, candidate)| candidate.address)
+        best.map(|(_, network)| network.addr())
     }
 
     /// Whether it is the address of all hosts of a network that one of the ports is in.
-    pub(super) fn is_broadcast(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_broadcast(&self, address: IpAddr) -> bool {
         self.broadcast.binary_search(&address).is_ok()
     }
 }
 
-/// The address of all hosts of the network that an address is in, if it has one.
-fn broadcast_of(own: &InterfaceAddress) -> Option<IpAddr> {
-    let IpAddr::V4(address) = own.address else { return None };
-    let hosts = u32::MAX.checked_shr(own.prefix_length.into()).unwrap_or(0);
-    (own.prefix_length <= BROADCAST_PREFIX_MAX).then(|| Ipv4Addr::from_bits(address.to_bits() | hosts).into())
-}
-
-/// Whether an address is in the network of one of the router's.
-fn holds(own: &InterfaceAddress, address: IpAddr) -> bool {
-    let (bits, len) = match (own.address, address) {
-        (IpAddr::V4(own), IpAddr::V4(other)) => ((own.to_bits() ^ other.to_bits()).leading_zeros(), 32),
-        (IpAddr::V6(own), IpAddr::V6(other)) => ((own.to_bits() ^ other.to_bits()).leading_zeros(), 128),
-        _ => return false,
-    };
-    bits.min(len) >= own.prefix_length.into()
+/// The address of all hosts of a network, if it has one.
+fn broadcast_of(network: &IpNet) -> Option<IpAddr> {
+    match network {
+        IpNet::V4(v4) if v4.prefix_len() <= MAX_BROADCAST_PREFIX => Some(v4.broadcast().into()),
+        _ => None,
+    }
 }
 
 /// Whether it means something on its link only.
-pub(super) fn is_link_local(address: IpAddr) -> bool {
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -92,11 +85,8 @@ mod tests {
     use super::*;
 
     fn addresses(by_port: &[&[&str]]) -> Addresses {
-        let read = |text: &&str| {
-            let (address, length) = text.split_once('/').unwrap();
-            InterfaceAddress { address: address.parse().unwrap(), prefix_length: length.parse().unwrap() }
-        };
-        Addresses::by_port(by_port.iter().map(|port| port.iter().map(read).collect()).collect())
+        let read = |text: &&str| text.parse().unwrap();
+        Addresses::new(by_port.iter().map(|port| port.iter().map(read).collect()).collect())
     }
 
     #[test]

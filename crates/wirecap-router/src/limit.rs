@@ -1,8 +1,8 @@
-//! How many ICMP errors may be sent: so many a second, and some more at once.
+//! How many ICMP errors may be sent: a number each second, and some more at once.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// ICMP errors a second, all workers together, as the kernel's `icmp_msgs_per_sec`.
@@ -14,7 +14,7 @@ const INTERVAL_NS: u64 = 1_000_000_000 / ERRORS_PER_SECOND;
 
 /// A bucket of tokens, kept as the time at which it is full again. All workers have the same.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     begun: Instant,
     /// When all that was taken has flowed back, in nanoseconds since `begun`. Written by all workers; pairs with nothing, since it
     /// guards no other memory.
@@ -22,18 +22,13 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    pub(super) fn new() -> Self {
-        Self { begun: Instant::now(), full_ns: AtomicU64::new(0) }
-    }
-
-    /// What time it is by its clock.
-    pub(super) fn now(&self) -> Duration {
-        self.begun.elapsed()
+    pub(crate) fn new(begun: Instant) -> Self {
+        Self { begun, full_ns: AtomicU64::new(0) }
     }
 
     /// Takes a token, if there is one at this time.
-    pub(super) fn allows(&self, now: Duration) -> bool {
-        let now_ns = now.as_nanos() as u64;
+    pub(crate) fn allows(&self, now: Instant) -> bool {
+        let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
         let take = |full_ns: u64| {
             let full_ns = full_ns.max(now_ns);
             (full_ns - now_ns <= (BURST - 1) * INTERVAL_NS).then_some(full_ns + INTERVAL_NS)
@@ -44,15 +39,17 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn taken(limit: &Limit, now_ms: u64, tries: u64) -> u64 {
-        (0..tries).filter(|_| limit.allows(Duration::from_millis(now_ms))).count() as u64
+        (0..tries).filter(|_| limit.allows(limit.begun + Duration::from_millis(now_ms))).count() as u64
     }
 
     #[test]
-    fn a_burst_and_then_so_many_a_second() {
-        let limit = Limit::new();
+    fn a_burst_and_then_a_number_each_second() {
+        let limit = Limit::new(Instant::now());
         assert_eq!(taken(&limit, 0, 1000), BURST);
         assert_eq!(taken(&limit, 0, 1), 0);
         assert_eq!(taken(&limit, 1, 10), 1);

@@ -17,18 +17,18 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
 use wirecap_headers::MacAddress;
 use wirecap_sys::netdev::{Neighbour, NeighbourState};
 
 use super::{
-    Hop, Source,
+    Hop, Pending,
     asked::{AskedHops, Room},
+    counts::{NextHopCounts, count},
 };
 
 /// Next hops that are kept with their Ethernet addresses.
@@ -36,7 +36,7 @@ const MAX_KNOWN: usize = 4096;
 /// Next hops that are remembered as silent.
 const MAX_SILENT: usize = 4096;
 /// How often it is looked which of those that are known are used.
-pub(super) const REFRESH: Duration = Duration::from_secs(5);
+pub(crate) const REFRESH: Duration = Duration::from_secs(5);
 /// Refreshes after which an unused one is forgotten.
 const REFRESHES_UNUSED: u32 = 12;
 /// How long one that did not answer is left alone, the first time and at most.
@@ -46,7 +46,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(8);
 const MEMORY: Duration = Duration::from_secs(30);
 
 /// The kernel's table of neighbours.
-pub(super) trait Kernel {
+pub(crate) trait Kernel {
     /// Has it find out a neighbour, or ask anew if that is stale; gives the entry.
     fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal>;
 
@@ -59,7 +59,7 @@ pub(super) trait Kernel {
 
 /// Why the kernel does not ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// Its table has no room.
     TableFull,
     /// The interface is down or gone, for instance, which the next packet finds out as well.
@@ -68,7 +68,7 @@ pub(super) enum Refusal {
 
 /// What workers know of a next hop.
 #[derive(Debug, Clone)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     Known(Arc<Reached>),
     /// It did not answer, and is left alone until then.
     Silent(Instant),
@@ -76,60 +76,14 @@ pub(super) enum Entry {
 
 /// A next hop that packets can be sent to.
 #[derive(Debug)]
-pub(super) struct Reached {
-    pub(super) mac: MacAddress,
-    /// Set by workers, taken back by the resolver; pairs with nothing, since it guards no other memory.
-    pub(super) used: AtomicBool,
+pub(crate) struct Reached {
+    pub(crate) mac: MacAddress,
+    /// Set by workers, cleared by the resolver; pairs with nothing, since it guards no other memory.
+    pub(crate) used: AtomicBool,
 }
 
 /// What workers look up.
-pub(super) type Table = HashMap<Hop, Entry>;
-
-/// What became of next hops that were wanted.
-#[derive(Debug, Default)]
-pub(super) struct NextHopCounts {
-    /// Asked for.
-    asked: AtomicU64,
-    /// Of these, or of those that were silent, found.
-    found: AtomicU64,
-    /// Of these, not answered; those that were known and do not answer any more among them.
-    silent: AtomicU64,
-    /// Given up, or not asked for, since too many were wanted at once.
-    crowded_out: AtomicU64,
-    /// Not asked for, since the kernel's table had no room.
-    table_full: AtomicU64,
-}
-
-/// The counts at one moment, as they are reported.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct NextHopReport {
-    pub(crate) asked: u64,
-    pub(crate) found: u64,
-    pub(crate) silent: u64,
-    pub(crate) crowded_out: u64,
-    pub(crate) table_full: u64,
-}
-
-impl NextHopCounts {
-    pub(super) fn count_crowded_out(&self) {
-        count(&self.crowded_out);
-    }
-
-    pub(super) fn report(&self) -> NextHopReport {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        NextHopReport {
-            asked: read(&self.asked),
-            found: read(&self.found),
-            silent: read(&self.silent),
-            crowded_out: read(&self.crowded_out),
-            table_full: read(&self.table_full),
-        }
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
+pub(crate) type Table = HashMap<Hop, Entry>;
 
 #[derive(Debug)]
 struct Known {
@@ -148,7 +102,7 @@ struct Silence {
 
 /// All next hops that were wanted lately.
 #[derive(Debug)]
-pub(super) struct NextHops {
+pub(crate) struct NextHops {
     known: HashMap<Hop, Known>,
     asked: AskedHops,
     silent: HashMap<Hop, Silence>,
@@ -159,7 +113,7 @@ pub(super) struct NextHops {
 }
 
 impl NextHops {
-    pub(super) fn new(counts: Arc<NextHopCounts>, now: Instant) -> Self {
+    pub(crate) fn new(counts: Arc<NextHopCounts>, now: Instant) -> Self {
         Self {
             known: HashMap::new(),
             asked: AskedHops::default(),
@@ -171,7 +125,7 @@ impl NextHops {
     }
 
     /// A packet of this source goes to a next hop that no worker knows.
-    pub(super) fn want(&mut self, kernel: &mut impl Kernel, hop: Hop, source: Source, now: Instant) {
+    pub(crate) fn want(&mut self, kernel: &mut impl Kernel, Pending { hop, source }: Pending, now: Instant) {
         let is_left_alone = self.silent.get(&hop).is_some_and(|silence| now < silence.until);
         if is_left_alone || self.known.contains_key(&hop) || self.asked.contains(hop) {
             return;
@@ -181,9 +135,9 @@ impl NextHops {
             Room::InsteadOf(other) => {
                 kernel.forget(other);
                 self.asked.remove(other);
-                self.counts.count_crowded_out();
+                count(&self.counts.crowded_out);
             }
-            Room::None => return self.counts.count_crowded_out(),
+            Room::None => return count(&self.counts.crowded_out),
         }
         match kernel.ask(hop) {
             Ok(Some(neighbour)) => {
@@ -198,7 +152,7 @@ impl NextHops {
     }
 
     /// The kernel says that an entry has changed.
-    pub(super) fn heard_of(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
+    pub(crate) fn changed(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
         let is_failed = neighbour.state == NeighbourState::Failed;
         match neighbour.usable_mac() {
             Some(mac) => self.found(hop, mac, &neighbour),
@@ -208,19 +162,19 @@ impl NextHops {
     }
 
     /// The kernel says that an entry is gone.
-    pub(super) fn removed(&mut self, hop: Hop) {
+    pub(crate) fn removed(&mut self, hop: Hop) {
         self.forget(hop);
     }
 
     /// The link of a port has come up: what did not answer may do so now.
-    pub(super) fn link_is_up(&mut self, port: usize) {
+    pub(crate) fn link_is_up(&mut self, port: usize) {
         let before = self.silent.len();
         self.silent.retain(|hop, _| hop.port != port);
         self.has_changed |= self.silent.len() != before;
     }
 
     /// Events were lost: looks at everything.
-    pub(super) fn look_again(&mut self, kernel: &mut impl Kernel, now: Instant) {
+    pub(crate) fn look_again(&mut self, kernel: &mut impl Kernel, now: Instant) {
         let hops: Vec<_> = self.known.keys().copied().chain(self.asked.since(now)).collect();
         for hop in hops {
             self.look_at_anew(kernel, hop, now);
@@ -228,7 +182,7 @@ impl NextHops {
     }
 
     /// Looks after all, from time to time.
-    pub(super) fn refresh(&mut self, kernel: &mut impl Kernel, now: Instant) {
+    pub(crate) fn refresh(&mut self, kernel: &mut impl Kernel, now: Instant) {
         if now.duration_since(self.refreshed) < REFRESH {
             return;
         }
@@ -257,7 +211,7 @@ impl NextHops {
     }
 
     /// The table for workers, if it is another one than the last.
-    pub(super) fn take_table(&mut self) -> Option<Table> {
+    pub(crate) fn take_table(&mut self) -> Option<Table> {
         std::mem::take(&mut self.has_changed).then(|| {
             let known =
                 self.known.iter().map(|(&hop, known)| (hop, Entry::Known(Arc::clone(&known.reached))));
@@ -269,7 +223,7 @@ impl NextHops {
 
     fn look_at_anew(&mut self, kernel: &mut impl Kernel, hop: Hop, now: Instant) {
         match kernel.get(hop) {
-            Some(neighbour) => self.heard_of(hop, neighbour, now),
+            Some(neighbour) => self.changed(hop, neighbour, now),
             None => self.removed(hop),
         }
     }
@@ -343,7 +297,7 @@ impl NextHops {
 }
 
 /// The next hop that an entry of the kernel's is about, if it is on one of these interfaces, in the order of the ports.
-pub(super) fn hop_of(ports: &[u32], ifindex: u32, address: IpAddr) -> Option<Hop> {
+pub(crate) fn hop_of(ports: &[u32], ifindex: u32, address: IpAddr) -> Option<Hop> {
     let port = ports.iter().position(|&port| port == ifindex)?;
     Some(Hop { port, address })
 }
