@@ -69,7 +69,7 @@ pub enum Decision {
 ///
 /// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-/// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0xcd, 0xa4, 192, 0, 2, 1, 198, 51, 100, 1]);
+/// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0xcc, 0xa3, 192, 0, 2, 1, 198, 51, 100, 1]);
 /// let len = frame.len();
 /// assert!(matches!(worker.route(&mut frame, len, 0), Decision::Forward { port: 1 }));
 /// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 4]);
