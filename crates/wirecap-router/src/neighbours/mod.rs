@@ -21,24 +21,20 @@ mod counts;
 mod desk;
 #[cfg(test)]
 pub(crate) mod fake_kernel;
+mod hop;
 pub(crate) mod next_hops;
 mod resolver;
 mod restraint;
 mod source;
 
 use std::{
-    net::IpAddr,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Instant,
 };
 
-use wirecap_headers::MacAddress;
-
-pub use self::counts::{NextHopCounts, NextHopReport};
 #[cfg(test)]
 pub(crate) use self::desk::{Desk, Request};
-pub(crate) use self::source::Source;
 use self::{
     counts::count,
     desk::{Counter, desk},
@@ -46,34 +42,18 @@ use self::{
     resolver::ResolverThread,
     restraint::{Restrained, Restraint},
 };
+pub use self::{
+    counts::{NextHopCounts, NextHopReport},
+    hop::Pending,
+};
+pub(crate) use self::{
+    hop::{Found, Hop},
+    source::Source,
+};
 use crate::Error;
 
 /// Name of the resolver's thread.
 pub const THREAD: &str = "wirecap-hops";
-
-/// A next hop: a port, and an address on its link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Hop {
-    pub(crate) port: usize,
-    pub(crate) address: IpAddr,
-}
-
-/// A next hop whose Ethernet address a packet waits for, and the source of the packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pending {
-    pub(crate) hop: Hop,
-    pub(crate) source: Source,
-}
-
-/// What is known of a next hop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    Mac(MacAddress),
-    /// It is asked for.
-    NotYet,
-    /// It did not answer a moment ago.
-    Silent,
-}
 
 /// The workers' way to the thread that finds out next hops, by the kernel's ARP and neighbour discovery. The thread ends with the last of
 /// its resolvers and caches.

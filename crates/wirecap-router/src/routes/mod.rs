@@ -9,14 +9,18 @@
 mod never_forwarded;
 mod parse;
 mod problem;
+mod route;
 mod table;
 
 use std::{collections::HashMap, net::IpAddr, str::FromStr};
 
-pub use problem::RouteProblem;
+pub use self::{
+    problem::RouteProblem,
+    route::{NextHop, Route},
+};
 
 use ipnet::IpNet;
-use wirecap_headers::{Layout, MacAddress};
+use wirecap_headers::Layout;
 
 use self::{
     never_forwarded::{NEVER_FORWARDED, RESERVED, is_never_forwarded},
@@ -68,31 +72,6 @@ pub struct Routes {
     routes: Vec<Route>,
     v4: Table<u32>,
     v6: Table<u128>,
-}
-
-/// What becomes of packets to a prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// They go no further.
-    Drop,
-    /// They are sent.
-    Via {
-        /// By which device: index into [`Routes::devices`].
-        device: usize,
-        /// To whom.
-        next_hop: NextHop,
-    },
-}
-
-/// To whom a packet is sent next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NextHop {
-    /// To who has this Ethernet address.
-    Mac(MacAddress),
-    /// To the router of this address, whose Ethernet address has to be asked for.
-    Address(IpAddr),
-    /// To the destination of the packet, which is on the link, and whose Ethernet address has to be asked for.
-    Direct,
 }
 
 impl Routes {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::{collection::vec, prelude::*};
+use wirecap_headers::MacAddress;
 
 use super::{
     never_forwarded::{NEVER_FORWARDED, RESERVED},
