@@ -69,28 +69,26 @@ impl Router {
             DropCause::TtlExpired => Some(IcmpProblem::Expired),
             DropCause::NoNeighbour => Some(IcmpProblem::HostUnreachable),
             DropCause::StrictSourceRoute => Some(IcmpProblem::StrictSourceRoute),
-            DropCause::NoRoute => self.no_route(data),
-            DropCause::MartianSource => self.beyond_scope(data),
-            DropCause::TooLong => {
-                let port = self.port_of(self.routes.look_up(&Layout::of(data)?, data)?)?;
-                Some(IcmpProblem::TooLong { mtu: mtus[port] as u32 })
+            DropCause::NoRoute | DropCause::MartianSource | DropCause::TooLong => {
+                let layout = Layout::of(data)?;
+                let ip = layout.ip()?;
+                let (from, to) = (ip.source(data)?, ip.destination(data)?);
+                match (cause, self.routes.to(to)) {
+                    // What a route says to drop is dropped without a word.
+                    (_, Some(Route::Drop)) => None,
+                    (DropCause::NoRoute, _) => Some(IcmpProblem::NoRoute),
+                    (DropCause::TooLong, Some(Route::Via { device, .. })) => {
+                        Some(IcmpProblem::TooLong { mtu: mtus[self.port_of[*device]] as u32 })
+                    }
+                    // Of all sources that no router forwards from, an error reaches link-local ones of IPv6.
+                    (DropCause::MartianSource, _) => {
+                        let is_beyond = from.is_ipv6() && is_link_local(from) && !is_link_local(to);
+                        is_beyond.then_some(IcmpProblem::BeyondScope)
+                    }
+                    _ => None,
+                }
             }
             _ => None,
         }
-    }
-
-    /// What a route says to drop is dropped without a word.
-    fn no_route(&self, data: &[u8]) -> Option<IcmpProblem> {
-        let to = Layout::of(data)?.ip()?.destination(data)?;
-        self.routes.to(to).is_none().then_some(IcmpProblem::NoRoute)
-    }
-
-    /// Of packets from addresses that no router forwards from, those from a link-local address of IPv6 have a sender that an error reaches.
-    fn beyond_scope(&self, data: &[u8]) -> Option<IcmpProblem> {
-        let layout = Layout::of(data)?;
-        let ip = layout.ip()?;
-        let (from, to) = (ip.source(data)?, ip.destination(data)?);
-        let is_beyond = from.is_ipv6() && is_link_local(from) && !is_link_local(to);
-        (is_beyond && self.routes.to(to) != Some(&Route::Drop)).then_some(IcmpProblem::BeyondScope)
     }
 }

@@ -83,7 +83,7 @@ impl RouterPort {
 pub struct Router {
     pub(crate) routes: Routes,
     /// Port of each device of the routes.
-    port_of: Vec<usize>,
+    pub(crate) port_of: Vec<usize>,
     /// Ethernet addresses of the ports.
     pub(crate) macs: Vec<SourceMac>,
     /// Interface indexes of the ports.
@@ -199,14 +199,6 @@ impl Router {
         self.ttl.apply(&path.layout, data);
         self.macs[path.port].set_source(data);
         next_hop.set_destination(data);
-    }
-
-    /// Which port packets of a route go out of; `None` for those that are dropped.
-    pub(crate) fn port_of(&self, route: &Route) -> Option<usize> {
-        match route {
-            Route::Via { device, .. } => Some(self.port_of[*device]),
-            Route::Drop => None,
-        }
     }
 
     /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from and to.

@@ -3,7 +3,7 @@
 //! ```text
 //!   text ── parse ──► lines ──► Table of IPv4, Table of IPv6: intervals of addresses, sorted
 //!                                          │
-//!   destination of a packet ── look_up ────┴──► Route: device and next hop, or drop
+//!   destination of a packet ── Routes::to ─┴──► Route: device and next hop, or drop
 //! ```
 
 mod never_forwarded;
@@ -20,7 +20,6 @@ pub use self::{
 };
 
 use ipnet::IpNet;
-use wirecap_headers::Layout;
 
 use self::{
     never_forwarded::{NEVER_FORWARDED, RESERVED, is_never_forwarded},
@@ -80,11 +79,6 @@ impl Routes {
         &self.devices
     }
 
-    /// All routes, each once however many prefixes have it: whose next hops there are to ask for.
-    pub fn routes(&self) -> &[Route] {
-        &self.routes
-    }
-
     /// The route to an address; `None` if there is none. Takes some tens of nanoseconds with 100,000 prefixes.
     pub fn to(&self, destination: IpAddr) -> Option<&Route> {
         let index = match destination {
@@ -99,29 +93,6 @@ impl Routes {
     pub fn is_martian(&self, address: IpAddr) -> bool {
         let is_reserved = || RESERVED.contains(&address) && self.to(address).is_none();
         is_never_forwarded(address) || is_reserved()
-    }
-
-    /// The route of a frame of this layout. `None` if it is not IP, comes from an address that may not be forwarded
-    /// ([`Routes::is_martian`]), or there is no route to its destination.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use wirecap_headers::Layout;
-    /// use wirecap_router::{Route, Routes};
-    ///
-    /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xf6, 0xd5, 192, 0, 2, 1, 192, 0, 2, 2]);
-    /// let routes: Routes = "192.0.2.0/24 drop".parse()?;
-    /// assert_eq!(routes.look_up(&Layout::of(&frame).unwrap(), &frame), Some(&Route::Drop));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn look_up(&self, layout: &Layout, data: &[u8]) -> Option<&Route> {
-        let ip = layout.ip()?;
-        if self.is_martian(ip.source(data)?) {
-            return None;
-        }
-        self.to(ip.destination(data)?)
     }
 }
 
