@@ -4,7 +4,7 @@ use wirecap::report::FilterPlace;
 use wirecap::{Dispatch, Unmatched};
 
 use crate::filters::{run, runs, small_pool, wanted};
-use crate::support::{chains, need_root, wire::Wire};
+use wirecap_testing::{chains, need_root, wire::Wire};
 
 const REASON: &str = "the filter is not in the kernel: the filter loops (protochain)";
 

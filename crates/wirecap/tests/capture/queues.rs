@@ -6,7 +6,7 @@ use wirecap::{Builder, Capture, Modes, Timestamp, Unmatched, report::QueueMode};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Template};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     need_root, wait_until,

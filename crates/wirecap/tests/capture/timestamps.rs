@@ -6,7 +6,7 @@ use wirecap::{Capture, Dispatch, Error, Mode, Modes, Report, Timestamp, port::nu
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Marks};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     gate::Gate,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wirecap::{QueueAccount, Report};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
-use super::crew::Arrival;
+use crate::crew::Arrival;
 
 /// Asserts that every packet of every queue is explained, and that nothing wrong was recycled. Gives the sum of the
 /// accounts.

@@ -10,7 +10,7 @@ use std::{
 
 use wirecap::{Batch, Worker};
 
-use super::wait_until;
+use crate::wait_until;
 
 /// A packet as a worker got it.
 #[derive(Debug, Clone)]

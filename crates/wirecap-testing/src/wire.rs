@@ -143,7 +143,7 @@ impl QueueSender {
                 .map(|sequence| self.template.stamp(self.flow, sequence).to_vec())
                 .collect();
             self.next += self.transmitter.send(stamped.iter().map(Vec::as_slice)).unwrap();
-            assert!(self.transmitter.finish(super::PATIENCE).unwrap(), "frames are stuck");
+            assert!(self.transmitter.finish(crate::PATIENCE).unwrap(), "frames are stuck");
         }
     }
 
@@ -159,7 +159,7 @@ impl QueueSender {
         while self.next < end {
             self.send((end - self.next).min(u64::from(IN_FLIGHT)));
             let sent = self.next;
-            super::wait_until("the workers keep up", || !more_than_can_be_taken(sent));
+            crate::wait_until("the workers keep up", || !more_than_can_be_taken(sent));
         }
     }
 }

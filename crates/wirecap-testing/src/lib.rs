@@ -1,4 +1,4 @@
-//! What the end-to-end tests share.
+//! What the end-to-end tests share: those of the library, of the command, and of the virtual machines.
 //!
 //! ```text
 //!   Wire:  namespace outside ── out0 ═══ veth ═══ in0 ── namespace inside ── Capture
@@ -6,17 +6,21 @@
 //!            ▼ frames with sequence numbers                                     ▼
 //!                                                     Crew: one thread per worker, keeps every packet
 //!                                                       └─► check: order, bytes, account
+//!   Running:  a `wirecap` that runs as a process of its own ──► Ended ──► Account, checked
 //! ```
 //!
 //! Rule: nothing here waits for a time that is expected to suffice. A test waits for what it needs to happen
-//! ([`wait_until`]), and fails only after a patience that no busy machine exceeds.
-#![allow(dead_code, reason = "each test binary uses a part")]
+//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: whatever goes wrong panics.
+#![forbid(unsafe_code)]
 
 pub mod chains;
 pub mod check;
 pub mod crew;
 pub mod gate;
+pub mod running;
 pub mod wire;
+
+pub use wirecap_lab::require_root;
 
 use std::{
     fs, thread,
@@ -56,11 +60,11 @@ pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
 }
 
 /// Whether the test may run: `false` means return now, see [`wirecap_lab::require_root`].
+#[macro_export]
 macro_rules! need_root {
     ($test:literal) => {
-        if !wirecap_lab::require_root($test) {
+        if !$crate::require_root($test) {
             return;
         }
     };
 }
-pub(crate) use need_root;
