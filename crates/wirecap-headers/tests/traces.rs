@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::{
-    Frame, IpVersion, Layout, Refused, Rewrite, Routes, Toward, VecFrame,
+    Frame, IpVersion, Layout, Refused, Rewrite, Toward, VecFrame,
     checksum::{self, Filled, Verdict},
 };
 
@@ -146,21 +146,4 @@ fn what_is_right_is_filled_with_what_it_has() {
         }
     }
     assert!(right > 1_000, "{right} packets with right checksums");
-}
-
-#[test]
-fn packets_of_ip_have_a_route() {
-    let Some(packets) = packets("packets_of_ip_have_a_route") else { return };
-    let routes: Routes = "default dev v4\n::/0 dev v6".parse().unwrap();
-    let (mut routed, mut not) = (0, 0);
-    for (_, packet) in &packets {
-        let Some(layout) = Layout::of(packet) else { continue };
-        let route = routes.look_up(&layout, packet);
-        match layout.ip() {
-            None => assert_eq!(route, None),
-            Some(_) if route.is_some() => routed += 1,
-            Some(_) => not += 1,
-        }
-    }
-    assert!(routed > 1_000 && not > 100, "{routed} routed, {not} multicast and link-local");
 }

@@ -34,6 +34,7 @@ mod namespace;
 mod root;
 mod run;
 mod sweep;
+pub mod trace_bytes;
 mod veth;
 
 pub use bridge::Bridge;

@@ -5,13 +5,13 @@ use std::{fmt::Display, fs, str::FromStr, thread};
 use anyhow::{Result, anyhow};
 use wirecap::{Homes, PortSpec, QueueSet, Reach};
 use wirecap_filter::Filter;
-use wirecap_headers::{Rewrite, Routes, Ttl};
+use wirecap_headers::{Rewrite, Ttl};
+use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
 use wirecap_sys::netdev::{self, Interface};
 
 use super::{
     flags::{ChecksumsFlag, ForwardFlags, OnFullFlag},
-    forwarder::{Paths, Rules},
-    router::{self, Router},
+    forwarder::Rules,
 };
 use crate::{
     exit::Usage,
@@ -36,6 +36,10 @@ pub(super) struct ForwardPlan {
     pub(super) capture: Plan,
     pub(super) interfaces: Vec<Interface>,
     pub(super) rules: Rules,
+    /// Where packets go: where its routes say; without one, from each of two ports to the other.
+    pub(super) router: Option<Router>,
+    /// What becomes of headers without a router, by port that packets go out of.
+    pub(super) rewrite: [Rewrite; 2],
     /// What the user may not have thought of.
     pub(super) warnings: Vec<String>,
 }
@@ -53,7 +57,7 @@ impl ForwardPlan {
             return Err(Usage(message).into());
         }
         let words = flags.ports.iter().map(|word| taken(word)).collect::<Result<Vec<_>>>()?;
-        let cable = rewrite(&flags)?;
+        let rewrite = rewrite(&flags)?;
         let routes = flags.route.as_deref().map(routes).transpose()?;
         let mut warnings = Vec::new();
         let (interfaces, queues) = look_up(&words, &mut warnings)?;
@@ -65,18 +69,18 @@ impl ForwardPlan {
         let complete_checksums =
             interfaces.iter().map(|interface| completes(flags.checksums, interface)).collect();
         let wanted = wanted(&flags);
-        let (filter, unmatched, paths) = match routes {
+        let (filter, unmatched, router) = match routes {
             Some(routes) => {
                 let wanted =
                     wanted.map(|expression| compile(expression, signals, flags.output.quiet)).transpose()?;
                 let ttl = flags.ttl.unwrap_or(Ttl::Decrement);
-                let router = Router::new(routes, &interfaces, ttl, wanted)?;
-                (Some(router::filter(&interfaces)), UnmatchedFlag::Pass, Paths::Routes(router.into()))
+                let router = router(routes, &interfaces, ttl, wanted)?;
+                (Some(router.capture_filter()), UnmatchedFlag::Pass, Some(router))
             }
-            None => (wanted, UnmatchedFlag::Drop, Paths::Cable(cable)),
+            None => (wanted, UnmatchedFlag::Drop, None),
         };
-        // What tells senders of errors: each worker of a router makes packets of its own.
-        let stocks = if matches!(paths, Paths::Routes(_)) { workers as u16 } else { 0 };
+        // For ICMP errors and packets that wait: each worker of a router makes packets of its own.
+        let stocks = if router.is_some() { workers as u16 } else { 0 };
         let sized = flags.pool.chunks_per_pool.is_some() || flags.pool.memory.is_some();
         // The words all have a prefix: each is taken for a port.
         let mut capture =
@@ -85,8 +89,8 @@ impl ForwardPlan {
                 builder.transmit(ring).homes(Homes::ByQueue).reach(Reach::Worker).stocks(stocks)
             });
         capture.set_workers(workers);
-        let rules = Rules { paths, complete_checksums, wait, batch_times: true };
-        Ok(Self { capture, interfaces, rules, warnings })
+        let rules = Rules { complete_checksums, wait, batch_times: true };
+        Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
     }
 }
 
@@ -259,6 +263,20 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
     text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+/// # Errors
+/// [`Usage`] for a device that is none of the interfaces, and an interface without an Ethernet address.
+fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
+    let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
+    let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
+        RouterError::UnknownDevice { .. } => Usage(format!("--route: {error}; name it among them")),
+        error => Usage(error.to_string()),
+    })?;
+    Ok(match wanted {
+        Some(filter) => router.with_filter(filter),
+        None => router,
+    })
 }
 
 fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {

@@ -15,7 +15,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, IpVersion, PACKET_LEN_MAX, PACKET_LEN_MIN, Template};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     need_root, wait_or_explain,
