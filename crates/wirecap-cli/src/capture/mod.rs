@@ -32,9 +32,6 @@
 mod accounts;
 mod alarm;
 mod announce;
-pub(crate) mod backlog;
-mod block;
-mod buffers;
 mod describe;
 mod disorder;
 mod drain;
@@ -43,16 +40,10 @@ mod end;
 mod failure;
 pub(crate) mod job;
 mod limits;
-mod lookout;
-mod merge;
 mod open;
-mod order;
 mod output;
-mod pace;
 mod place;
 mod progress;
-mod records;
-pub(crate) mod sequencer;
 mod sink;
 mod statistics;
 mod summary;
@@ -76,6 +67,7 @@ use wirecap::{
     Capture, Worker,
     report::{PortReport, QueueMode},
 };
+pub(crate) use wirecap_record::{backlog, block, buffers, lookout, merge, order, pace, records, sequencer};
 
 use self::{
     backlog::Backlog,

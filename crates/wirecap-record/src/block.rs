@@ -7,30 +7,30 @@ use super::order::Span;
 
 /// Packets as they will stand in the file.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub struct Records {
     /// Whole records, nothing else.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// How many there are.
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Their times.
-    pub(crate) span: Span,
+    pub span: Span,
     /// Whose buffer `bytes` is: a worker's, or else the merger's.
-    pub(crate) owner: Option<usize>,
+    pub owner: Option<usize>,
 }
 
 /// The packets of one batch.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub struct Block {
     /// Which receive queue they came from; see [`Queues`].
-    pub(crate) queue: usize,
+    pub queue: usize,
     /// Number of the first packet within its queue.
-    pub(crate) first_number: u64,
-    pub(crate) records: Records,
+    pub first_number: u64,
+    pub records: Records,
 }
 
 /// The receive queues of all ports, numbered through.
 #[derive(Debug)]
-pub(crate) struct Queues {
+pub struct Queues {
     /// Port of each, and its number on the port.
     places: Vec<(usize, u16)>,
     /// For each port its first queue; at the end, how many there are.
@@ -39,7 +39,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     /// From the numbers of the queues of each port.
-    pub(crate) fn new<P: IntoIterator<Item = u16>>(ports: impl IntoIterator<Item = P>) -> Self {
+    pub fn new<P: IntoIterator<Item = u16>>(ports: impl IntoIterator<Item = P>) -> Self {
         let (mut places, mut first) = (Vec::new(), vec![0]);
         for (port, queues) in ports.into_iter().enumerate() {
             places.extend(queues.into_iter().map(|queue| (port, queue)));
@@ -49,12 +49,12 @@ impl Queues {
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.places.len()
     }
 
     /// The port of a queue, and its number on it.
-    pub(crate) fn place(&self, queue: usize) -> (usize, u16) {
+    pub fn place(&self, queue: usize) -> (usize, u16) {
         self.places[queue]
     }
 
@@ -77,13 +77,13 @@ impl Queues {
 
 /// How packets are encoded.
 #[derive(Debug)]
-pub(crate) struct Encoding {
-    pub(crate) format: Format,
+pub struct Encoding {
+    pub format: Format,
     /// Bytes kept of each packet; 0 keeps all.
-    pub(crate) snaplen: u32,
-    pub(crate) queues: Queues,
+    pub snaplen: u32,
+    pub queues: Queues,
     /// For each port, whether it is captured beside the host.
-    pub(crate) passive: Vec<bool>,
+    pub passive: Vec<bool>,
 }
 
 /// Room that a buffer may keep whatever is in it, and times its contents.
@@ -93,7 +93,7 @@ const SPARE_FACTOR: usize = 8;
 impl Records {
     /// Gives back memory that is out of all proportion to what is in it: a buffer has grown to the largest batch it ever
     /// had, and many small ones may be held back.
-    pub(crate) fn trim(&mut self) {
+    pub fn trim(&mut self) {
         let enough = SPARE_BYTES.max(SPARE_FACTOR * self.bytes.len());
         if self.bytes.capacity() > enough {
             self.bytes.shrink_to(SPARE_BYTES);
@@ -106,13 +106,13 @@ const RECORD_OVERHEAD_BYTES: usize = 64;
 
 impl Encoding {
     /// The queue that a batch is of.
-    pub(crate) fn queue_of(&self, batch: &Batch) -> usize {
+    pub fn queue_of(&self, batch: &Batch) -> usize {
         self.queues.of(batch.port(), batch.queue())
     }
 
     /// Encodes a batch into `buffer`, whose old contents go. Allocates only to let the buffer grow to
     /// the size of the largest batch, if it was not trimmed.
-    pub(crate) fn encode(&self, batch: &Batch, mut buffer: Vec<u8>, worker: usize) -> Block {
+    pub fn encode(&self, batch: &Batch, mut buffer: Vec<u8>, worker: usize) -> Block {
         buffer.clear();
         if self.snaplen == 0 {
             buffer.reserve(batch.bytes() as usize + batch.len() * RECORD_OVERHEAD_BYTES);
@@ -148,7 +148,7 @@ impl Encoding {
 #[cfg(test)]
 impl Records {
     /// Of packets that have these times and a byte each.
-    pub(crate) fn of_times(format: Format, times: &[u64]) -> Self {
+    pub fn of_times(format: Format, times: &[u64]) -> Self {
         let (mut bytes, mut span) = (Vec::new(), Span::EMPTY);
         for (number, &timestamp_ns) in times.iter().enumerate() {
             span.append(Span::of(timestamp_ns));

@@ -14,7 +14,7 @@ const MOST_OF_FILES: usize = 16 << 20;
 
 /// Asks the engine for horizons, and has files wait.
 #[derive(Debug)]
-pub(crate) struct Lookout {
+pub struct Lookout {
     horizons: Horizons,
     encoding: Arc<Encoding>,
     files: Vec<File>,
@@ -28,7 +28,7 @@ struct File {
 }
 
 impl Lookout {
-    pub(crate) fn new(horizons: Horizons, encoding: &Arc<Encoding>) -> Self {
+    pub fn new(horizons: Horizons, encoding: &Arc<Encoding>) -> Self {
         let mut lookout = Self { horizons, encoding: Arc::clone(encoding), files: Vec::new() };
         let files = (0..lookout.queues()).filter(|&queue| lookout.hold(queue, false));
         lookout.files = files.map(|queue| File { queue, on_hold: false }).collect();
@@ -36,23 +36,23 @@ impl Lookout {
     }
 
     /// How many queues there are.
-    pub(crate) fn queues(&self) -> usize {
+    pub fn queues(&self) -> usize {
         self.encoding.queues.count()
     }
 
     /// Whether all of them can wait, for as long as it takes.
-    pub(crate) fn all_can_wait(&self) -> bool {
+    pub fn all_can_wait(&self) -> bool {
         self.files.len() == self.queues()
     }
 
     /// The horizon of a queue, if it has one now.
-    pub(crate) fn horizon(&self, queue: usize) -> Option<Horizon> {
+    pub fn horizon(&self, queue: usize) -> Option<Horizon> {
         let (port, number) = self.encoding.queues.place(queue);
         self.horizons.of(port, number)
     }
 
     /// Has those files wait of which enough is held back, and the others go on.
-    pub(crate) fn hold_back(&mut self, merger: &Merger) {
+    pub fn hold_back(&mut self, merger: &Merger) {
         let share = MOST_OF_FILES / self.files.len().max(1);
         for at in 0..self.files.len() {
             let File { queue, on_hold } = self.files[at];
@@ -80,7 +80,7 @@ mod tests {
     use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
     use super::*;
-    use crate::capture::{
+    use crate::{
         block::{Block, Queues, Records},
         buffers::Buffers,
     };

@@ -9,7 +9,7 @@ const SPARE: usize = 16;
 
 /// Takes emptied buffers, and knows where they belong.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     /// Where emptied ones go, by worker.
     returns: Vec<SyncSender<Vec<u8>>>,
     spare: Vec<Vec<u8>>,
@@ -17,17 +17,17 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// With the way back to each worker.
-    pub(crate) fn new(returns: Vec<SyncSender<Vec<u8>>>) -> Self {
+    pub fn new(returns: Vec<SyncSender<Vec<u8>>>) -> Self {
         Self { returns, spare: Vec::new() }
     }
 
     /// An empty one for the merger.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub fn take(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
     /// These are written, or copied.
-    pub(crate) fn give_back(&mut self, records: Records) {
+    pub fn give_back(&mut self, records: Records) {
         let Records { mut bytes, owner, .. } = records;
         if let Some(worker) = owner {
             // One that has enough of them, or is gone, does not take it; then it is freed.

@@ -36,7 +36,7 @@ const SMALL_BYTES: usize = 4 << 10;
 
 /// Holds packets back until it is their turn.
 #[derive(Debug)]
-pub(crate) struct Merger {
+pub struct Merger {
     format: Format,
     sequencer: Sequencer<Records>,
     queues: Vec<Queue>,
@@ -101,7 +101,7 @@ impl Queue {
 
 impl Merger {
     /// For so many queues.
-    pub(crate) fn new(format: Format, queues: usize) -> Self {
+    pub fn new(format: Format, queues: usize) -> Self {
         Self {
             format,
             sequencer: Sequencer::new(queues),
@@ -113,17 +113,17 @@ impl Merger {
     }
 
     /// Bytes of memory of all that is held back: what buffers have room for, whatever is in them.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
     /// Of which so much is of this queue.
-    pub(crate) fn held_of(&self, queue: usize) -> usize {
+    pub fn held_of(&self, queue: usize) -> usize {
         self.queues[queue].held_bytes
     }
 
     /// Takes a block.
-    pub(crate) fn accept(&mut self, block: Block) {
+    pub fn accept(&mut self, block: Block) {
         let Block { queue, first_number, records } = block;
         self.held_bytes += records.bytes.capacity();
         self.queues[queue].held_bytes += records.bytes.capacity();
@@ -132,7 +132,7 @@ impl Merger {
     }
 
     /// Packets with these numbers will not come: those behind them do not wait for them.
-    pub(crate) fn skip(&mut self, queue: usize, numbers: Range<u64>) {
+    pub fn skip(&mut self, queue: usize, numbers: Range<u64>) {
         let none = Records { bytes: Vec::new(), packets: 0, span: Span::EMPTY, owner: None };
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, none, waiting));
     }
@@ -151,7 +151,7 @@ impl Merger {
     }
 
     /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to come true.
-    pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
+    pub fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
         let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
         for (queue, asked) in self.queues.iter_mut().enumerate() {
             if asked.waiting.is_empty() && asked.certain_ns < first_ns && asked.horizon.is_none() {
@@ -162,13 +162,13 @@ impl Merger {
     }
 
     /// Gives on what certainly comes next.
-    pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+    pub fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         self.give_on(None, out, buffers);
         self.queues.iter_mut().for_each(|queue| queue.has_paused = false);
     }
 
     /// Gives on what comes next, certainly or not, until at most so much is held.
-    pub(crate) fn force(&mut self, most_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+    pub fn force(&mut self, most_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         self.give_on(Some(most_bytes), out, buffers);
         if self.held_bytes > most_bytes {
             for queue in 0..self.queues.len() {

@@ -8,28 +8,28 @@ use super::records;
 
 /// Which times some packets have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// Time of the first, in nanoseconds since 1970 (UTC).
-    pub(crate) first_ns: u64,
+    pub first_ns: u64,
     /// The latest time.
-    pub(crate) newest_ns: u64,
+    pub newest_ns: u64,
     /// None of them is out of order.
-    pub(crate) sorted: bool,
+    pub sorted: bool,
 }
 
 impl Span {
     /// Of no packet.
-    pub(crate) const EMPTY: Self = Self { first_ns: u64::MAX, newest_ns: 0, sorted: true };
+    pub const EMPTY: Self = Self { first_ns: u64::MAX, newest_ns: 0, sorted: true };
 
     /// Of one packet.
     #[inline]
-    pub(crate) fn of(time_ns: u64) -> Self {
+    pub fn of(time_ns: u64) -> Self {
         Self { first_ns: time_ns, newest_ns: time_ns, sorted: true }
     }
 
     /// Puts other packets behind these.
     #[inline]
-    pub(crate) fn append(&mut self, next: Self) {
+    pub fn append(&mut self, next: Self) {
         self.sorted &= next.sorted && self.newest_ns <= next.first_ns;
         if self.first_ns == Self::EMPTY.first_ns {
             self.first_ns = next.first_ns;
@@ -40,19 +40,19 @@ impl Span {
 
 /// Looks after the order of what is written.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub struct Order {
     newest_ns: u64,
     late: u64,
 }
 
 impl Order {
     /// Packets that were written behind a later one.
-    pub(crate) fn late(&self) -> u64 {
+    pub fn late(&self) -> u64 {
         self.late
     }
 
     /// These records, of `span` at most, were written next. Looks at each only if one of them is late.
-    pub(crate) fn written(&mut self, format: Format, written: &[u8], span: Span) {
+    pub fn written(&mut self, format: Format, written: &[u8], span: Span) {
         if !span.sorted || span.first_ns < self.newest_ns {
             for record in records::each(format, written) {
                 self.late += u64::from(record.time_ns < self.newest_ns);
@@ -67,8 +67,8 @@ impl Order {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::block::Records;
     use super::*;
-    use crate::capture::block::Records;
 
     fn late(times: &[u64]) -> u64 {
         let late = (1..times.len()).filter(|&at| times[..at].iter().any(|&before| before > times[at]));

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 /// Puts items of several queues in order, each queue by itself.
 #[derive(Debug)]
-pub(crate) struct Sequencer<T> {
+pub struct Sequencer<T> {
     queues: Vec<Queue<T>>,
 }
 
@@ -28,17 +28,17 @@ struct Queue<T> {
 
 impl<T> Sequencer<T> {
     /// For so many queues, each of which begins with number 0.
-    pub(crate) fn new(queues: usize) -> Self {
+    pub fn new(queues: usize) -> Self {
         Self { queues: (0..queues).map(|_| Queue { next: 0, early: BTreeMap::new() }).collect() }
     }
 
     /// The number that comes next: all before it were given on.
-    pub(crate) fn next(&self, queue: usize) -> u64 {
+    pub fn next(&self, queue: usize) -> u64 {
         self.queues[queue].next
     }
 
     /// Takes an item that covers `numbers` of a queue, and gives on all whose turn it is now.
-    pub(crate) fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
+    pub fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         if numbers.start > queue.next {
             queue.early.insert(numbers.start, (numbers.end, item));
@@ -59,7 +59,7 @@ impl<T> Sequencer<T> {
 
     /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any longer. At the
     /// end of a capture there is nothing, unless a worker panicked with a batch in its hands.
-    pub(crate) fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
+    pub fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         for (_, (end, item)) in std::mem::take(&mut queue.early) {
             queue.next = end;

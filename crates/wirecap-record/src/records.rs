@@ -6,13 +6,13 @@ use super::order::Span;
 
 /// The beginning of a block, up to a whole record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Prefix {
-    pub(crate) packets: u64,
-    pub(crate) bytes: usize,
+pub struct Prefix {
+    pub packets: u64,
+    pub bytes: usize,
 }
 
 /// The longest prefix of whole records that has at most so many packets and bytes.
-pub(crate) fn prefix(format: Format, records: &[u8], most_packets: u64, most_bytes: usize) -> Prefix {
+pub fn prefix(format: Format, records: &[u8], most_packets: u64, most_bytes: usize) -> Prefix {
     let mut prefix = Prefix::default();
     while prefix.packets < most_packets {
         let Some(Record { len, .. }) = first(format, &records[prefix.bytes..]) else { break };
@@ -27,11 +27,11 @@ pub(crate) fn prefix(format: Format, records: &[u8], most_packets: u64, most_byt
 
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     /// Its length, in bytes.
-    pub(crate) len: usize,
+    pub len: usize,
     /// Its time, in nanoseconds since 1970 (UTC).
-    pub(crate) time_ns: u64,
+    pub time_ns: u64,
 }
 
 /// What `records` begin with.
@@ -41,7 +41,7 @@ pub(crate) struct Record {
 ///   pcap     seconds │ nanoseconds │ length │ original length │ bytes        that of the bytes
 /// ```
 #[inline]
-pub(crate) fn first(format: Format, records: &[u8]) -> Option<Record> {
+pub fn first(format: Format, records: &[u8]) -> Option<Record> {
     match format {
         Format::Pcapng => {
             let head: &[u8; 20] = records.first_chunk()?;
@@ -62,7 +62,7 @@ fn word<const LEN: usize>(head: &[u8; LEN], at: usize) -> u32 {
 }
 
 /// The records, in order. What is no whole record ends them.
-pub(crate) fn each(format: Format, mut records: &[u8]) -> impl Iterator<Item = Record> {
+pub fn each(format: Format, mut records: &[u8]) -> impl Iterator<Item = Record> {
     std::iter::from_fn(move || {
         let record = first(format, records)?;
         records = records.get(record.len..)?;
@@ -72,13 +72,13 @@ pub(crate) fn each(format: Format, mut records: &[u8]) -> impl Iterator<Item = R
 
 /// Records one behind the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) prefix: Prefix,
-    pub(crate) span: Span,
+pub struct Run {
+    pub prefix: Prefix,
+    pub span: Span,
 }
 
 /// The longest prefix of records none of which is later than `limit_ns`.
-pub(crate) fn run_until(format: Format, records: &[u8], limit_ns: u64) -> Run {
+pub fn run_until(format: Format, records: &[u8], limit_ns: u64) -> Run {
     let mut run = Run { prefix: Prefix::default(), span: Span::EMPTY };
     for record in each(format, records).take_while(|record| record.time_ns <= limit_ns) {
         run.prefix.packets += 1;
@@ -92,8 +92,8 @@ pub(crate) fn run_until(format: Format, records: &[u8], limit_ns: u64) -> Run {
 mod tests {
     use wirecap_file::{PacketHeader, pcap, pcapng};
 
+    use super::super::block::Records;
     use super::*;
-    use crate::capture::block::Records;
 
     #[test]
     fn a_prefix_ends_with_a_whole_record() {

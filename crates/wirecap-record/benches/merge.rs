@@ -1,4 +1,4 @@
-//! What merging by time costs the writer: `cargo bench -p wirecap-cli`.
+//! What merging by time costs the writer: `cargo bench -p wirecap-record`.
 //!
 //! Blocks of 256 packets of 60 bytes, encoded as pcapng, come in turn from several queues, are merged, and their buffers
 //! are given back. The figure is the best of fifty rounds, in nanoseconds a packet.
@@ -7,15 +7,15 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "the command has no library: its modules are taken as they are, tests included"
+    reason = "the modules are private: they are taken as they are, tests included"
 )]
 
 use std::{collections::VecDeque, hint::black_box, sync::mpsc::sync_channel, time::Instant};
 
 use wirecap_file::{Format, PacketHeader, pcapng};
 
-#[path = "../src/capture"]
-mod capture {
+#[path = "../src"]
+mod record {
     pub(crate) mod block;
     pub(crate) mod buffers;
     pub(crate) mod merge;
@@ -24,7 +24,7 @@ mod capture {
     pub(crate) mod sequencer;
 }
 
-use capture::{
+use record::{
     block::{Block, Records},
     buffers::Buffers,
     merge::Merger,

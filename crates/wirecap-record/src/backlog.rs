@@ -18,11 +18,11 @@ const MAX_BYTES: usize = 64 << 20;
 const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 
 /// How long the output may take nothing at the end.
-pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(5);
+pub const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog {
+pub struct Backlog {
     /// Memory of all blocks on their way. Grows by workers, shrinks by the writer.
     bytes: AtomicUsize,
     /// Set by a worker that finds no room, taken back by one that finds enough.
@@ -33,7 +33,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     /// Whether one more block may be made.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let is_full = self.is_full.load(Ordering::Relaxed);
         let is_to_be = if is_full { bytes > ENOUGH_BYTES } else { bytes > MAX_BYTES };
@@ -44,22 +44,22 @@ impl Backlog {
     }
 
     /// A block is on its way that takes so much memory.
-    pub(crate) fn add(&self, bytes: usize) {
+    pub fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The writer has received the block, or no writer will.
-    pub(crate) fn remove(&self, bytes: usize) {
+    pub fn remove(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts packets that are not written as there was no room.
-    pub(crate) fn count_not_taken(&self, packets: u64) {
+    pub fn count_not_taken(&self, packets: u64) {
         self.not_taken.fetch_add(packets, Ordering::Relaxed);
     }
 
     /// Packets that were not written as there was no room.
-    pub(crate) fn not_taken(&self) -> u64 {
+    pub fn not_taken(&self) -> u64 {
         self.not_taken.load(Ordering::Relaxed)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The least time between two rounds of asking: a lock and a clock reading for each silent queue.
-pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
+pub const ASK_PERIOD: Duration = Duration::from_millis(1);
 /// How long all packets may be held back: a worker that does not get to its batch.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks no more than this counts: after a longer gap the whole process was stopped, and the awaited workers with it.
@@ -11,19 +11,19 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// What the writer remembers of time.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     asked: Option<Instant>,
     /// The last look at what is held up, and how long it was held up then. `None` if it was not.
     held_up: Option<(Instant, Duration)>,
 }
 
 impl Pace {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { asked: None, held_up: None }
     }
 
     /// Whether it is time to ask; then that counts as done.
-    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
+    pub fn may_ask(&mut self, now: Instant) -> bool {
         let may = self.asked.is_none_or(|asked| now.duration_since(asked) >= ASK_PERIOD);
         if may {
             self.asked = Some(now);
@@ -32,7 +32,7 @@ impl Pace {
     }
 
     /// Whether packets were held up, and none given on, for too long; then patience begins anew.
-    pub(crate) fn is_too_long(&mut self, held_up: bool, now: Instant) -> bool {
+    pub fn is_too_long(&mut self, held_up: bool, now: Instant) -> bool {
         let held_for = self.held_up.take().map_or(Duration::ZERO, |(looked, held_for)| {
             held_for + now.duration_since(looked).min(LONGEST_LOOK)
         });
