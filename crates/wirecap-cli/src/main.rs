@@ -23,7 +23,7 @@
 //! | exit codes and how errors are printed | `exit`; suggestions for misspelt words: `nearness` |
 //! | tables, and the line that says how it goes | `table`, `text`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
-//! | standard output and standard error, which may have no room | `stdio`, `room` |
+//! | standard output and standard error, which may have no room | `stdio` |
 //! | what every JSON record begins with | `head` |
 //! | packets that were lost, and what helps | `loss` |
 #![forbid(unsafe_code)]
@@ -44,7 +44,6 @@ mod plan;
 mod printable;
 mod privileges;
 mod replay;
-mod room;
 mod signals;
 mod stdio;
 mod step;

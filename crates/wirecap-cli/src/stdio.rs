@@ -26,10 +26,10 @@ use clap::builder::StyledStr;
 use nix::errno::Errno;
 use terminal_size::{Width, terminal_size_of};
 use wirecap_core::words::{counted, was};
+use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
     printable::{printable, printable_lines},
-    room::{PIECE, wait_for_room},
     text::{COLUMNS, cut, wrapped},
 };
 

@@ -8,21 +8,15 @@
 //! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of more use than one with
 //! many short ones.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are taken.
 const MAX_BYTES: usize = 64 << 20;
 const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 
-/// How long the output may take nothing at the end.
-pub const LAST_PATIENCE: Duration = Duration::from_secs(5);
-
 /// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
 #[derive(Debug, Default)]
-pub struct Backlog {
+pub(crate) struct Backlog {
     /// Memory of all blocks on their way. Grows by workers, shrinks by the writer.
     bytes: AtomicUsize,
     /// Set by a worker that finds no room, taken back by one that finds enough.
@@ -33,7 +27,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Whether one more block may be made.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let is_full = self.is_full.load(Ordering::Relaxed);
         let is_to_be = if is_full { bytes > ENOUGH_BYTES } else { bytes > MAX_BYTES };
@@ -44,22 +38,22 @@ impl Backlog {
     }
 
     /// A block is on its way that takes so much memory.
-    pub fn add(&self, bytes: usize) {
+    pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The writer has received the block, or no writer will.
-    pub fn remove(&self, bytes: usize) {
+    pub(crate) fn remove(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts packets that are not written as there was no room.
-    pub fn count_not_taken(&self, packets: u64) {
+    pub(crate) fn count_not_taken(&self, packets: u64) {
         self.not_taken.fetch_add(packets, Ordering::Relaxed);
     }
 
     /// Packets that were not written as there was no room.
-    pub fn not_taken(&self) -> u64 {
+    pub(crate) fn not_taken(&self) -> u64 {
         self.not_taken.load(Ordering::Relaxed)
     }
 }

@@ -2,39 +2,38 @@
 
 use std::sync::mpsc::SyncSender;
 
-use super::block::Records;
+use super::records::Records;
 
-/// Buffers of the merger that are kept when they are empty.
+/// Empty buffers of the merger that are kept.
 const SPARE: usize = 16;
 
-/// Takes emptied buffers, and knows where they belong.
+/// Takes written buffers and returns each to its owner.
 #[derive(Debug)]
-pub struct Buffers {
-    /// Where emptied ones go, by worker.
-    returns: Vec<SyncSender<Vec<u8>>>,
-    spare: Vec<Vec<u8>>,
+pub(crate) struct Buffers {
+    /// The way back to each worker.
+    returns: Vec<SyncSender<Records>>,
+    spare: Vec<Records>,
 }
 
 impl Buffers {
     /// With the way back to each worker.
-    pub fn new(returns: Vec<SyncSender<Vec<u8>>>) -> Self {
+    pub(crate) fn new(returns: Vec<SyncSender<Records>>) -> Self {
         Self { returns, spare: Vec::new() }
     }
 
     /// An empty one for the merger.
-    pub fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+    pub(crate) fn take(&mut self) -> Records {
+        self.spare.pop().unwrap_or_else(|| Records::new(None))
     }
 
     /// These are written, or copied.
-    pub fn give_back(&mut self, records: Records) {
-        let Records { mut bytes, owner, .. } = records;
-        if let Some(worker) = owner {
-            // One that has enough of them, or is gone, does not take it; then it is freed.
-            let _ = self.returns[worker].try_send(bytes);
+    pub(crate) fn give_back(&mut self, mut records: Records) {
+        records.clear();
+        if let Some(worker) = records.owner() {
+            // A worker that has enough of them, or is gone, does not take it; then it is freed.
+            let _ = self.returns[worker].try_send(records);
         } else if self.spare.len() < SPARE {
-            bytes.clear();
-            self.spare.push(bytes);
+            self.spare.push(records);
         }
     }
 }

@@ -6,13 +6,22 @@
 //!   given on                  0-9  ·  10-19 20-29  ·  30-39        (20-29 waits for 10-19)
 //! ```
 //!
-//! Rule: it never refuses anything, so that whoever feeds it never waits for a gap to close: the block
+//! Rule: it never refuses anything, so that the thread that feeds it never waits for a gap to close: the block
 //! that closes it may be next in the same channel. What waits is little: a gap lasts as long as a worker
 //! takes to encode one batch.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several queues in order, each queue by itself.
+/// Puts items of several queues in order, each queue by itself: what several workers made of the batches of a queue, by the
+/// numbers of its packets ([`wirecap::Batch::first_number`]).
+///
+/// ```
+/// let (mut sequencer, mut ready) = (wirecap_record::Sequencer::new(1), Vec::new());
+/// sequencer.accept(0, 10..20, "second", &mut ready);
+/// assert!(ready.is_empty());
+/// sequencer.accept(0, 0..10, "first", &mut ready);
+/// assert_eq!(ready, ["first", "second"]);
+/// ```
 #[derive(Debug)]
 pub struct Sequencer<T> {
     queues: Vec<Queue<T>>,
@@ -27,7 +36,7 @@ struct Queue<T> {
 }
 
 impl<T> Sequencer<T> {
-    /// For so many queues, each of which begins with number 0.
+    /// For this number of queues, each of which begins with number 0.
     pub fn new(queues: usize) -> Self {
         Self { queues: (0..queues).map(|_| Queue { next: 0, early: BTreeMap::new() }).collect() }
     }

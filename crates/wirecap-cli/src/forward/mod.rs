@@ -40,6 +40,7 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 use wirecap_core::words::counted;
+use wirecap_record::Progress;
 use wirecap_sys::netdev::Interface;
 
 use self::{
@@ -52,7 +53,7 @@ use self::{
     way::{Way, WayReport},
 };
 use crate::{
-    capture::{self, backlog::Backlog, job::Job, watch::End},
+    capture::{self, job::Job, watch::End},
     exit::{Exit, tell},
     signals::Signals,
     table::Table,
@@ -89,7 +90,7 @@ pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
         dropped: Told::default(),
         unsent: Told::default(),
         refused_hops: Told::default(),
-        backlog: Arc::default(),
+        output: None,
         not_taken: Told::default(),
         last: None,
         batch_times: true,
@@ -125,9 +126,9 @@ struct Forward {
     unsent: Told,
     /// Next hops that the kernel had no room for.
     refused_hops: Told,
-    /// Packets that wait for the output, if there is one.
-    backlog: Arc<Backlog>,
-    /// Those that it did not take in time.
+    /// What is written, if anything is.
+    output: Option<Progress>,
+    /// Packets that the output did not take in time.
     not_taken: Told,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
@@ -168,7 +169,7 @@ impl Forward {
                 ));
             }
         }
-        let not_taken = self.backlog.not_taken();
+        let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
                 "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
@@ -236,7 +237,13 @@ impl Job for Forward {
     const COMMAND: &'static str = "forward";
     type Onward = Forwarder;
 
-    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        output: Option<Progress>,
+    ) -> Result<Vec<Forwarder>> {
+        self.output = output;
         if !self.quiet {
             warn_of_generic(capture);
         }
@@ -274,12 +281,7 @@ impl Job for Forward {
         !(self.routed && is_left)
     }
 
-    /// A reader that stalls is no reason to cut the wire.
-    fn backlog(&self) -> Option<&Arc<Backlog>> {
-        Some(&self.backlog)
-    }
-
-    /// Nor is a full disk.
+    /// A reader that stalls is no reason to cut the wire, nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
         Some("packets are sent on all the same, and not written any more")
     }

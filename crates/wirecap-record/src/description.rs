@@ -1,0 +1,126 @@
+//! What stands around the packets: the interfaces in front of them, the account behind them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use wirecap::{QueueAccount, Report, report::PortReport};
+use wirecap_file::{
+    Format, MAX_CAPTURED_LEN, pcap,
+    pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
+};
+
+/// What stands behind the packets.
+#[derive(Debug, Clone)]
+pub struct Closing {
+    /// The closed account of the capture: a pcapng file gets a statistics block for each port.
+    pub report: Report,
+    /// For each port, comments on its statistics; ports without any may be left out at the end.
+    pub comments: Vec<Vec<String>>,
+}
+
+impl From<Report> for Closing {
+    fn from(report: Report) -> Self {
+        Self { report, comments: Vec::new() }
+    }
+}
+
+/// A header that names each port. `snaplen` is in bytes; 0 keeps all.
+pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    match format {
+        Format::Pcap => {
+            pcap::file_header(&mut out, report.ports.first().map_or(0, |port| port.link_type), snaplen);
+        }
+        Format::Pcapng => {
+            pcapng::section_header(&mut out, &SectionInfo::default());
+            for port in &report.ports {
+                let info = InterfaceInfo {
+                    name: Some(&port.name),
+                    link_type: port.link_type,
+                    // What dumpcap and tcpdump write for "all of it": readers may make room for as much.
+                    snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
+                    ..InterfaceInfo::default()
+                };
+                pcapng::interface(&mut out, &info);
+            }
+        }
+    }
+    out
+}
+
+/// The time from the start of a capture to its end, in nanoseconds since 1970 (UTC).
+#[derive(Debug, Clone, Copy)]
+struct Period {
+    start_ns: u64,
+    end_ns: u64,
+}
+
+/// The account of each port. Empty for pcap, which has no room for it. `packets` are in the file.
+pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, packets: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    if format == Format::Pcapng {
+        let unwritten = closing.report.total().delivered.saturating_sub(packets);
+        let period = Period { start_ns: nanoseconds(started), end_ns: nanoseconds(SystemTime::now()) };
+        for (interface, port) in closing.report.ports.iter().enumerate() {
+            let account = account(port);
+            let mut comments = account_comments(&account);
+            comments.extend(closing.comments.get(interface).into_iter().flatten().cloned());
+            if unwritten > 0 {
+                comments
+                    .push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
+            }
+            let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
+            let statistics = statistics(interface as u32, port, &account, period);
+            pcapng::interface_statistics(
+                &mut out,
+                &InterfaceStatistics { comments: &comments, ..statistics },
+            );
+        }
+    }
+    out
+}
+
+fn account_comments(account: &QueueAccount) -> Vec<String> {
+    let QueueAccount { seen, filtered, passed, delivered, lost } = account;
+    let sum = format!(
+        "wirecap account: seen {seen} = filtered {filtered} + passed to the host {passed} + delivered {delivered} + lost {}",
+        lost.total()
+    );
+    let causes = lost.causes();
+    let causes = causes.iter().map(|(cause, packets)| format!("lost, {cause}: {packets}"));
+    [sum].into_iter().chain(causes).collect()
+}
+
+fn statistics(
+    interface: u32,
+    port: &PortReport,
+    account: &QueueAccount,
+    Period { start_ns, end_ns }: Period,
+) -> InterfaceStatistics<'static> {
+    InterfaceStatistics {
+        interface,
+        timestamp_ns: end_ns,
+        start_ns: Some(start_ns),
+        end_ns: Some(end_ns),
+        counters: Counters {
+            received: Some(account.seen),
+            dropped_by_interface: Some(port.dropped_before_xdp),
+            filter_accepted: None,
+            dropped_by_os: Some(account.lost.total()),
+            delivered_to_user: Some(account.delivered),
+        },
+        comments: &[],
+    }
+}
+
+/// The accounts of a port's queues added up.
+fn account(port: &PortReport) -> QueueAccount {
+    let mut total = QueueAccount::default();
+    for queue in &port.queues {
+        total += queue.account();
+    }
+    total
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
