@@ -43,7 +43,7 @@ unit_steps() {
 
 check_e2e() {
     can_be_root || warn "neither root nor sudo: the end-to-end tests will SKIP what needs root"
-    cargo_test --test '*' --examples
+    cargo_test --no-fail-fast --test '*' --examples
 }
 
 # cargo_test ARGUMENT…: `cargo test` of the workspace. Test programs run as root if that can be had; cargo itself does not.

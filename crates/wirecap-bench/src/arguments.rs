@@ -86,7 +86,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
     /// Directory of the raw runs (JSON lines) and tables (markdown).
-    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
     /// The wirecap command [default: beside this program].
     #[arg(long, value_name = "PATH")]

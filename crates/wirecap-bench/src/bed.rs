@@ -23,7 +23,6 @@ use wirecap_sys::{
 use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Sent};
 
 use crate::machine;
-use crate::wire::Wire;
 
 /// Name of the receiving interface.
 pub const RECEIVER: &str = "wc1";
@@ -62,8 +61,10 @@ pub struct Traffic {
 /// The two namespaces.
 #[derive(Debug)]
 pub struct Bed {
-    sender: Namespace,
-    receiver: Namespace,
+    /// Where traffic comes from.
+    pub sender: Namespace,
+    /// Where the tools run.
+    pub receiver: Namespace,
 }
 
 /// One veth pair on the bed.
@@ -94,14 +95,6 @@ impl Bed {
         let pair = VethPair::new(&self.sender, SENDER, &self.receiver, RECEIVER, options)?;
         pair.b().set_gro(true)?;
         Ok(Link { bed: self, pair })
-    }
-
-    /// Two new pairs, for a forwarder between them.
-    ///
-    /// # Errors
-    /// What ip(8) or ethtool(8) said.
-    pub fn wire(&self) -> Result<Wire<'_>> {
-        Wire::new(&self.sender, &self.receiver)
     }
 }
 

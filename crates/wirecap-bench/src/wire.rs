@@ -19,7 +19,7 @@ use wirecap_lab::{Interface, Namespace, VethOptions, VethPair};
 use wirecap_sys::netdev::{self, LinkReader};
 use wirecap_traffic::Sent;
 
-use crate::bed::{Traffic, receiver_core, send_from};
+use crate::bed::{Bed, Traffic, receiver_core, send_from};
 
 /// By which interface frames come to the forwarder.
 pub const NEAR: &str = "wc1";
@@ -66,7 +66,8 @@ impl<'b> Wire<'b> {
     ///
     /// # Errors
     /// What ip(8) or ethtool(8) said.
-    pub fn new(sender: &'b Namespace, middle: &'b Namespace) -> Result<Self> {
+    pub fn new(bed: &'b Bed) -> Result<Self> {
+        let (sender, middle) = (&bed.sender, &bed.receiver);
         let pair = |outer, inner| VethPair::new(sender, outer, middle, inner, VethOptions::default());
         let (first, second) = (pair("wc0", NEAR)?, pair("wc3", FAR)?);
         // Without it, or a program, an end of a veth pair takes no frames that were redirected to the other.

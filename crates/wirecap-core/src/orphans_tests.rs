@@ -22,6 +22,8 @@ const QUEUES: usize = 4;
 const THREADS: usize = 2;
 /// Hand-overs of one cell that a worker may have waiting before it is over T = 50.
 const CAPACITY: u64 = 8;
+/// Hand-overs that a queue has room for: all of a history.
+const ROOM: usize = if cfg!(miri) { 16 } else { 1024 };
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -40,7 +42,7 @@ fn events(leaves: u32) -> impl Strategy<Value = Vec<Event>> {
         8 => (0..WORKERS).prop_map(Event::Pop),
         leaves => (0..WORKERS).prop_map(Event::Leave),
     ];
-    prop::collection::vec(event, 0..if cfg!(miri) { 40 } else { 300 })
+    prop::collection::vec(event, 0..if cfg!(miri) { 12 } else { 300 })
 }
 
 /// A hand-over that was delivered.
@@ -78,7 +80,7 @@ impl Bench {
     fn new(threshold_percent: u8, capacity_cells: u64) -> Self {
         let mut producers: Vec<Vec<_>> = (0..THREADS).map(|_| Vec::new()).collect();
         let workers = (0..WORKERS).map(|_| {
-            let (of_worker, consumers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| capture_queue(1024)).unzip();
+            let (of_worker, consumers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| capture_queue(ROOM)).unzip();
             producers.iter_mut().zip(of_worker).for_each(|(of_thread, producer)| of_thread.push(producer));
             Some(CaptureQueues::new(consumers))
         });
@@ -190,7 +192,7 @@ fn run(threshold_percent: u8, events: Vec<Event>) -> Bench {
 }
 
 /// Fewer under miri, which takes a hundred times as long.
-const CASES: u32 = if cfg!(miri) { 16 } else { 1_000 };
+const CASES: u32 = if cfg!(miri) { 2 } else { 1_000 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]

@@ -18,8 +18,9 @@
 //!   the kernel.
 
 use crate::bytecode::{Instruction, Target};
+use crate::op::MEMORY_SLOTS;
 use crate::op::{Alu, Cond};
-use crate::program::{MEMORY_SLOTS, Program};
+use crate::program::Program;
 use crate::rounds::rounds;
 
 impl Program {
@@ -45,7 +46,7 @@ impl Program {
     #[cold]
     #[inline(never)]
     fn is_cut_off(&self, jumps_back: u64, packet: &[u8]) -> bool {
-        jumps_back > rounds(self, packet.len())
+        jumps_back > rounds(self.jumps_back(), packet.len())
     }
 
     /// What the program returns; `None` when an instruction rejects the packet, or after too many jumps backward.

@@ -52,6 +52,7 @@ mod rounds;
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
 pub use error::{Error, Invalid, shortened};
 pub use native::NativeFilter;
+pub use op::MEMORY_SLOTS;
 pub use op::{Alu, Cond, Op, Operand, Origin, Register, Size};
-pub use program::{MAX_INSNS, MEMORY_SLOTS, Program};
+pub use program::{MAX_INSNS, Program};
 pub use wirecap_sys::pcap::Insn;

@@ -10,7 +10,9 @@
 use wirecap_sys::pcap::Insn;
 
 use crate::error::Invalid;
-use crate::program::MEMORY_SLOTS;
+
+/// Slots of scratch memory (`BPF_MEMWORDS`).
+pub const MEMORY_SLOTS: usize = 16;
 
 /// Width of a load from the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,17 +11,15 @@
 
 use wirecap_sys::pcap::Insn;
 
-use crate::bytecode::{self, Instruction};
+use crate::bytecode::{self, Instruction, Target};
 use crate::error::{Error, Invalid};
 use crate::op::{Op, Origin, Register};
 use crate::rounds;
 
-/// Slots of scratch memory (`BPF_MEMWORDS`).
-pub const MEMORY_SLOTS: usize = 16;
-
 /// The longest program that is taken: 16 times what the kernel takes, so that what is too long for it still
 /// runs in user space.
 pub const MAX_INSNS: usize = 1 << 16;
+const _: () = assert!(MAX_INSNS <= Target::MAX as usize + 1);
 
 /// A validated classic BPF program.
 ///

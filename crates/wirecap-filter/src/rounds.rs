@@ -20,7 +20,6 @@
 //! Other programs with jumps backward, which no expression gives, have the same rounds, and are cut off there.
 
 use crate::op::Op;
-use crate::program::Program;
 
 /// X moves by multiples of so many bytes.
 pub(crate) const STEP_BYTES: u32 = 4;
@@ -31,7 +30,7 @@ pub(crate) fn jumps_back(ops: &[Op]) -> u32 {
     ops.iter().enumerate().filter(back).count() as u32
 }
 
-/// How often jumps backward may be taken for a packet of which so many bytes were captured.
-pub(crate) fn rounds(program: &Program, captured: usize) -> u64 {
-    u64::from(program.jumps_back()) * (captured as u64 / u64::from(STEP_BYTES) + 1)
+/// How often a program with `jumps_back` jumps backward may take them for a packet of which `captured` bytes are there.
+pub(crate) fn rounds(jumps_back: u32, captured: usize) -> u64 {
+    u64::from(jumps_back) * (captured as u64 / u64::from(STEP_BYTES) + 1)
 }

@@ -1,17 +1,6 @@
 //! All that becomes of the headers of a packet on its way from one side to the other.
 
-use crate::{Frame, Layout, MacAddress, SourceMac, Toward, Ttl, VlanMap};
-
-/// Why a packet is not sent on. It is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refused {
-    /// Its TTL is at its end.
-    #[error("its TTL is at its end; a router would drop it")]
-    Expired,
-    /// A VLAN tag does not fit in front of it.
-    #[error("no room for a VLAN tag in front of it; give the packet memory more head room")]
-    NoRoom,
-}
+use crate::{Frame, Layout, MacAddress, Refused, SourceMac, Toward, Ttl, VlanMap};
 
 /// What becomes of the headers of a packet. By default nothing.
 ///

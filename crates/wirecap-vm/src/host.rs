@@ -3,7 +3,7 @@
 use std::{
     net::UdpSocket,
     os::fd::{AsRawFd, OwnedFd},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::sys::{
@@ -30,13 +30,14 @@ const NEIGHBOUR: &str = "198.19.0.2";
 const GREETING: &[u8] = b"the host sends by the interface that was captured";
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The interface is the host's again, not later than [`LIMIT`] after `since`: no program is on it, it is not promiscuous, a
+/// After a case: the interface is the host's again, not later than [`LIMIT`] after it was given back. No program is on it, it is not promiscuous, a
 /// datagram from the other end comes to a socket, and one from that socket comes out at the other end.
 ///
 /// # Panics
 /// If it is not.
 #[track_caller]
-pub(crate) fn has_its_interface(machine: &Machine, since: Instant) {
+pub(crate) fn has_its_interface(machine: &Machine) {
+    let since = machine.ledger.take_given_back();
     let interfaces = || [CAPTURED, SENDER].map(|name| netdev::interface(name).ok());
     wait_or_explain(
         || format!("the interfaces are the host's again: {:#?}", interfaces()),

@@ -8,7 +8,6 @@ use wirecap_traffic::{FrameSpec, PacketSender, Random, SendPath, Template};
 
 use crate::{
     boot::{LargeFrames, Plan},
-    host,
     ledger::Ledger,
     support::{crew::Crew, wait_or_explain, wait_until},
 };
@@ -179,11 +178,6 @@ impl Machine {
                 netdev::interface(nic).is_ok_and(|nic| nic.carrier)
             });
         }
-    }
-
-    /// After a case: the interface belongs to the host again.
-    pub(crate) fn settle(&self) {
-        host::has_its_interface(self, self.ledger.take_given_back());
     }
 
     /// After a case that has failed: as it was at the start, as far as that can be had.

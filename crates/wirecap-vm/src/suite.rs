@@ -9,6 +9,7 @@ use std::{
 use crate::{
     boot::Plan,
     cases::{self, Case},
+    host,
     kernel_log::{self, KernelLog},
     machine::Machine,
 };
@@ -57,7 +58,7 @@ fn run_case(name: &str, case: fn(&Machine), machine: &Machine, log: &mut KernelL
     // A case that fails drops what it has opened, so that the next one finds the machine as it was.
     let came_to_its_end = catch_unwind(AssertUnwindSafe(|| {
         case(machine);
-        machine.settle();
+        host::has_its_interface(machine);
     }));
     let lines = log.lines();
     let complaints = kernel_log::complaints(&lines);

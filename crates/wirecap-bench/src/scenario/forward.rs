@@ -16,7 +16,7 @@ use crate::machine::{StealWatch, Stolen};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
-use crate::wire::Passed;
+use crate::wire::{Passed, Wire};
 
 /// One round of one competitor.
 struct Round {
@@ -165,7 +165,7 @@ fn pass_for(
 ) -> Result<(Passed, Value)> {
     let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(duration) };
     let (passed, said) = {
-        let wire = context.bed.wire()?;
+        let wire = Wire::new(&context.bed)?;
         let running = who.start(&wire)?;
         (wire.pass(traffic)?, running.end()?)
     };

@@ -5,8 +5,8 @@ use wirecap_sys::bpf::{
 };
 
 use super::STACK_BYTES;
+use crate::op::MEMORY_SLOTS;
 use crate::op::{Alu, Cond, Op, Operand, Register};
-use crate::program::MEMORY_SLOTS;
 
 /// A of classic BPF. The upper half is always zero, as that of X: all arithmetic is done on 32 bits.
 pub(super) const A: Reg = Reg::R0;

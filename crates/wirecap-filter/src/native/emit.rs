@@ -18,8 +18,9 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use crate::guard::{Guard, Runner, guards};
+use crate::op::MEMORY_SLOTS;
 use crate::op::{Alu, Cond, Op, Operand, Register, Size};
-use crate::program::{MEMORY_SLOTS, Program};
+use crate::program::Program;
 use crate::rounds::STEP_BYTES;
 
 /// The function of a program: `(packet: *const u8, captured: u32, wirelen: u32) -> u32`.

@@ -12,7 +12,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::{LOOK_INTERVAL_NS, NS_PER_S, monotonic_ns, resolution_ns, system_ns};
+use super::{LOOK_INTERVAL_NS, NS_PER_S, reading::monotonic_ns, resolution_ns, system_ns};
 use crate::cpu;
 
 const CLOCK_OF_KERNEL: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -16,15 +16,12 @@ mod error;
 mod leap;
 mod reading;
 mod stamps;
+mod units;
 
 pub use batch::{BatchClock, Moment};
 pub use error::ClockError;
 pub use leap::LeapSeconds;
-use reading::monotonic_ns;
 pub use reading::{ClockSource, PtpClock, resolution_ns, system_ahead_of_monotonic_ns, system_ns};
 pub use stamps::StampClock;
-
-/// How often a clock is compared with the system clock, in nanoseconds.
-pub const LOOK_INTERVAL_NS: u64 = 100_000_000;
-
-const NS_PER_S: u64 = 1_000_000_000;
+pub use units::LOOK_INTERVAL_NS;
+use units::NS_PER_S;

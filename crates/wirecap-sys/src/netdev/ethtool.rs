@@ -12,7 +12,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::Driver;
+use super::attributes::Driver;
 use super::error::{Error, Result};
 use super::link::text;
 use super::name::MAX_NAME_BYTES;

@@ -1,11 +1,12 @@
 //! What changes about an interface, asked again and again.
 
+use super::Queues;
 use super::error::Result;
 use super::ethtool::Ethtool;
+use super::interface::queues;
 use super::link::{self, Selector};
-use super::netlink::{Conversation, each_attribute, split_header};
-use super::statistics::LinkStatistics;
-use super::{Queues, queues};
+use super::netlink::Conversation;
+use super::statistics::{LinkStatistics, statistics};
 
 /// Asks about interfaces of the network namespace it was opened in, whichever thread does so later.
 #[derive(Debug)]
@@ -67,19 +68,4 @@ impl LinkReader {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
         Ok(queues(&link, &self.ethtool))
     }
-}
-
-/// The counters of one interface.
-pub(super) fn statistics(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Result<LinkStatistics> {
-    const ACTION: &str = "reading the counters of an interface";
-    let message = link::raw_link(rtnetlink, selector, 0)?;
-    let (_, attributes) = split_header::<16>(ACTION, &message.payload)?;
-    let mut statistics = LinkStatistics::default();
-    each_attribute(ACTION, attributes, |kind, value| {
-        if kind == libc::IFLA_STATS64 {
-            statistics = LinkStatistics::parse(value);
-        }
-        Ok(())
-    })?;
-    Ok(statistics)
 }

@@ -2,7 +2,7 @@
 
 use super::error::Result;
 use super::link::{self, Selector};
-use super::reader;
+use super::netlink::{Conversation, each_attribute, split_header};
 
 /// Declares the structure once: the fields in the order in which the kernel sends them.
 macro_rules! link_statistics {
@@ -95,7 +95,7 @@ impl LinkStatistics {
     /// [`Error::NoSuchInterface`](super::Error::NoSuchInterface) with suggestions, and the other errors of
     /// this module.
     pub fn of(name: &str) -> Result<Self> {
-        reader::statistics(&mut link::open()?, Selector::Name(name))
+        statistics(&mut link::open()?, Selector::Name(name))
     }
 
     /// The counters of the interface with index `ifindex`, whatever it is called by now.
@@ -103,8 +103,23 @@ impl LinkStatistics {
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn of_index(ifindex: u32) -> Result<Self> {
-        reader::statistics(&mut link::open()?, Selector::Index(ifindex))
+        statistics(&mut link::open()?, Selector::Index(ifindex))
     }
+}
+
+/// The counters of one interface.
+pub(super) fn statistics(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Result<LinkStatistics> {
+    const ACTION: &str = "reading the counters of an interface";
+    let message = link::raw_link(rtnetlink, selector, 0)?;
+    let (_, attributes) = split_header::<16>(ACTION, &message.payload)?;
+    let mut statistics = LinkStatistics::default();
+    each_attribute(ACTION, attributes, |kind, value| {
+        if kind == libc::IFLA_STATS64 {
+            statistics = LinkStatistics::parse(value);
+        }
+        Ok(())
+    })?;
+    Ok(statistics)
 }
 
 #[cfg(test)]

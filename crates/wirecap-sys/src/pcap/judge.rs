@@ -3,7 +3,11 @@
 use std::ffi::{c_int, c_uint};
 
 use super::insn::Insn;
-use super::library::{Filter, Validate};
+
+/// libpcap's `bpf_validate`.
+pub(super) type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
+/// libpcap's `bpf_filter`.
+pub(super) type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 
 /// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only, and
 /// `bpf_filter` ends the process at one it does not know.

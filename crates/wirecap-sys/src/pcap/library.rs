@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::error::Error;
 use super::insn::Insn;
-use super::judge::Judge;
+use super::judge::{Filter, Judge, Validate};
 
 /// Debian's name of the library, then upstream's.
 const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
@@ -29,8 +29,6 @@ type Compile = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_in
 type GetError = unsafe extern "C" fn(Handle) -> *const c_char;
 type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
 type LibVersion = unsafe extern "C" fn() -> *const c_char;
-pub(super) type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
-pub(super) type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 
 /// The functions of a loaded libpcap. It stays loaded until the process ends.
 #[derive(Debug)]

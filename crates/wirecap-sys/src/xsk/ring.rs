@@ -17,7 +17,7 @@ use std::{
     ops::Range,
     os::fd::BorrowedFd,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering, fence},
 };
 
 use super::{
@@ -84,6 +84,11 @@ impl<T> RingMap<T> {
     }
 
     fn needs_wakeup(&self) -> bool {
+        // Our index must be visible before the flag is read. A driver sets the flag, then looks for entries a last time
+        // (i40e_clean_xdp_tx_irq(), for instance). Without a full barrier on this side, the processor may read the flag before
+        // the store of our index leaves its store buffer: then the driver sees no entry, we see no flag, and the ring waits for
+        // ever. It is the same argument as for IORING_SQ_NEED_WAKEUP of io_uring(7).
+        fence(Ordering::SeqCst);
         // SAFETY: valid and aligned by the invariant on the field.
         unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0
     }
@@ -297,7 +302,7 @@ impl<T: Copy> ProducerRing<T> {
         self.map.consumer().load(Ordering::Acquire) == self.map.producer().load(Ordering::Relaxed)
     }
 
-    /// Whether the kernel wants a system call before it goes on with this ring.
+    /// Whether the kernel wants a system call before it goes on with this ring. Ask after publishing: it is a full barrier.
     pub fn needs_wakeup(&self) -> bool {
         self.map.needs_wakeup()
     }

@@ -15,6 +15,7 @@ use wirecap_traffic::FrameSpec;
 
 use super::{Case, command};
 use crate::{
+    host,
     machine::{CAPTURED, Machine, SENDER, Traffic, run, try_run},
     qemu::Cable,
     support::{check, crew::Crew, wait_until},
@@ -163,7 +164,7 @@ fn killed(machine: &Machine) {
         machine.ledger.note_given_back();
         before
     });
-    machine.settle();
+    host::has_its_interface(machine);
     // The last block may be cut: it was being written.
     let packets = in_file(path).packets;
     assert!(packets.len() >= before, "{} of {before} packets are left", packets.len());
@@ -242,7 +243,7 @@ impl Driver {
         machine.ledger.note_given_back();
         fs::write(self.folder.join("bind"), &self.device).unwrap();
         machine.set_up_again();
-        machine.settle();
+        host::has_its_interface(machine);
     }
 }
 

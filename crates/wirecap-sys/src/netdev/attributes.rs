@@ -1,0 +1,157 @@
+//! What an interface is made of, as plain values.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::MacAddress;
+
+/// How many receive queues an interface has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// In use now: queue numbers are 0 to `current` - 1.
+    pub current: u32,
+    /// Most that can be configured (`ethtool -L`).
+    pub max: u32,
+    /// Who says so.
+    pub source: QueueSource,
+}
+
+/// Where the number of queues comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSource {
+    /// The driver (ETHTOOL_GCHANNELS).
+    Driver,
+    /// The driver does not say; this is what the kernel allocated, of which the driver may use fewer.
+    Allocated,
+}
+
+/// The driver of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Name of the driver, like `ixgbe` or `veth`.
+    pub name: String,
+    /// Its version; drivers of the kernel tree report the kernel's.
+    pub version: Option<String>,
+    /// Version of the NIC's firmware.
+    pub firmware: Option<String>,
+    /// Where the device is, like the PCI address `0000:03:00.1`; `None` for virtual devices.
+    pub bus: Option<String>,
+}
+
+/// An XDP program that is attached to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachedProgram {
+    /// Where it runs.
+    pub mode: AttachedMode,
+    /// Its number in the kernel, as `bpftool prog` shows it.
+    pub program_id: u32,
+}
+
+/// Where an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttachedMode {
+    /// In the driver, before the kernel has made anything of the packet.
+    Native,
+    /// In the network stack, on a packet buffer already allocated; works with any driver.
+    Generic,
+    /// On the NIC.
+    Offload,
+}
+
+/// An IP address of the host, and how much of it is the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The host's own address.
+    pub address: IpAddr,
+    /// Length of the network prefix in bits.
+    pub prefix_length: u8,
+}
+
+impl InterfaceAddress {
+    /// Those of one link.
+    pub(super) fn of(ifindex: u32, addresses: &[(u32, InterfaceAddress)]) -> Vec<Self> {
+        addresses.iter().filter(|(index, _)| *index == ifindex).map(|(_, address)| *address).collect()
+    }
+
+    /// Whether it is a link-local one of IPv6, which every interface gives itself: no sign that the host uses
+    /// the interface.
+    #[must_use]
+    pub fn is_ipv6_link_local(&self) -> bool {
+        matches!(self.address, IpAddr::V6(address) if address.is_unicast_link_local())
+    }
+}
+
+impl fmt::Display for InterfaceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_length)
+    }
+}
+
+/// The kernel's ARPHRD_ number of a link: it decides which header a packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HardwareType(pub u16);
+
+impl HardwareType {
+    /// ARPHRD_ETHER: 14 bytes of Ethernet header. Also veth, bridges, bonds and most Wi-Fi.
+    pub const ETHERNET: Self = Self(libc::ARPHRD_ETHER);
+    /// ARPHRD_LOOPBACK: Ethernet headers with zeros for addresses.
+    pub const LOOPBACK: Self = Self(libc::ARPHRD_LOOPBACK);
+    /// ARPHRD_NONE: no header, packets begin with IP (tun, WireGuard).
+    pub const NONE: Self = Self(libc::ARPHRD_NONE);
+    /// ARPHRD_IEEE80211_RADIOTAP: Wi-Fi in monitor mode.
+    pub const RADIOTAP: Self = Self(libc::ARPHRD_IEEE80211_RADIOTAP);
+
+    /// What packets of such an interface begin with: a link type of the registry of pcap (LINKTYPE_…), as libpcap has
+    /// it. `None` where libpcap makes up a header of its own.
+    pub fn link_type(self) -> Option<u16> {
+        match self.0 {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(1),
+            // They begin with IPv4 or IPv6: tun, WireGuard, and tunnels of IP in IP.
+            libc::ARPHRD_NONE
+            | ARPHRD_RAWIP
+            | libc::ARPHRD_TUNNEL
+            | libc::ARPHRD_TUNNEL6
+            | libc::ARPHRD_SIT => Some(101),
+            libc::ARPHRD_IEEE80211 => Some(105),
+            libc::ARPHRD_IEEE80211_RADIOTAP => Some(127),
+            _ => None,
+        }
+    }
+}
+
+/// `ARPHRD_RAWIP` of `<linux/if_arp.h>`, which libc does not have.
+const ARPHRD_RAWIP: u16 = 519;
+
+impl fmt::Display for HardwareType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ETHERNET => f.write_str("ethernet"),
+            Self::LOOPBACK => f.write_str("loopback"),
+            Self::NONE => f.write_str("none"),
+            Self::RADIOTAP => f.write_str("radiotap"),
+            Self(number) => write!(f, "type {number}"),
+        }
+    }
+}
+
+/// The Ethernet address that the kernel gives as a link's: `None` if it has another length (InfiniBand, tunnels) or is all zeros
+/// (loopback).
+pub(super) fn mac_address(link_address: &[u8]) -> Option<MacAddress> {
+    let octets: [u8; 6] = link_address.try_into().ok()?;
+    (octets != [0; 6]).then_some(MacAddress(octets))
+}
+
+/// Longest frame that the kernel lets out of an Ethernet interface with this MTU, both in bytes, without checksum (FCS): the
+/// MTU, an Ethernet header and one VLAN tag, whether the frame has a tag or not. That is what it compares frames with that are
+/// forwarded to a device (`__is_skb_forwardable` in linux/netdevice.h, as veth does) and redirected to one by XDP
+/// (`xdp_ok_fwd_dev` in linux/filter.h). AF_XDP itself does not compare: what is longer, a driver takes or drops.
+///
+/// ```
+/// assert_eq!(wirecap_sys::netdev::longest_frame(1500), 1518);
+/// ```
+#[must_use]
+pub fn longest_frame(mtu: u32) -> u32 {
+    const ETHERNET_HEADER_BYTES: u32 = 14;
+    const VLAN_TAG_BYTES: u32 = 4;
+    mtu.saturating_add(ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES)
+}
