@@ -6,11 +6,12 @@ use wirecap::{Capture, Report};
 use wirecap_record::{Closing, Outcome, Recorder, Whereabouts};
 
 use super::{
-    Threads, describe,
+    describe,
     drain::Drain,
     failure::{self, Failure, Kept},
     job::Job,
     summary::{self, Account, Ending},
+    threads::Threads,
     watch::End,
 };
 use crate::{

@@ -10,7 +10,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what a worker thread does | [`worker`] |
+//! | the threads, and what a worker does | [`threads`], [`worker`] |
 //! | the output, and what is wrong with it in words | [`output`] |
 //! | the blocks around the packets | [`describe`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
@@ -36,30 +36,24 @@ mod place;
 mod progress;
 mod statistics;
 mod summary;
+mod threads;
 mod times;
 pub(crate) mod watch;
 mod worker;
 
-use std::{
-    sync::mpsc::{Sender, channel},
-    thread::JoinHandle,
-    time::SystemTime,
-};
+use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;
-use wirecap::{Capture, Worker};
-use wirecap_record::{Output, Progress, RecordError, Recorder, Stop};
+use wirecap_record::Recorder;
 
 use self::{
-    job::{Job, Onward},
-    place::Place,
+    job::Job,
     statistics::Statistics,
-    watch::{Notice, Watch},
-    worker::{Count, Sink},
+    threads::{IdleThreads, Recording, Threads},
+    watch::Watch,
+    worker::Count,
 };
-use crate::{
-    cores::check_cores, exit::Exit, head::Head, idle_thread::IdleThread, plan::Plan, signals::Signals,
-};
+use crate::{cores::check_cores, exit::Exit, head::Head, plan::Plan, signals::Signals};
 
 /// Captures as planned, to the end, and does its job with the packets.
 ///
@@ -99,92 +93,4 @@ pub(crate) fn run<J: Job>(plan: Plan, mut job: J, signals: Signals) -> Result<Ex
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
     let ended = end::Ended { plan: &plan, head: &head, signals: &signals, end };
     Ok(ended.close(capture, threads, &mut job))
-}
-
-/// The threads of a capture, before it runs.
-struct IdleThreads {
-    workers: Vec<IdleThread>,
-    /// `None` when packets are only counted.
-    writer: Option<IdleWriter>,
-}
-
-/// The thread that will write, and what to.
-struct IdleWriter {
-    thread: IdleThread,
-    output: Output,
-}
-
-impl IdleThreads {
-    fn start(workers: usize, output: Option<Output>) -> Result<Self> {
-        let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
-        let writer = |output| IdleThread::start("wirecap-writer").map(|thread| IdleWriter { thread, output });
-        let workers = (0..workers).map(worker).collect::<Result<_>>()?;
-        Ok(Self { workers, writer: output.map(writer).transpose()? })
-    }
-}
-
-/// What a recorder is started from.
-struct Recording<'a> {
-    plan: &'a Plan,
-    places: &'a [Place],
-    signals: &'a Signals,
-    notices: &'a Sender<Notice>,
-}
-
-impl Recording<'_> {
-    /// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
-    fn start(&self, writer: IdleWriter, capture: &Capture, waits: bool) -> Result<Recorder> {
-        let destination = self.plan.destination.as_ref().expect("an output has a destination");
-        let recorder = Recorder::builder(writer.output)
-            .header(describe::header(self.plan, self.places, &capture.report()))
-            .snaplen(self.plan.snaplen)
-            .max_packets(self.plan.count.unwrap_or(u64::MAX))
-            .give_up_flag(self.signals.give_up_flag())
-            .on_stop(notifier(destination.describe(), self.notices.clone()));
-        let recorder = if waits { recorder } else { recorder.drop_when_behind() };
-        let started = recorder.start(capture, |work| _ = writer.thread.run(|| work.run()));
-        started.map_err(|error| output::cannot_start(destination, &error))
-    }
-}
-
-/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture already.
-fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
-    move |stop| {
-        let notice = match stop {
-            Stop::LimitReached => Notice::CountReached,
-            Stop::Failed(RecordError::GivenUp) => return,
-            Stop::Failed(error) => Notice::WriteFailed(output::cannot_write(&output, error)),
-        };
-        // No thread listens once the capture is ending.
-        let _ = notices.send(notice);
-    }
-}
-
-/// The threads of a capture.
-struct Threads {
-    workers: Vec<JoinHandle<()>>,
-    /// `None` when packets are only counted.
-    recorder: Option<Recorder>,
-}
-
-impl Threads {
-    fn start<O: Onward>(
-        idle: Vec<IdleThread>,
-        work: impl Iterator<Item = (Worker, O)>,
-        mut recorder: Option<Recorder>,
-        count: &Count,
-    ) -> Self {
-        let lanes = recorder.as_mut().map_or_else(Vec::new, Recorder::take_lanes);
-        let lanes = lanes.into_iter().map(Sink::Record);
-        let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
-        let start = |((thread, (worker, onward)), sink): ((IdleThread, (Worker, O)), Sink)| {
-            thread.run(move || worker::run(worker, sink, onward))
-        };
-        Self { workers: idle.into_iter().zip(work).zip(sinks).map(start).collect(), recorder }
-    }
-
-    /// What is written, if anything is.
-    fn progress(&self) -> Option<Progress> {
-        self.recorder.as_ref().map(Recorder::progress)
-    }
 }
