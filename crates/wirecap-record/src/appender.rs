@@ -27,8 +27,14 @@ pub enum Stop<'a> {
     Failed(&'a RecordError),
 }
 
-/// Called once, by the thread that writes.
-pub(crate) struct StopCallback(pub(crate) Box<dyn FnOnce(Stop<'_>) + Send>);
+/// What is to be called with the [`Stop`].
+pub struct StopCallback(Box<dyn FnOnce(Stop<'_>) + Send>);
+
+impl<F: FnOnce(Stop<'_>) + Send + 'static> From<F> for StopCallback {
+    fn from(callback: F) -> Self {
+        Self(Box::new(callback))
+    }
+}
 
 impl fmt::Debug for StopCallback {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +87,7 @@ impl Appender {
         while !pending.is_empty() {
             let (mut blocks, mut bytes) = (0, 0);
             while blocks < pending.len().min(GROUP_BLOCKS) && bytes < GROUP_BYTES {
-                bytes += pending[blocks].bytes().len();
+                bytes += pending[blocks].bytes.len();
                 blocks += 1;
             }
             let group = &mut pending.make_contiguous()[..blocks];
@@ -107,7 +113,7 @@ impl Appender {
     }
 
     fn write(&mut self, group: &[Records]) {
-        let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(records.bytes())).collect();
+        let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(&records.bytes)).collect();
         let appended = self.output.append(&mut slices);
         self.keep(group, appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX));
         self.show();
@@ -124,12 +130,12 @@ impl Appender {
     /// Counts the whole records in the first `written` bytes of the group, and checks their order.
     fn keep(&mut self, group: &[Records], mut written: usize) {
         for records in group {
-            let end = if records.bytes().len() <= written {
+            let end = if records.bytes.len() <= written {
                 records.end()
             } else {
                 records.prefix(u64::MAX, written)
             };
-            self.order.written(&records.entries()[..end.entries], records.span());
+            self.order.written(&records.entries[..end.entries], records.span);
             self.output.keep(end.bytes);
             self.packets += end.entries as u64;
             self.left -= end.entries as u64;

@@ -29,7 +29,7 @@ impl Buffers {
     /// These are written, or copied.
     pub(crate) fn give_back(&mut self, mut records: Records) {
         records.clear();
-        if let Some(worker) = records.owner() {
+        if let Some(worker) = records.owner {
             // A worker that has enough of them, or is gone, does not take it; then it is freed.
             let _ = self.returns[worker].try_send(records);
         } else if self.spare.len() < SPARE {

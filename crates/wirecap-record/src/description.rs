@@ -47,34 +47,36 @@ pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
     out
 }
 
-/// The time from the start of a capture to its end, in nanoseconds since 1970 (UTC).
-#[derive(Debug, Clone, Copy)]
-struct Period {
-    start_ns: u64,
-    end_ns: u64,
-}
-
 /// The account of each port. Empty for pcap, which has no room for it. `packets` are in the file.
 pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, packets: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    if format == Format::Pcapng {
-        let unwritten = closing.report.total().delivered.saturating_sub(packets);
-        let period = Period { start_ns: nanoseconds(started), end_ns: nanoseconds(SystemTime::now()) };
-        for (interface, port) in closing.report.ports.iter().enumerate() {
-            let account = account(port);
-            let mut comments = account_comments(&account);
-            comments.extend(closing.comments.get(interface).into_iter().flatten().cloned());
-            if unwritten > 0 {
-                comments
-                    .push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
-            }
-            let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
-            let statistics = statistics(interface as u32, port, &account, period);
-            pcapng::interface_statistics(
-                &mut out,
-                &InterfaceStatistics { comments: &comments, ..statistics },
-            );
-        }
+    if format == Format::Pcap {
+        return out;
+    }
+    let unwritten = closing.report.total().delivered.saturating_sub(packets);
+    let unwritten = (unwritten > 0)
+        .then(|| format!("delivered and not in this file, all interfaces together: {unwritten}"));
+    let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
+    for (interface, port) in closing.report.ports.iter().enumerate() {
+        let account = account(port);
+        let own = account_comments(&account);
+        let others = closing.comments.get(interface).into_iter().flatten();
+        let comments: Vec<&str> = own.iter().chain(others).chain(&unwritten).map(String::as_str).collect();
+        let statistics = InterfaceStatistics {
+            interface: interface as u32,
+            timestamp_ns: end_ns,
+            start_ns: Some(start_ns),
+            end_ns: Some(end_ns),
+            counters: Counters {
+                received: Some(account.seen),
+                dropped_by_interface: Some(port.dropped_before_xdp),
+                filter_accepted: None,
+                dropped_by_os: Some(account.lost.total()),
+                delivered_to_user: Some(account.delivered),
+            },
+            comments: &comments,
+        };
+        pcapng::interface_statistics(&mut out, &statistics);
     }
     out
 }
@@ -88,28 +90,6 @@ fn account_comments(account: &QueueAccount) -> Vec<String> {
     let causes = lost.causes();
     let causes = causes.iter().map(|(cause, packets)| format!("lost, {cause}: {packets}"));
     [sum].into_iter().chain(causes).collect()
-}
-
-fn statistics(
-    interface: u32,
-    port: &PortReport,
-    account: &QueueAccount,
-    Period { start_ns, end_ns }: Period,
-) -> InterfaceStatistics<'static> {
-    InterfaceStatistics {
-        interface,
-        timestamp_ns: end_ns,
-        start_ns: Some(start_ns),
-        end_ns: Some(end_ns),
-        counters: Counters {
-            received: Some(account.seen),
-            dropped_by_interface: Some(port.dropped_before_xdp),
-            filter_accepted: None,
-            dropped_by_os: Some(account.lost.total()),
-            delivered_to_user: Some(account.delivered),
-        },
-        comments: &[],
-    }
 }
 
 /// The accounts of a port's queues added up.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wirecap::{Batch, Direction, Report, report::PortReport};
+use wirecap::{Batch, Direction, Report};
 use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
 use super::{block::Block, queues::Queues, records::Records};
@@ -17,14 +17,15 @@ pub(crate) struct Encoding {
     /// Bytes kept of each packet; 0 keeps all.
     snaplen: u32,
     queues: Arc<Queues>,
-    /// For each port, whether it is captured beside the host.
-    passive: Vec<bool>,
+    /// For each port, whether packets name their receive queue: a socket of a passive port is none.
+    names_queue: Vec<bool>,
 }
 
 impl Encoding {
     pub(crate) fn new(report: &Report, queues: &Arc<Queues>, format: Format, snaplen: u32) -> Self {
-        let passive = report.ports.iter().map(PortReport::is_passive).collect();
-        Self { format, snaplen, queues: Arc::clone(queues), passive }
+        let ports = report.ports.iter().enumerate();
+        let names_queue = ports.map(|(number, port)| !port.is_passive() && queues.has_numbers(number));
+        Self { format, snaplen, queues: Arc::clone(queues), names_queue: names_queue.collect() }
     }
 
     /// The queue that a batch is of.
@@ -38,9 +39,7 @@ impl Encoding {
         let bytes = if self.snaplen == 0 { batch.bytes() as usize } else { 0 };
         records.reserve(batch.len(), bytes + batch.len() * RECORD_OVERHEAD_BYTES);
         let interface = batch.port() as u32;
-        // A socket of a passive port is no receive queue of the NIC.
-        let has_number = !self.passive[batch.port()] && self.queues.has_numbers(batch.port());
-        let queue = has_number.then(|| batch.queue().into());
+        let queue = self.names_queue[batch.port()].then(|| batch.queue().into());
         for packet in batch {
             let header = PacketHeader {
                 timestamp_ns: packet.timestamp_ns(),

@@ -22,11 +22,11 @@ pub enum RecordError {
     /// What the kernel said.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The flag of [`RecorderBuilder::give_up_flag`](crate::RecorderBuilder::give_up_flag) was set.
+    /// The flag of [`RecordConfig::give_up`](crate::RecordConfig::give_up) was set.
     #[error("writing was given up")]
     GivenUp,
     /// At the end the output has taken nothing for this long: see
-    /// [`RecorderBuilder::drop_when_behind`](crate::RecorderBuilder::drop_when_behind).
+    /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     #[error("it took nothing for {} s at the end", .0.as_secs())]
     Stalled(Duration),
     /// The thread of the [`Writer`](crate::Writer) has panicked, or never ran it.

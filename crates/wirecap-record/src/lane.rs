@@ -21,36 +21,14 @@ use super::{
 #[derive(Debug)]
 pub struct Lane {
     /// Index of the worker.
-    worker: usize,
-    encoding: Arc<Encoding>,
-    messages: SyncSender<Message>,
-    /// Buffers that the writer has emptied.
-    emptied: Receiver<Records>,
-    backlog: Option<Arc<Backlog>>,
-    /// Packets that will not come, and that the writer still waits for.
-    gaps: Vec<Gap>,
-}
-
-/// What the lanes of a recorder share.
-#[derive(Debug)]
-pub(crate) struct Shared {
+    pub(crate) worker: usize,
     pub(crate) encoding: Arc<Encoding>,
     pub(crate) messages: SyncSender<Message>,
+    /// Buffers that the writer has emptied.
+    pub(crate) emptied: Receiver<Records>,
     pub(crate) backlog: Option<Arc<Backlog>>,
-}
-
-impl Shared {
-    /// The lane of a worker, to which the writer returns buffers by `emptied`.
-    pub(crate) fn lane(&self, worker: usize, emptied: Receiver<Records>) -> Lane {
-        Lane {
-            worker,
-            encoding: Arc::clone(&self.encoding),
-            messages: self.messages.clone(),
-            emptied,
-            backlog: self.backlog.clone(),
-            gaps: Vec::new(),
-        }
-    }
+    /// Packets that will not come, and that the writer still waits for.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 impl Lane {

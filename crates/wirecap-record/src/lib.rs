@@ -30,15 +30,15 @@
 //!
 //! use wirecap::{Capture, port::null::NullPort};
 //! use wirecap_file::Format;
-//! use wirecap_record::{Output, Recorder};
+//! use wirecap_record::{Output, RecordConfig, Recorder};
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("trace.pcapng");
 //! # let nic = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1000 };
 //! let output = Output::open(&path, Format::Pcapng)?;
 //! let mut capture = Capture::builder().port(nic).chunks_per_pool(4).workers(2).open()?;
-//! let recorder = Recorder::builder(output).snaplen(96);
-//! let mut recorder = recorder.start(&capture, |writer| _ = thread::spawn(|| writer.run()))?;
+//! let config = RecordConfig { snaplen: 96, ..RecordConfig::default() };
+//! let mut recorder = Recorder::start(output, &capture, config, |writer| _ = thread::spawn(|| writer.run()))?;
 //!
 //! let workers = capture.take_workers().into_iter().zip(recorder.take_lanes());
 //! let threads = workers.map(|(mut worker, mut lane)| {
@@ -61,7 +61,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | starting and finishing, and what can be asked for | [`Recorder`], [`RecorderBuilder`] |
+//! | starting and finishing, and what can be asked for | [`Recorder`], [`RecordConfig`] |
 //! | a worker's end | [`Lane`], `encode`, `backlog` (packets dropped when the output is behind) |
 //! | encoded packets with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
@@ -92,13 +92,13 @@ mod sequencer;
 mod sink;
 mod writer;
 
-pub use appender::{Outcome, Stop};
+pub use appender::{Outcome, Stop, StopCallback};
 pub use description::Closing;
 pub use error::RecordError;
 pub use lane::Lane;
 pub use output::{Output, Whereabouts};
 pub use progress::{Forced, Progress, Written};
 pub use queues::Queues;
-pub use recorder::{Recorder, RecorderBuilder};
+pub use recorder::{RecordConfig, Recorder};
 pub use sequencer::Sequencer;
 pub use writer::Writer;

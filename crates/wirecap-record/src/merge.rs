@@ -74,7 +74,7 @@ impl Queue {
     /// Time of the first packet that waits.
     fn head_ns(&self) -> Option<u64> {
         let first = self.waiting.front()?;
-        first.entries().get(self.taken.entries).map(|entry| entry.time_ns)
+        first.entries.get(self.taken.entries).map(|entry| entry.time_ns)
     }
 
     /// Relies on the promise, if all before `next` has come.
@@ -134,11 +134,11 @@ impl Merger {
         let before = to.waiting.len();
         add(&mut self.sequencer, &mut InTurn(&mut to.waiting));
         for records in to.waiting.range(before..) {
-            to.certain_ns = to.certain_ns.max(records.span().newest_ns);
+            to.certain_ns = to.certain_ns.max(records.span.newest_ns);
         }
         to.keep_promise(self.sequencer.next(queue));
         if let (0, Some(first)) = (before, to.waiting.front()) {
-            self.heads.push(Reverse((first.span().first_ns, queue)));
+            self.heads.push(Reverse((first.span.first_ns, queue)));
         }
     }
 
@@ -202,13 +202,13 @@ impl Merger {
     fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         while let Some(first) = self.queues[queue].waiting.front() {
             let start = self.queues[queue].taken;
-            let is_rest = first.span().newest_ns <= limit_ns;
+            let is_rest = first.span.newest_ns <= limit_ns;
             if !is_rest || start.entries > 0 {
                 let end = first.run_until(start, if is_rest { u64::MAX } else { limit_ns });
                 self.merged.append_run(first, start..end);
                 self.queues[queue].taken = end;
             }
-            if self.merged.bytes().len() >= MERGED_BYTES {
+            if self.merged.bytes.len() >= MERGED_BYTES {
                 self.close(out, buffers);
             }
             if !is_rest {
@@ -226,7 +226,7 @@ impl Merger {
         from.held_bytes -= first.memory_bytes();
         if std::mem::take(&mut from.taken).entries > 0 {
             buffers.give_back(first);
-        } else if !self.merged.is_empty() && first.bytes().len() <= SMALL_BYTES {
+        } else if !self.merged.is_empty() && first.bytes.len() <= SMALL_BYTES {
             self.merged.append(&first);
             buffers.give_back(first);
         } else {

@@ -47,8 +47,8 @@ mod tests {
             let mut order = Order::default();
             for times in &blocks {
                 let written = Records::of_times(times);
-                prop_assert_eq!(written.span().sorted, late(times) == 0);
-                order.written(written.entries(), written.span());
+                prop_assert_eq!(written.span.sorted, late(times) == 0);
+                order.written(&written.entries, written.span);
             }
             prop_assert_eq!(order.late(), late(&blocks.concat()));
         }

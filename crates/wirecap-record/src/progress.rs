@@ -30,7 +30,7 @@ pub struct Written {
     /// How often they were not waited for.
     pub forced: Forced,
     /// Packets that are not in it since it did not take them in time; see
-    /// [`RecorderBuilder::drop_when_behind`](crate::RecorderBuilder::drop_when_behind).
+    /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
 }
 

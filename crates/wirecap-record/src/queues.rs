@@ -1,9 +1,6 @@
 //! The receive queues of a capture, numbered through.
 
-use wirecap::{
-    Report,
-    report::{PortReport, QueueMode},
-};
+use wirecap::{Report, report::QueueMode};
 
 /// The receive queues of all ports that are captured, numbered through: port 0's first.
 ///
@@ -18,11 +15,7 @@ use wirecap::{
 /// # Ok::<(), wirecap::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Queues {
-    places: Vec<Place>,
-    /// For each port its first queue; at the end, how many there are.
-    first: Vec<usize>,
-}
+pub struct Queues(Vec<Place>);
 
 /// Where packets come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,45 +28,31 @@ pub(crate) struct Place {
 impl Queues {
     /// Those of a capture.
     pub fn of(report: &Report) -> Self {
-        let captured = |port: &PortReport| {
-            let queues = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
-            queues.map(|queue| queue.queue).collect()
-        };
-        Self::new(report.ports.iter().map(captured))
-    }
-
-    pub(crate) fn new(ports: impl IntoIterator<Item = Vec<u16>>) -> Self {
-        let (mut places, mut first) = (Vec::new(), vec![0]);
-        for (port, queues) in ports.into_iter().enumerate() {
-            places.extend(queues.into_iter().map(|queue| Place { port, queue }));
-            first.push(places.len());
-        }
-        Self { places, first }
+        let places = report.ports.iter().enumerate().flat_map(|(port, of)| {
+            let captured = of.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+            captured.map(move |queue| Place { port, queue: queue.queue })
+        });
+        Self(places.collect())
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.places.len()
+        self.0.len()
     }
 
     /// The number of a port's queue here; `None` if it is not captured.
     pub fn index(&self, port: usize, queue: u16) -> Option<usize> {
-        let (place, first) = (Place { port, queue }, *self.first.get(port)?);
-        // Nearly always a port has all its queues, or all from its first one on.
-        let guess = first + usize::from(queue.wrapping_sub(self.places.get(first)?.queue));
-        if self.places.get(guess) == Some(&place) {
-            return Some(guess);
-        }
-        self.places.iter().position(|&other| other == place)
+        self.0.iter().position(|place| *place == Place { port, queue })
     }
 
     pub(crate) fn place(&self, index: usize) -> Place {
-        self.places[index]
+        self.0[index]
     }
 
     /// Whether the port has another queue than queue 0, so that a packet has to name its queue.
     pub(crate) fn has_numbers(&self, port: usize) -> bool {
-        self.places[self.first[port]..self.first[port + 1]] != [Place { port, queue: 0 }]
+        let mut of_port = self.0.iter().filter(|place| place.port == port);
+        of_port.next().map(|place| place.queue) != Some(0) || of_port.next().is_some()
     }
 }
 
@@ -83,18 +62,16 @@ mod tests {
 
     #[test]
     fn queues_are_numbered_through_all_ports() {
-        let queues = Queues::new([vec![0, 1], vec![0], vec![5, 2, 3], vec![64, 65]]);
-        assert_eq!(queues.count(), 8);
-        for index in 0..queues.count() {
-            let Place { port, queue } = queues.place(index);
-            assert_eq!(queues.index(port, queue), Some(index));
+        let places = [(0, 0), (0, 1), (1, 0), (2, 5), (2, 2), (2, 3), (3, 64)];
+        let queues = Queues(places.map(|(port, queue)| Place { port, queue }).to_vec());
+        assert_eq!(queues.count(), places.len());
+        for (index, (port, queue)) in places.into_iter().enumerate() {
+            assert_eq!(
+                (queues.index(port, queue), queues.place(index)),
+                (Some(index), Place { port, queue })
+            );
         }
         assert_eq!((queues.index(1, 1), queues.index(2, 4), queues.index(4, 0)), (None, None, None));
-        assert_eq!(
-            (queues.place(2), queues.place(3)),
-            (Place { port: 1, queue: 0 }, Place { port: 2, queue: 5 })
-        );
-        assert!(queues.has_numbers(0) && !queues.has_numbers(1) && queues.has_numbers(2));
-        assert!(Queues::new([vec![2]]).has_numbers(0), "queue 2 alone is not queue 0");
+        assert_eq!([0, 1, 2, 3].map(|port| queues.has_numbers(port)), [true, false, true, true]);
     }
 }

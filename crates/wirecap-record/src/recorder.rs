@@ -14,13 +14,13 @@ use wirecap::Capture;
 use wirecap_file::Format;
 
 use super::{
-    appender::{Appender, Outcome, Stop, StopCallback},
+    appender::{Appender, Outcome, StopCallback},
     backlog::Backlog,
     buffers::Buffers,
     description::{self, Closing},
     encode::Encoding,
     error::RecordError,
-    lane::{Lane, Shared},
+    lane::Lane,
     lookout::Lookout,
     merge::Merger,
     output::{Output, Whereabouts},
@@ -43,98 +43,25 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a writer that is given up may take to end. It does not where the kernel waits for a disk.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
-/// How a capture is recorded.
-#[derive(Debug)]
-pub struct RecorderBuilder {
-    output: Output,
-    header: Option<Vec<u8>>,
-    snaplen: u32,
-    limit: u64,
-    drops: bool,
-    give_up: Arc<AtomicBool>,
-    on_stop: Option<StopCallback>,
-}
-
-impl RecorderBuilder {
-    /// Keeps this number of bytes of each packet; 0, the default, keeps all.
-    pub fn snaplen(self, bytes: u32) -> Self {
-        Self { snaplen: bytes, ..self }
-    }
-
-    /// Writes this number of packets at most, then calls [`Self::on_stop`]. Without it there is no limit.
-    pub fn max_packets(self, packets: u64) -> Self {
-        Self { limit: packets, ..self }
-    }
-
-    /// Writes this in front of the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng with an interface
-    /// for each port, in their order. By default it has the name and the link type of each port.
-    pub fn header(self, header: Vec<u8>) -> Self {
-        Self { header: Some(header), ..self }
-    }
-
+/// How a capture is recorded. The default keeps all of every packet, and lets workers wait for a slow output.
+#[derive(Debug, Default)]
+pub struct RecordConfig {
+    /// Bytes kept of each packet; 0 keeps all.
+    pub snaplen: u32,
+    /// Packets that are written at most, after which [`Self::on_stop`] is called; `None` sets no limit.
+    pub max_packets: Option<u64>,
+    /// What stands in front of the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng with an
+    /// interface for each port, in their order. `None`: the name and the link type of each port.
+    pub header: Option<Vec<u8>>,
     /// Drops packets that the output does not take in time, and counts them as [`not_taken`](crate::Written::not_taken), so that
-    /// no worker waits: 64 MiB may wait for the output, and once they do, no more are taken until half of them are written. At the end an
-    /// output that takes nothing for 5 s is given up. By default workers wait.
-    pub fn drop_when_behind(self) -> Self {
-        Self { drops: true, ..self }
-    }
-
-    /// Gives up writing once this flag is set, for instance by a signal handler: a write that waits for the reader of a pipe is
-    /// given up at once. The recorder sets it, too, when it gives up a stalled output.
-    pub fn give_up_flag(self, flag: Arc<AtomicBool>) -> Self {
-        Self { give_up: flag, ..self }
-    }
-
+    /// no worker waits: 64 MiB may wait for the output, and once they do, no more are taken until half of them are written. At the
+    /// end an output that takes nothing for 5 s is given up.
+    pub drop_when_behind: bool,
+    /// Gives up writing once it is set, for instance by a signal handler: a write that waits for the reader of a pipe is given up
+    /// at once. The recorder sets it, too, when it gives up a stalled output.
+    pub give_up: Arc<AtomicBool>,
     /// Is called, once at most, by the thread that writes when it writes nothing more although packets may still come.
-    pub fn on_stop(self, callback: impl FnOnce(Stop<'_>) + Send + 'static) -> Self {
-        Self { on_stop: Some(StopCallback(Box::new(callback))), ..self }
-    }
-
-    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The thread may be there
-    /// already and wait for its work, so that a lack of threads is found before the capture is opened.
-    ///
-    /// # Errors
-    /// Why the header cannot be written.
-    pub fn start(mut self, capture: &Capture, spawn: impl FnOnce(Writer)) -> Result<Recorder, RecordError> {
-        let report = capture.report();
-        let format = self.output.format();
-        if format == Format::Pcap && report.ports.len() > 1 {
-            return Err(RecordError::SeveralPorts(report.ports.len()));
-        }
-        let header = self.header.take();
-        let header = header.unwrap_or_else(|| description::header(&report, format, self.snaplen));
-        self.output.set_give_up(&self.give_up);
-        self.output.begin(&header)?;
-
-        let queues = Arc::new(Queues::of(&report));
-        let backlog = self.drops.then(Arc::<Backlog>::default);
-        let waiting = if self.drops { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
-        let (sender, messages) = sync_channel(waiting);
-        let encoding = Arc::new(Encoding::new(&report, &queues, format, self.snaplen));
-        let shared = Shared { encoding, messages: sender, backlog: backlog.clone() };
-        let (mut returns, mut lanes) = (Vec::new(), Vec::new());
-        for worker in 0..report.workers.len() {
-            let (give_back, emptied) = sync_channel(WAITING_BLOCKS);
-            returns.push(give_back);
-            lanes.push(shared.lane(worker, emptied));
-        }
-        let progress = Progress::new(&self.output, backlog.clone());
-        let (closing, closed) = channel();
-        let (finished, outcome) = sync_channel(1);
-        let recording = Recording {
-            started: SystemTime::now(),
-            merger: Merger::new(queues.count()),
-            lookout: Lookout::new(capture.horizons(), queues),
-            pace: Pace::default(),
-            pending: VecDeque::new(),
-            buffers: Buffers::new(returns),
-            appender: Appender::new(self.output, self.limit, progress.clone(), self.on_stop),
-            progress: progress.clone(),
-            backlog,
-        };
-        spawn(Writer { messages, closing: closed, outcome: finished, recording });
-        Ok(Recorder { lanes, progress, give_up: self.give_up, closing, outcome })
-    }
+    pub on_stop: Option<StopCallback>,
 }
 
 /// Records a capture: see the example at the [head of the crate](crate).
@@ -151,17 +78,60 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// How a capture is recorded to this output.
-    pub fn builder(output: Output) -> RecorderBuilder {
-        RecorderBuilder {
-            output,
-            header: None,
-            snaplen: 0,
-            limit: u64::MAX,
-            drops: false,
-            give_up: Arc::default(),
-            on_stop: None,
+    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The thread may be there
+    /// already and wait for its work, so that a lack of threads is found before the capture is opened.
+    ///
+    /// # Errors
+    /// [`RecordError::SeveralPorts`], or why the header cannot be written.
+    pub fn start(
+        mut output: Output,
+        capture: &Capture,
+        config: RecordConfig,
+        spawn: impl FnOnce(Writer),
+    ) -> Result<Self, RecordError> {
+        let RecordConfig { snaplen, max_packets, header, drop_when_behind, give_up, on_stop } = config;
+        let (report, format) = (capture.report(), output.format());
+        if format == Format::Pcap && report.ports.len() > 1 {
+            return Err(RecordError::SeveralPorts(report.ports.len()));
         }
+        output.set_give_up(&give_up);
+        output.begin(&header.unwrap_or_else(|| description::header(&report, format, snaplen)))?;
+
+        let queues = Arc::new(Queues::of(&report));
+        let encoding = Arc::new(Encoding::new(&report, &queues, format, snaplen));
+        let backlog = drop_when_behind.then(Arc::<Backlog>::default);
+        let waiting = if drop_when_behind { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
+        let (sender, messages) = sync_channel(waiting);
+        let (mut returns, mut lanes) = (Vec::new(), Vec::new());
+        for worker in 0..report.workers.len() {
+            let (give_back, emptied) = sync_channel(WAITING_BLOCKS);
+            returns.push(give_back);
+            let (encoding, messages) = (Arc::clone(&encoding), sender.clone());
+            lanes.push(Lane {
+                worker,
+                encoding,
+                messages,
+                emptied,
+                backlog: backlog.clone(),
+                gaps: Vec::new(),
+            });
+        }
+        let progress = Progress::new(&output, backlog.clone());
+        let (closing, closed) = channel();
+        let (finished, outcome) = sync_channel(1);
+        let recording = Recording {
+            started: SystemTime::now(),
+            merger: Merger::new(queues.count()),
+            lookout: Lookout::new(capture.horizons(), queues),
+            pace: Pace::default(),
+            pending: VecDeque::new(),
+            buffers: Buffers::new(returns),
+            appender: Appender::new(output, max_packets.unwrap_or(u64::MAX), progress.clone(), on_stop),
+            progress: progress.clone(),
+            backlog,
+        };
+        spawn(Writer { messages, closing: closed, outcome: finished, recording });
+        Ok(Self { lanes, progress, give_up, closing, outcome })
     }
 
     /// The lanes, one for each worker of the capture, in the order of the workers. They can be taken once.
@@ -190,13 +160,18 @@ impl Recorder {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
             Outcome { written, failure: Some(failure), whereabouts }
         };
-        let mut stall = Stall::new(&progress);
+        let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {
             match outcome.recv_timeout(TICK) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Disconnected) => return abandoned(RecordError::WriterGone),
-                Err(RecvTimeoutError::Timeout) if progress.drops() && stall.has_come(&progress) => break,
                 Err(RecvTimeoutError::Timeout) => tick(),
+            }
+            if progress.output_bytes() != bytes {
+                (bytes, since) = (progress.output_bytes(), Instant::now());
+            }
+            if progress.drops() && since.elapsed() >= STALL_TIMEOUT {
+                break;
             }
         }
         give_up.store(true, Ordering::Relaxed);
@@ -205,25 +180,5 @@ impl Recorder {
             Ok(outcome) => Outcome { failure: Some(failure), ..outcome },
             Err(_) => abandoned(failure),
         }
-    }
-}
-
-/// Whether an output takes nothing for too long.
-struct Stall {
-    /// Bytes that it had taken when it last took something, and when that was.
-    bytes: u64,
-    since: Instant,
-}
-
-impl Stall {
-    fn new(progress: &Progress) -> Self {
-        Self { bytes: progress.output_bytes(), since: Instant::now() }
-    }
-
-    fn has_come(&mut self, progress: &Progress) -> bool {
-        if progress.output_bytes() != self.bytes {
-            *self = Self::new(progress);
-        }
-        self.since.elapsed() >= STALL_TIMEOUT
     }
 }

@@ -45,34 +45,19 @@ impl Position {
 /// Packets as they will stand in the file.
 #[derive(Debug)]
 pub(crate) struct Records {
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// INVARIANT: one for each record, in the order of the records.
-    entries: Vec<Entry>,
-    span: Span,
+    pub(crate) entries: Vec<Entry>,
+    /// The times of the entries; of those that were there, if some were cut off.
+    pub(crate) span: Span,
     /// The worker whose buffer this is; `None` for the merger.
-    owner: Option<usize>,
+    pub(crate) owner: Option<usize>,
 }
 
 impl Records {
     /// No records, in a buffer of this owner's.
     pub(crate) fn new(owner: Option<usize>) -> Self {
         Self { bytes: Vec::new(), entries: Vec::new(), span: Span::EMPTY, owner }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    pub(crate) fn span(&self) -> Span {
-        self.span
-    }
-
-    pub(crate) fn owner(&self) -> Option<usize> {
-        self.owner
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -30,7 +30,7 @@ use super::{
 /// Most bytes of memory that are held back until it is certain that nothing earlier comes.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The work of the thread that writes. [`RecorderBuilder::start`](crate::RecorderBuilder::start) makes it, and a thread of the
+/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) makes it, and a thread of the
 /// caller's runs it.
 #[derive(Debug)]
 pub struct Writer {
@@ -95,7 +95,7 @@ impl Recording {
     fn take(&mut self, message: Message) -> usize {
         match message {
             Message::Block(block) => {
-                let bytes = block.records.bytes().len();
+                let bytes = block.records.bytes.len();
                 if let Some(backlog) = &self.backlog {
                     backlog.remove(block.records.memory_bytes());
                 }

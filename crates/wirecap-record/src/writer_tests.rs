@@ -60,7 +60,7 @@ fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
     let ((close, closing), (outcome, finished)) = (channel(), sync_channel(1));
     let running = thread::spawn(move || Writer { messages, closing, outcome, recording }.run());
 
-    let both = (early.records.bytes().len() + late.records.bytes().len()) as u64;
+    let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
     sender.send(Message::Block(early)).unwrap();
     sender.send(Message::Block(late)).unwrap();
     // Queue 1 has packets, so it promises nothing; and its first are with a worker that does not get to them.

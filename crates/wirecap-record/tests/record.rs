@@ -16,7 +16,7 @@ use std::{
 
 use wirecap::{Builder, Capture, PortSpec, port::null::NullPort};
 use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
-use wirecap_record::{Closing, Outcome, Output, RecordError, Recorder, RecorderBuilder, Stop, Whereabouts};
+use wirecap_record::{Closing, Outcome, Output, RecordConfig, RecordError, Recorder, Stop, Whereabouts};
 
 /// A packet as a file has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,10 +74,10 @@ fn trace(directory: &Path, name: &str, times: impl IntoIterator<Item = u64>) -> 
 }
 
 /// Records all of these ports, with each worker in a thread of its own.
-fn record(ports: Vec<PortSpec>, workers: usize, recorder: RecorderBuilder) -> Outcome {
+fn record(ports: Vec<PortSpec>, workers: usize, output: Output, config: RecordConfig) -> Outcome {
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).workers(workers);
     let mut capture = ports.into_iter().fold(builder, Builder::port).open().unwrap();
-    let mut recorder = recorder.start(&capture, |writer| _ = thread::spawn(|| writer.run())).unwrap();
+    let mut recorder = start(output, &capture, config);
     let threads = work(&mut capture, &mut recorder);
     while !capture.is_at_end() && threads.iter().any(|thread| !thread.is_finished()) {
         thread::sleep(Duration::from_millis(1));
@@ -87,6 +87,10 @@ fn record(ports: Vec<PortSpec>, workers: usize, recorder: RecorderBuilder) -> Ou
     let report = capture.finish();
     let comments = vec![vec!["of the first port".to_owned()]];
     recorder.finish(Closing { report, comments })
+}
+
+fn start(output: Output, capture: &Capture, config: RecordConfig) -> Recorder {
+    Recorder::start(output, capture, config, |writer| _ = thread::spawn(|| writer.run())).unwrap()
 }
 
 fn work(capture: &mut Capture, recorder: &mut Recorder) -> Vec<thread::JoinHandle<()>> {
@@ -126,7 +130,7 @@ fn several_traces_become_one_file_in_the_order_of_time_with_every_byte() {
 
     for workers in [1, 4] {
         let (path, output) = output(&directory, Format::Pcapng);
-        let outcome = record(ports.clone(), workers, Recorder::builder(output));
+        let outcome = record(ports.clone(), workers, output, RecordConfig::default());
         assert!(outcome.failure.is_none(), "{outcome:?}");
         assert_eq!(outcome.whereabouts, Whereabouts::InPlace);
         assert_eq!((outcome.written.packets, outcome.written.out_of_order), (20_000, 0));
@@ -149,8 +153,8 @@ fn queues_of_memory_become_one_file_that_names_them() {
         let (path, output) = output(&directory, format);
         let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 10_000 };
         let mut capture = Capture::builder().port(port).chunks_per_pool(8).workers(3).open().unwrap();
-        let recorder = Recorder::builder(output).snaplen(20);
-        let mut recorder = recorder.start(&capture, |writer| _ = thread::spawn(|| writer.run())).unwrap();
+        let config = RecordConfig { snaplen: 20, ..RecordConfig::default() };
+        let mut recorder = start(output, &capture, config);
         let progress = recorder.progress();
         let threads = work(&mut capture, &mut recorder);
         while capture.report().total().delivered < 40_000 {
@@ -180,10 +184,10 @@ fn a_limit_is_kept_to_the_packet_and_announced() {
     let ports = ["a", "b"].map(|name| trace(directory.path(), &format!("{name}.pcap"), 1..2_000));
     let (path, output) = output(&directory, Format::Pcapng);
     let (sender, stops) = mpsc::channel();
-    let recorder = Recorder::builder(output).max_packets(777).on_stop(move |stop| {
-        sender.send(matches!(stop, Stop::LimitReached)).unwrap();
-    });
-    let outcome = record(ports.to_vec(), 2, recorder);
+    let on_stop = move |stop: Stop<'_>| sender.send(matches!(stop, Stop::LimitReached)).unwrap();
+    let config =
+        RecordConfig { max_packets: Some(777), on_stop: Some(on_stop.into()), ..RecordConfig::default() };
+    let outcome = record(ports.to_vec(), 2, output, config);
     assert_eq!((outcome.written.packets, outcome.failure.is_none()), (777, true));
     assert_eq!(stops.iter().collect::<Vec<_>>(), [true], "called once");
     let contents = read(File::open(path).unwrap());
@@ -198,22 +202,23 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
     let port = trace(directory.path(), "a.pcap", 1..20_000);
     let output = Output::stream(File::options().write(true).open("/dev/full").unwrap(), Format::Pcapng);
     let capture = Capture::builder().port(port.clone()).chunks_per_pool(8).open().unwrap();
-    let refused = Recorder::builder(output).start(&capture, |_| ()).unwrap_err();
+    let refused = Recorder::start(output, &capture, RecordConfig::default(), |_| ()).unwrap_err();
     assert!(matches!(&refused, RecordError::Io(cause) if cause.kind() == io::ErrorKind::StorageFull));
 
     // A pipe whose reader goes away behind the header.
     let (reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let (sender, stops) = mpsc::channel();
-    let recorder = Recorder::builder(output).on_stop(move |stop| {
+    let on_stop = move |stop: Stop<'_>| {
         let Stop::Failed(RecordError::Io(cause)) = stop else { panic!("{stop:?}") };
         sender.send(cause.kind()).unwrap();
-    });
+    };
+    let config = RecordConfig { on_stop: Some(on_stop.into()), ..RecordConfig::default() };
     let reading = thread::spawn(move || {
         let mut reader = reader;
         reader.read_exact(&mut [0; 4]).unwrap();
     });
-    let outcome = record(vec![port], 1, recorder);
+    let outcome = record(vec![port], 1, output, config);
     reading.join().unwrap();
     assert_eq!(stops.recv().unwrap(), io::ErrorKind::BrokenPipe);
     assert!(matches!(&outcome.failure, Some(RecordError::Io(_))), "{outcome:?}");
@@ -227,12 +232,12 @@ fn a_reader_that_stalls_is_given_up_by_a_flag() {
     let (_reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let flag = Arc::new(AtomicBool::new(false));
-    let recorder = Recorder::builder(output).give_up_flag(Arc::clone(&flag));
+    let config = RecordConfig { give_up: Arc::clone(&flag), ..RecordConfig::default() };
     let giving_up = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
         flag.store(true, Ordering::Relaxed);
     });
-    let outcome = record(vec![port], 1, recorder);
+    let outcome = record(vec![port], 1, output, config);
     giving_up.join().unwrap();
     assert!(matches!(outcome.failure, Some(RecordError::GivenUp)), "{outcome:?}");
 }
@@ -243,8 +248,8 @@ fn packets_that_a_stalled_output_does_not_take_are_dropped_and_it_is_given_up() 
     let (_reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let mut capture = Capture::builder().port(port).chunks_per_pool(8).workers(1).open().unwrap();
-    let recorder = Recorder::builder(output).drop_when_behind();
-    let mut recorder = recorder.start(&capture, |writer| _ = thread::spawn(|| writer.run())).unwrap();
+    let config = RecordConfig { drop_when_behind: true, ..RecordConfig::default() };
+    let mut recorder = start(output, &capture, config);
     let threads = work(&mut capture, &mut recorder);
     while capture.report().total().delivered < 100_000 {
         thread::sleep(Duration::from_millis(1));
@@ -270,7 +275,7 @@ fn what_was_there_is_untouched_until_it_starts_and_a_new_file_is_for_its_owner_a
     let output = Output::open(&path, Format::Pcapng).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(output.lock_error().is_none());
-    record(vec![trace(directory.path(), "a.pcap", [1])], 1, Recorder::builder(output));
+    record(vec![trace(directory.path(), "a.pcap", [1])], 1, output, RecordConfig::default());
     assert_eq!(read(File::open(&path).unwrap()).packets.len(), 1);
 }
 
@@ -281,7 +286,7 @@ fn a_pcap_file_is_not_for_several_ports_and_a_pipe_without_reader_is_not_waited_
     let capture =
         ports.into_iter().fold(Capture::builder().chunks_per_pool(4), Builder::port).open().unwrap();
     let (path, output) = output(&directory, Format::Pcap);
-    let refused = Recorder::builder(output).start(&capture, |_| ()).unwrap_err();
+    let refused = Recorder::start(output, &capture, RecordConfig::default(), |_| ()).unwrap_err();
     assert!(matches!(refused, RecordError::SeveralPorts(2)));
     assert!(!path.exists(), "what was made for it is removed");
 
@@ -298,7 +303,7 @@ fn a_writer_that_never_ran_is_a_failure_and_not_a_wait() {
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 };
     let mut capture = Capture::builder().port(port).chunks_per_pool(4).workers(1).open().unwrap();
     let (_, output) = output(&directory, Format::Pcapng);
-    let mut recorder = Recorder::builder(output).start(&capture, drop).unwrap();
+    let mut recorder = Recorder::start(output, &capture, RecordConfig::default(), drop).unwrap();
     let (mut worker, mut lane) = (capture.take_workers().remove(0), recorder.take_lanes().remove(0));
     let batch = worker.next_batch().unwrap();
     assert!(matches!(lane.record(batch), Err(RecordError::WriterGone)));

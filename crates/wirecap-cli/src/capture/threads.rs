@@ -4,7 +4,7 @@ use std::{sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Output, Progress, RecordError, Recorder, Stop};
+use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop};
 
 use super::{
     describe,
@@ -49,15 +49,17 @@ pub(super) struct Recording<'a> {
 impl Recording<'_> {
     /// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
     pub(super) fn start(&self, writer: IdleWriter, capture: &Capture, waits: bool) -> Result<Recorder> {
+        let IdleWriter { thread, output } = writer;
         let destination = self.plan.destination.as_ref().expect("an output has a destination");
-        let recorder = Recorder::builder(writer.output)
-            .header(describe::header(self.plan, self.places, &capture.report()))
-            .snaplen(self.plan.snaplen)
-            .max_packets(self.plan.count.unwrap_or(u64::MAX))
-            .give_up_flag(self.signals.give_up_flag())
-            .on_stop(notifier(destination.describe(), self.notices.clone()));
-        let recorder = if waits { recorder } else { recorder.drop_when_behind() };
-        let started = recorder.start(capture, |work| _ = writer.thread.run(|| work.run()));
+        let config = RecordConfig {
+            snaplen: self.plan.snaplen,
+            max_packets: self.plan.count,
+            header: Some(describe::header(self.plan, self.places, &capture.report())),
+            drop_when_behind: !waits,
+            give_up: self.signals.give_up_flag(),
+            on_stop: Some(notifier(destination.describe(), self.notices.clone()).into()),
+        };
+        let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));
         started.map_err(|error| output::cannot_start(destination, &error))
     }
 }
