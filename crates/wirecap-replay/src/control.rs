@@ -10,7 +10,14 @@ use std::{
 
 use wirecap_sys::netdev::LinkFault;
 
-use crate::player::Limits;
+/// When to stop before the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// After so many packets.
+    pub count: Option<u64>,
+    /// After so long.
+    pub duration: Option<Duration>,
+}
 
 /// Stops a replay, and watches it. Shared between the thread that sends and those that look.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use wirecap_send::Obstacle;
 use wirecap_sys::{netdev::LinkFault, xsk::XskError};
 
 /// Why a replay did not start, or did not get to its end.
@@ -117,7 +118,7 @@ pub enum Error {
         queue: u16,
     },
     /// The interface is down, has no carrier, or is gone.
-    #[error("{interface} {fault}{}", behind(*.fault, interface))]
+    #[error("{interface} {fault}{}", Obstacle::remedy(*.fault, interface))]
     Link {
         /// The interface.
         interface: String,
@@ -176,15 +177,6 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
-}
-
-/// What is said behind a fault in words.
-fn behind(fault: LinkFault, interface: &str) -> String {
-    match fault {
-        LinkFault::Down => format!("; bring it up: ip link set {interface} up"),
-        LinkFault::NoCarrier => String::new(),
-        LinkFault::Removed => ", or moved to another network namespace".into(),
-    }
 }
 
 const CONVERT: &str = "convert the file, or capture it anew on an Ethernet interface";

@@ -17,7 +17,7 @@
 //! | from which queue it is sent | `placement`, `flow` |
 //! | what is sent of it | `feed` |
 //! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
-//! | the thread that sends | `player`, `catch_up`, `patience`, `starvation`, `lane`, `link` |
+//! | the thread that sends | `player`, `catch_up`, `starvation`, `link`; [`Lane`](wirecap_send::Lane) |
 //! | how evenly it was sent | `pacing` |
 //!
 //! # Example
@@ -42,12 +42,11 @@ mod control;
 mod error;
 mod feed;
 mod flow;
-mod lane;
 mod link;
 mod loaded;
 mod merge;
+mod next;
 mod pacing;
-mod patience;
 mod placement;
 mod plan;
 mod player;
@@ -62,16 +61,15 @@ mod streamed;
 mod timeline;
 mod trace;
 
-pub use control::{Control, Progress};
+pub use control::{Control, Limits, Progress};
 pub use error::Error;
 pub use feed::{Cut, Tally};
 pub use flow::flow_hash;
-pub use lane::LaneReport;
 pub use merge::Timing;
 pub use pacing::{PacingReport, Quantiles};
 pub use placement::Placement;
 pub use plan::Plan;
-pub use player::{End, Limits};
+pub use player::End;
 pub use replay::Replay;
 pub use report::{Counters, Held, Report};
 pub use schedule::{Schedule, Speed, mean_gap_ns};

@@ -17,16 +17,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use wirecap_send::{Lane, Obstacle, StallTimer};
 use wirecap_sys::netdev::{Interface, LinkFault};
 
 use crate::{
     Control, Error,
     catch_up::CatchUp,
-    control::Expected,
-    lane::Lane,
+    control::{Expected, Limits},
+    next::{Awaited, Next},
     pacing::{Pacing, PacingReport},
-    patience::Patience,
-    source::{Awaited, Next, Source},
+    source::Source,
     starvation::Starvation,
 };
 
@@ -44,15 +44,6 @@ const FINISH: Duration = Duration::from_secs(2);
 const STUCK: Duration = Duration::from_secs(10);
 /// How often others are told how far it is, in looks.
 const TELL: u32 = 64;
-
-/// When to stop before the end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// After so many packets.
-    pub count: Option<u64>,
-    /// After so long.
-    pub duration: Option<Duration>,
-}
 
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -92,7 +83,7 @@ pub(crate) struct Player<'a> {
     looks: u32,
     starvation: Starvation,
     /// How long nothing came back while something could not go on.
-    patience: Patience,
+    stalled: StallTimer,
 }
 
 /// What one look at the clock came to.
@@ -129,7 +120,7 @@ impl<'a> Player<'a> {
             due: Vec::with_capacity(BATCH_TOP),
             looks: 0,
             starvation: Starvation::default(),
-            patience: Patience::default(),
+            stalled: StallTimer::default(),
         }
     }
 
@@ -251,7 +242,7 @@ impl<'a> Player<'a> {
             self.due.iter().for_each(|&due_ns| pacing.departed(due_ns, departed_ns));
         }
         self.due.clear();
-        self.patience.restart();
+        self.stalled.restart();
         for index in 0..self.lanes.len() {
             self.lanes[index].flush_staged().map_err(|source| self.refused(index, source))?;
         }
@@ -265,7 +256,7 @@ impl<'a> Player<'a> {
             back += self.lanes[index].turn().map_err(|source| self.refused(index, source))?;
         }
         if back > 0 {
-            self.patience.restart();
+            self.stalled.restart();
         }
         Ok(back)
     }
@@ -274,13 +265,13 @@ impl<'a> Player<'a> {
         let back = self.turn()?;
         let in_flight: u32 = self.lanes.iter().map(Lane::in_flight).sum();
         if in_flight == 0 {
-            self.patience.restart();
+            self.stalled.restart();
             if back == 0 {
                 // It is the file that is waited for.
                 thread::sleep(Duration::from_micros(50));
             }
         } else if back == 0 {
-            if self.patience.waited(Instant::now()) > STUCK {
+            if self.stalled.waited(Instant::now()) > STUCK {
                 return Err(self.stuck(STUCK));
             }
             std::hint::spin_loop();
@@ -307,7 +298,7 @@ impl<'a> Player<'a> {
 
     /// Waits until everything was sent.
     fn finish(&mut self) -> Result<(), Error> {
-        self.patience.restart();
+        self.stalled.restart();
         loop {
             self.turn()?;
             if self.lanes.iter().all(|lane| lane.in_flight() == 0) {
@@ -316,7 +307,7 @@ impl<'a> Player<'a> {
             if let Some(fault) = self.control.fault() {
                 return Err(self.link(fault));
             }
-            if self.patience.waited(Instant::now()) > FINISH {
+            if self.stalled.waited(Instant::now()) > FINISH {
                 return Err(self.stuck(FINISH));
             }
             thread::sleep(Duration::from_micros(100));
@@ -324,11 +315,16 @@ impl<'a> Player<'a> {
     }
 
     fn refused(&self, lane: usize, source: std::io::Error) -> Error {
-        // The kernel refuses (ENETDOWN, ENXIO) before its news of the link are read.
-        if let Some(fault) = self.control.fault().or_else(|| LinkFault::now(self.interface.ifindex)) {
+        if let Some(fault) = self.control.fault() {
             return self.link(fault);
         }
-        Error::Send { interface: self.interface.name.clone(), queue: self.lanes[lane].number, source }
+        match Obstacle::of(self.interface.ifindex, source) {
+            Obstacle::Link(fault) => self.link(fault),
+            Obstacle::Refused(source) => {
+                let (interface, queue) = (self.interface.name.clone(), self.lanes[lane].number());
+                Error::Send { interface, queue, source }
+            }
+        }
     }
 
     fn link(&self, fault: LinkFault) -> Error {

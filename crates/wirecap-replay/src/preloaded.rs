@@ -8,11 +8,12 @@
 //! Rule: a cell that is with the kernel cannot be given to it again. So that a short trace does not wait for that, it lies
 //! there several times, and passes take turns.
 
+use wirecap_send::Lane;
+
 use crate::{
     feed::Block,
-    lane::Lane,
+    next::{Passes, Ready},
     schedule::Schedule,
-    source::{Passes, Ready},
 };
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Preloaded {
     pub(crate) fn cells(blocks: &[Block], lanes: usize, cell_bytes: u32) -> Vec<u64> {
         let mut cells = vec![0; lanes];
         for frame in blocks.iter().flat_map(|block| &block.frames) {
-            cells[usize::from(frame.lane)] += u64::from(Lane::cells_of(cell_bytes, frame.len));
+            cells[usize::from(frame.lane)] += u64::from(frame.len.div_ceil(cell_bytes));
         }
         cells
     }
@@ -63,7 +64,7 @@ impl Preloaded {
             for &frame in &block.frames {
                 let lane = usize::from(frame.lane);
                 let cell = next[lane];
-                next[lane] += Lane::cells_of(cell_bytes, frame.len);
+                next[lane] += frame.len.div_ceil(cell_bytes);
                 for copy in 0..copies {
                     let written = lanes[lane].write(cell + copy * cells[lane], block.bytes_of(frame));
                     debug_assert!(written, "nothing is with the kernel yet");

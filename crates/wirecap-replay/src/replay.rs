@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use wirecap_send::Lane;
 use wirecap_sys::{
     cpu,
     netdev::{self, Interface, LinkFault, LinkStatistics},
@@ -21,13 +22,13 @@ use crate::{
     Control, Counters, Error, Held, Plan, Report, Schedule, Speed, Tally,
     control::Expected,
     feed::{Feed, FeedPlan, PassEnd},
-    lane::Lane,
     link,
     loaded::{Loaded, read_ahead},
+    next::Passes,
     player::Player,
     preloaded::Preloaded,
     shape::{Shape, check_queues},
-    source::{Passes, Source},
+    source::Source,
     streamed::Streamed,
     trace::is_stdin,
 };
@@ -137,7 +138,10 @@ impl Replay {
             if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
         let mut fallbacks = plan.fallbacks.clone();
         fallbacks.extend(shape.fallback(&interface));
-        fallbacks.extend(lanes.first().and_then(Lane::fallback));
+        let copied = lanes.first().and_then(Lane::copy_reason);
+        fallbacks.extend(copied.map(|reason| {
+            format!("copy: the kernel copies each packet; zero-copy is not available: {reason}")
+        }));
         let link = match link::Watch::begin(&interface) {
             Ok((watch, watched)) => {
                 watch.start(control)?;
@@ -173,7 +177,7 @@ impl Replay {
 
     /// The queues that are sent from, with `zero-copy` or `copy` for each.
     pub fn queues(&self) -> Vec<(u16, &'static str)> {
-        self.lanes.iter().map(Lane::report).map(|lane| (lane.queue, lane.mode)).collect()
+        self.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
     }
 
     /// What could not be had, and what is done instead, in words.

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use wirecap_sys::netdev::LinkStatistics;
 
-use crate::{Cut, End, LaneReport, PacingReport, Tally};
+use wirecap_send::LaneReport;
+
+use crate::{Cut, End, PacingReport, Tally};
 
 /// What came of a replay.
 #[derive(Debug, Clone, Serialize)]

@@ -5,7 +5,9 @@ use wirecap_sys::{
     xsk::{BindChoice, BindMode, MAX_PARTS, TransmitOptions, TransmitQueue},
 };
 
-use crate::{Error, Plan, feed::Room, lane::Lane};
+use wirecap_send::Lane;
+
+use crate::{Error, Plan, feed::Room};
 
 /// Frames that can be with the kernel at the same time, for each queue.
 pub(crate) const RING: u32 = 2048;
@@ -89,9 +91,8 @@ impl Shape {
                 bind: mode,
                 multi_buffer: self.multi_buffer,
             };
-            let opened = TransmitQueue::open(interface.ifindex, queue.into(), options);
             let refused = |source| Error::Queue { interface: interface.name.clone(), queue, source };
-            opened.map(|opened| Lane::new(queue, opened)).map_err(refused)
+            Lane::open(interface.ifindex, queue, options).map_err(refused)
         });
         lanes.collect()
     }

@@ -1,55 +1,8 @@
 //! Where the sending thread gets its frames from.
 
-use crate::{lane::Lane, preloaded::Preloaded, schedule::mean_gap_ns, streamed::Streamed};
+use wirecap_send::Lane;
 
-/// A frame that lies in cells of a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ready {
-    /// Since the start.
-    pub(crate) due_ns: u64,
-    /// The first of its cells.
-    pub(crate) cell: u32,
-    pub(crate) len: u32,
-    pub(crate) lane: u16,
-}
-
-/// What comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    Frame(Ready),
-    /// Nothing yet.
-    Wait(Awaited),
-    End,
-}
-
-/// What is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// Cells that the kernel has.
-    Cells,
-    /// What is read of the file.
-    File,
-}
-
-/// How often the files are sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Passes {
-    /// `None` goes on until it is stopped.
-    pub(crate) count: Option<u64>,
-    /// Between passes, in the recorded time; `None` is the mean gap of the trace.
-    pub(crate) gap_ns: Option<u64>,
-}
-
-impl Passes {
-    /// Whether there is none after this one, counted from 0.
-    pub(crate) fn is_last(&self, pass: u64) -> bool {
-        self.count.is_some_and(|count| pass + 1 >= count)
-    }
-
-    pub(crate) fn gap_ns(&self, span_ns: u64, frames: u64) -> u64 {
-        self.gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
-    }
-}
+use crate::{next::Next, preloaded::Preloaded, streamed::Streamed};
 
 /// One of the two.
 #[derive(Debug)]

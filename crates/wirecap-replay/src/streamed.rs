@@ -22,12 +22,13 @@ use std::{
     thread,
 };
 
+use wirecap_send::Lane;
+
 use crate::{
     Control, Error,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    lane::Lane,
+    next::{Awaited, Next, Passes, Ready},
     schedule::Schedule,
-    source::{Awaited, Next, Passes, Ready},
 };
 
 /// Blocks that are read ahead: of 1 MiB each.
@@ -162,7 +163,7 @@ impl Streamed {
             let frame = self.block.frames[self.at];
             let (lane, circle) =
                 (&mut lanes[usize::from(frame.lane)], &mut self.circles[usize::from(frame.lane)]);
-            let cells = Lane::cells_of(lane.cell_bytes(), frame.len);
+            let cells = frame.len.div_ceil(lane.cell_bytes());
             let Some(cell) = circle.place(cells) else { break };
             if !lane.write(cell, self.block.bytes_of(frame)) {
                 break;

@@ -2,7 +2,8 @@
 
 use std::{io, time::Duration};
 
-use wirecap_sys::xsk::{TransmitOptions, TransmitQueue, XskError};
+use wirecap_send::Lane;
+use wirecap_sys::xsk::{TransmitOptions, XskError};
 
 /// The longest frame that fits into a cell.
 const CELL_BYTES: u32 = 4096;
@@ -10,27 +11,25 @@ const CELL_BYTES: u32 = 4096;
 /// Sends frames from one queue of an interface, by AF_XDP.
 #[derive(Debug)]
 pub struct CopySender {
-    queue: TransmitQueue,
+    lane: Lane,
     /// Cells that are not with the kernel.
     idle: Vec<u32>,
-    sent: u64,
 }
 
 impl CopySender {
-    /// Opens queue `queue_id` of an interface, by index in the calling thread's network namespace. At most `frames` frames (a
+    /// Opens a queue of an interface, by index in the calling thread's network namespace. At most `frames` frames (a
     /// power of two) are under way at the same time.
     ///
     /// # Errors
     /// [`XskError`] when the socket cannot be set up.
-    pub fn open(ifindex: u32, queue_id: u32, frames: u32) -> Result<Self, XskError> {
+    pub fn open(ifindex: u32, queue: u16, frames: u32) -> Result<Self, XskError> {
         let options = TransmitOptions {
             cells: frames,
             cell_bytes: CELL_BYTES,
             ring_entries: frames,
             ..TransmitOptions::default()
         };
-        let queue = TransmitQueue::open(ifindex, queue_id, options)?;
-        Ok(Self { queue, idle: (0..frames).collect(), sent: 0 })
+        Ok(Self { lane: Lane::open(ifindex, queue, options)?, idle: (0..frames).collect() })
     }
 
     /// Sends as many of the frames as there is room for. Returns how many were taken.
@@ -41,32 +40,33 @@ impl CopySender {
     /// # Panics
     /// When a frame is empty, or longer than 4096 bytes.
     pub fn send<'f>(&mut self, frames: impl Iterator<Item = &'f [u8]>) -> io::Result<u64> {
-        let Self { queue, idle, .. } = self;
-        queue.complete(|cell| idle.push(cell));
+        let Self { lane, idle } = self;
+        lane.reclaim(|cell| idle.push(cell));
         let mut taken = 0;
-        for frame in frames.take((queue.room() as usize).min(idle.len())) {
+        for frame in frames.take((lane.room() as usize).min(idle.len())) {
             let Some(cell) = idle.pop() else { break };
-            let bytes = queue.cell_mut(cell).expect("it is idle");
-            bytes[..frame.len()].copy_from_slice(frame);
-            assert!(queue.stage(cell, frame.len() as u32), "a frame of at least a byte, and there was room");
+            assert!(
+                frame.len() <= CELL_BYTES as usize && lane.write(cell, frame),
+                "it fits, and the cell is idle"
+            );
+            assert!(lane.stage(cell, frame.len() as u32), "a frame of at least a byte, and there was room");
             taken += 1;
         }
-        queue.flush()?;
-        self.sent += taken;
+        lane.flush()?;
         Ok(taken)
     }
 
-    /// Waits until every frame was sent, at most `patience`. Returns whether it was.
+    /// Waits until every frame was sent, at most `timeout`. Returns whether it was.
     ///
     /// # Errors
     /// As for [`CopySender::send`].
-    pub fn finish(&mut self, patience: Duration) -> io::Result<bool> {
-        let Self { queue, idle, .. } = self;
-        queue.finish(patience, |cell| idle.push(cell))
+    pub fn finish(&mut self, timeout: Duration) -> io::Result<bool> {
+        let Self { lane, idle } = self;
+        lane.finish(timeout, |cell| idle.push(cell))
     }
 
     /// Frames taken since the start.
     pub fn sent(&self) -> u64 {
-        self.sent
+        self.lane.staged()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use wirecap_send::Obstacle;
 use wirecap_sys::{bpf, netdev::LinkFault, xsk::XskError};
 
 /// Failures of building and sending frames.
@@ -139,7 +140,7 @@ pub enum Error {
         cause: XskError,
     },
     /// The interface went down, has no carrier any more, or is gone.
-    #[error("{interface} {fault}{}", behind(*.fault, interface))]
+    #[error("{interface} {fault}{}", Obstacle::remedy(*.fault, interface))]
     Link {
         /// Name of the interface.
         interface: String,
@@ -174,14 +175,6 @@ pub enum Error {
     Bpf(#[from] bpf::Error),
 }
 
-/// What is said behind a fault in words.
-fn behind(fault: LinkFault, interface: &str) -> String {
-    match fault {
-        LinkFault::Down => format!("; switch it on: ip link set {interface} up"),
-        LinkFault::NoCarrier | LinkFault::Removed => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,11 +182,11 @@ mod tests {
     #[test]
     fn a_fault_of_the_link_is_told_with_what_can_be_done() {
         let told = |fault| Error::Link { interface: "x0".into(), fault }.to_string();
-        assert_eq!(told(LinkFault::Down), "x0 is down; switch it on: ip link set x0 up");
+        assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
         assert_eq!(
             told(LinkFault::NoCarrier),
             "x0 has no carrier: what it is given is lost; connect the other end, and bring that up"
         );
-        assert_eq!(told(LinkFault::Removed), "x0 was removed");
+        assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
     }
 }

@@ -20,6 +20,10 @@ use wirecap_headers::checksum;
 use crate::{
     checksum::{fold, number_sum, transport_checksum},
     error::Error,
+    layout::{
+        HOST_BITS, IpVersion, Layout, PORT_FIRST, PREFIX_V4, PREFIX_V6, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN,
+        Transport,
+    },
     marks::{MAGIC, MARKS_LEN, Marks},
 };
 
@@ -32,77 +36,14 @@ pub const FCS_LEN: usize = 4;
 /// Most flows that can be told apart: 256 source addresses with 64,512 source ports each.
 pub const FLOWS_MAX: u32 = (65_536 - PORT_FIRST as u32) << HOST_BITS;
 
-/// Bits of the flow number that go into the source address; the rest goes into the source port.
-pub(crate) const HOST_BITS: u32 = 8;
-/// Source port of the first 256 flows.
-pub(crate) const PORT_FIRST: u16 = 1024;
 /// Destination port: discard.
 const PORT_DISCARD: u16 = 9;
 
-const ETHERNET_LEN: usize = 14;
-const VLAN_LEN: usize = 4;
 const VLAN_MAX: u16 = 4094;
 
-const TYPE_VLAN: u16 = 0x8100;
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
 const HOPS: u8 = 64;
-const PREFIX_V4: [u8; 3] = [198, 18, 0];
-const PREFIX_V6: [u8; 4] = [0x20, 0x01, 0, 2];
 /// A header of 20 bytes; ACK and PSH; the largest window.
 const TCP_FLAGS: [u8; 4] = [0x50, 0x18, 0xff, 0xff];
-
-/// Version of IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IpVersion {
-    /// IPv4, a header of 20 bytes.
-    #[default]
-    V4,
-    /// IPv6, a header of 40 bytes.
-    V6,
-}
-
-impl IpVersion {
-    fn header_len(self) -> usize {
-        match self {
-            Self::V4 => 20,
-            Self::V6 => 40,
-        }
-    }
-}
-
-/// What is above IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transport {
-    /// UDP, a header of 8 bytes.
-    #[default]
-    Udp,
-    /// TCP, a header of 20 bytes: data segments, without a handshake before.
-    Tcp,
-}
-
-impl Transport {
-    fn header_len(self) -> usize {
-        match self {
-            Self::Udp => 8,
-            Self::Tcp => 20,
-        }
-    }
-
-    fn protocol(self) -> u8 {
-        match self {
-            Self::Udp => 17,
-            Self::Tcp => 6,
-        }
-    }
-
-    fn checksum_at(self) -> usize {
-        match self {
-            Self::Udp => 6,
-            Self::Tcp => 16,
-        }
-    }
-}
 
 /// What frames shall be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,56 +85,12 @@ impl FrameSpec {
 
     /// Shortest length that holds its headers and the marks, in bytes without FCS.
     pub fn len_min(&self) -> usize {
-        Layout::new(self.ip, self.transport, self.vlan.is_some()).marks_end().max(FRAME_LEN_MIN)
+        (Layout::new(self.ip, self.transport, self.vlan.is_some()).payload + MARKS_LEN).max(FRAME_LEN_MIN)
     }
 
     /// Bytes in front of the IP header, which an MTU does not count.
     pub fn link_header_len(&self) -> usize {
         Layout::new(self.ip, self.transport, self.vlan.is_some()).ip
-    }
-}
-
-/// Where the fields of a frame are, in bytes from its start.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
-    pub ip: usize,
-    /// The last byte of the part of the source address that varies.
-    pub host: usize,
-    pub transport: usize,
-    pub payload: usize,
-}
-
-impl Layout {
-    pub(crate) fn new(ip: IpVersion, transport: Transport, vlan: bool) -> Self {
-        let start = ETHERNET_LEN + if vlan { VLAN_LEN } else { 0 };
-        let host = start + if ip == IpVersion::V4 { 15 } else { 23 };
-        let above = start + ip.header_len();
-        Self { ip: start, host, transport: above, payload: above + transport.header_len() }
-    }
-
-    /// That of a frame with addresses of this crate.
-    #[inline]
-    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
-        let vlan = be16(frame, 12)? == TYPE_VLAN;
-        let start = if vlan { ETHERNET_LEN + VLAN_LEN } else { ETHERNET_LEN };
-        let (ip, prefix, source, protocol): (_, &[u8], _, _) = match be16(frame, start - 2)? {
-            TYPE_IPV4 => (IpVersion::V4, &PREFIX_V4, start + 12, start + 9),
-            TYPE_IPV6 => (IpVersion::V6, &PREFIX_V6, start + 8, start + 6),
-            _ => return None,
-        };
-        let transport = [Transport::Udp, Transport::Tcp]
-            .into_iter()
-            .find(|transport| frame.get(protocol) == Some(&transport.protocol()))?;
-        frame.get(source..)?.starts_with(prefix).then(|| Self::new(ip, transport, vlan))
-    }
-
-    pub(crate) fn source_port(&self, frame: &[u8]) -> Option<u16> {
-        be16(frame, self.transport)
-    }
-
-    /// End of the fields that vary.
-    pub(crate) fn marks_end(&self) -> usize {
-        self.payload + MARKS_LEN
     }
 }
 
@@ -240,7 +137,7 @@ impl Template {
         }
         template.write_transport();
         template.put(layout.payload, &MAGIC.to_be_bytes());
-        for (index, byte) in template.bytes[layout.marks_end()..].iter_mut().enumerate() {
+        for (index, byte) in template.bytes[layout.payload + MARKS_LEN..].iter_mut().enumerate() {
             *byte = index as u8;
         }
         template.constant_sum = u64::from(fold(template.blank_sum()));
@@ -392,11 +289,6 @@ fn put<const N: usize>(frame: &mut [u8], at: usize, bytes: [u8; N]) {
 fn host_and_port(flow: u32) -> (u8, u16) {
     let flow = flow % FLOWS_MAX;
     (flow as u8, PORT_FIRST + (flow >> HOST_BITS) as u16)
-}
-
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]))
 }
 
 #[cfg(test)]

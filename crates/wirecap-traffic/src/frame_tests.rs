@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::layout::be16;
 use crate::{MARKS_REACH, SEQUENCE_END};
 
 fn specs() -> Vec<FrameSpec> {

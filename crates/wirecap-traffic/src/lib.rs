@@ -22,6 +22,7 @@ mod copy_sender;
 mod error;
 mod frame;
 mod generator;
+mod layout;
 mod link_counters;
 mod live;
 mod marks;
@@ -30,16 +31,16 @@ mod packet;
 mod popularity;
 mod random;
 mod sizes;
+mod slot_queue;
 mod stamp_program;
 mod verify;
 mod xdp;
 
 pub use copy_sender::CopySender;
 pub use error::Error;
-pub use frame::{
-    FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, IpVersion, Template, Transport,
-};
+pub use frame::{FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, Template};
 pub use generator::{End, Engine, Made, Outcome, drive};
+pub use layout::{IpVersion, Transport};
 pub use link_counters::{LinkWatch, Taken};
 pub use live::{LiveGenerator, LiveOptions, Sent};
 pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
@@ -48,5 +49,6 @@ pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
 pub use popularity::Popularity;
 pub use random::Random;
 pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};
+pub use slot_queue::{QueueMade, QueueShare};
 pub use verify::{LatencyVerdict, RunVerdict, Verdict, Verifier};
-pub use xdp::{QueueMade, QueueShare, XdpGenerator, XdpOptions};
+pub use xdp::{XdpGenerator, XdpOptions};

@@ -27,8 +27,9 @@ use wirecap_sys::{
 
 use crate::anchor::Anchor;
 use crate::error::Error;
-use crate::frame::{FLOWS_MAX, FrameSpec, Template, Transport};
+use crate::frame::{FLOWS_MAX, FrameSpec, Template};
 use crate::generator::{End, Engine, Made, drive};
+use crate::layout::Transport;
 use crate::link_counters::LinkWatch;
 use crate::pace::{Rate, Timing, Unit};
 use crate::stamp_program::{STATE_LEN, assemble, state_at};

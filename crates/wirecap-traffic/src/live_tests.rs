@@ -4,7 +4,7 @@ use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_sys::bpf::XDP_REDIRECT;
 
 use super::*;
-use crate::{Marks, SEQUENCE_END, frame::IpVersion};
+use crate::{Marks, SEQUENCE_END, layout::IpVersion};
 
 #[test]
 fn the_kernel_stamps_as_we_do() {

@@ -6,7 +6,7 @@
 //!
 //! The flow is not among them: it is in the source address and port.
 
-use crate::frame::{HOST_BITS, Layout, PORT_FIRST};
+use crate::layout::{HOST_BITS, Layout, PORT_FIRST};
 
 /// Length of the marks in bytes.
 pub(crate) const MARKS_LEN: usize = 18;

@@ -110,7 +110,7 @@ impl SizeChooser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{IpVersion, Transport};
+    use crate::layout::{IpVersion, Transport};
 
     #[test]
     fn sizes_come_as_often_as_their_weights_say() {

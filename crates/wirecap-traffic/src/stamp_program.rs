@@ -3,8 +3,9 @@
 use wirecap_sys::bpf::{Alu, Assembler, Cond, Error, Helper, Insn, Map, Reg, Size, XDP_ABORTED};
 
 use crate::{
-    frame::{HOST_BITS, IpVersion, PORT_FIRST, Template},
-    marks::Marks,
+    frame::Template,
+    layout::{HOST_BITS, IpVersion, PORT_FIRST},
+    marks::{MARKS_LEN, Marks},
 };
 
 /// Offset in the state map's only value of the next sequence number (u64, written by the program).
@@ -54,7 +55,7 @@ pub(crate) fn assemble(
 ) -> Result<Vec<Insn>, Error> {
     let mut asm = Assembler::new();
     let short = asm.label();
-    let marks_end = template.layout().marks_end() as i32;
+    let marks_end = (template.layout().payload + MARKS_LEN) as i32;
     asm.load(Size::Word, DATA, Reg::R1, 0).load(Size::Word, Reg::R2, Reg::R1, 4);
     asm.mov(Reg::R3, DATA).alu64(Alu::Add, Reg::R3, marks_end).jump_if(Cond::Gt, Reg::R3, Reg::R2, short);
     asm.load_map_value(STATE, state, 0);

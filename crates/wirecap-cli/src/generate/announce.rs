@@ -53,16 +53,9 @@ fn in_groups(queues: &[QueueMade]) -> String {
         let numbers: Vec<u64> =
             queues.iter().filter(|queue| queue.mode == bound).map(|queue| queue.queue.into()).collect();
         let row = if numbers.len() == 1 { "queue" } else { "queues" };
-        (!numbers.is_empty()).then(|| format!("{row} {}: {}", ranges(numbers), mode(bound)))
+        (!numbers.is_empty()).then(|| format!("{row} {}: {}", ranges(numbers), bound.as_str()))
     });
     groups.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-pub(super) fn mode(mode: BindMode) -> &'static str {
-    match mode {
-        BindMode::ZeroCopy => "zero-copy",
-        BindMode::Copy => "copy",
-    }
 }
 
 fn of_frames(plan: &Plan) -> Vec<String> {

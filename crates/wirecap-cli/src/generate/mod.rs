@@ -60,8 +60,8 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
             check_begun(signals)?;
             announce::start(&plan, &engine.queues());
             let (outcome, watch) = send(&mut engine, &plan, signals)?;
-            let unsent = engine.finish();
-            Report::new(&plan, started, outcome, engine.made(), engine.queues(), unsent, &watch)
+            let in_flight = engine.finish();
+            Report::new(&plan, started, outcome, engine.made(), engine.queues(), in_flight, &watch)
         }
         EngineOptions::Live(options) => {
             let mut engine = LiveGenerator::new(ifindex, *options).map_err(opened)?;

@@ -6,10 +6,7 @@ use serde::Serialize;
 use wirecap_core::words::{counted, was};
 use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
 
-use super::{
-    announce,
-    plan::{EngineOptions, Plan},
-};
+use super::plan::{EngineOptions, Plan};
 use crate::{
     exit::{Exit, tell},
     head::Head,
@@ -45,7 +42,7 @@ pub(super) struct Report {
     taken: Option<u64>,
     dropped: Option<u64>,
     /// Frames that were still with the kernel at the end.
-    unsent: u64,
+    in_flight: u64,
     queues: Vec<QueueReport>,
     /// Why it ended: `done`, `signal` or `failed`.
     end: &'static str,
@@ -71,7 +68,7 @@ impl Report {
         outcome: Outcome,
         made: Made,
         queues: Vec<QueueMade>,
-        unsent: u64,
+        in_flight: u64,
         watch: &LinkWatch,
     ) -> Self {
         let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
@@ -80,7 +77,7 @@ impl Report {
             End::Stopped => ("signal", None),
             End::Failed(error) => ("failed", Some(error.to_string())),
         };
-        let taken: Option<Taken> = watch.settled(made.frames - unsent).ok();
+        let taken: Option<Taken> = watch.settled(made.frames - in_flight).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
         Self {
             head: Head::new("generate", started),
@@ -98,7 +95,7 @@ impl Report {
             asked_packets_per_second: asked.map(|rate| rate.frames_per_second(plan.sizes.mean())),
             taken: taken.map(|taken| taken.frames),
             dropped: taken.map(|taken| taken.dropped),
-            unsent,
+            in_flight,
             queues: queues.into_iter().map(QueueReport::new).collect(),
             end,
             error,
@@ -118,7 +115,7 @@ impl Report {
         }
         self.warn(quiet);
         let nothing = self.frames > 0 && self.taken == Some(0);
-        if printed.is_err() || self.error.is_some() || self.unsent > 0 || nothing {
+        if printed.is_err() || self.error.is_some() || self.in_flight > 0 || nothing {
             Exit::Failed
         } else {
             Exit::Fine
@@ -161,10 +158,10 @@ impl Report {
     /// With --quiet only errors and losses.
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
-        if self.unsent > 0 {
+        if self.in_flight > 0 {
             tell(format_args!(
                 "wirecap: {} still with the kernel at the end, and may be lost",
-                frames_were(self.unsent)
+                frames_were(self.in_flight)
             ));
         }
         if self.frames > 0 && self.taken == Some(0) {
@@ -205,7 +202,7 @@ fn frames_were(frames: u64) -> String {
 impl QueueReport {
     fn new(queue: QueueMade) -> Self {
         let QueueMade { queue, mode, fallback, made, completed, invalid } = queue;
-        Self { queue, mode: announce::mode(mode), fallback, made, sent: completed, invalid }
+        Self { queue, mode: mode.as_str(), fallback, made, sent: completed, invalid }
     }
 }
 

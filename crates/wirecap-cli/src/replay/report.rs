@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wirecap_core::words::counted;
-use wirecap_replay::{End, Held, LaneReport, Quantiles, Report};
+use wirecap_replay::{End, Held, Quantiles, Report};
+use wirecap_send::LaneReport;
 
 use super::announce::warnings;
 use crate::{
@@ -77,8 +78,8 @@ fn as_json(report: &Report, head: Head, errors: &[String]) -> String {
 }
 
 fn in_words(report: &Report) -> String {
-    let mut table = Table::new(&["queue", "mode", "packets", "bytes", "refused", "unfinished"]);
-    let is_idle = |queue: &LaneReport| (queue.packets, queue.refused) == (0, 0) && queue.unfinished == 0;
+    let mut table = Table::new(&["queue", "mode", "packets", "bytes", "refused", "in flight"]);
+    let is_idle = |queue: &LaneReport| (queue.packets, queue.refused) == (0, 0) && queue.in_flight == 0;
     let (idle, busy): (Vec<_>, Vec<_>) = report.queues.iter().partition(|queue| is_idle(queue));
     for queue in busy {
         table.row(vec![
@@ -87,7 +88,7 @@ fn in_words(report: &Report) -> String {
             queue.packets.to_string(),
             queue.bytes.to_string(),
             queue.refused.to_string(),
-            queue.unfinished.to_string(),
+            queue.in_flight.to_string(),
         ]);
     }
     if let Some(first) = idle.first() {

@@ -78,6 +78,16 @@ pub enum BindMode {
     Copy,
 }
 
+impl BindMode {
+    /// `zero-copy` or `copy`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BindMode::ZeroCopy => "zero-copy",
+            BindMode::Copy => "copy",
+        }
+    }
+}
+
 /// Where the UMEM of a socket comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Umem<'a> {

@@ -30,12 +30,12 @@ fn packets_of_each_port_are_told_apart() {
         let crew = Crew::eager(capture.take_workers());
         for (port, pair) in [&wire.veth, &second].into_iter().enumerate() {
             let ifindex = pair.a().ifindex().unwrap();
-            for queue in 0..2 + port as u32 {
+            for queue in 0..2 + port as u16 {
                 let open = || CopySender::open(ifindex, queue, 64).unwrap();
                 let mut transmitter = wire.outside.enter(open);
                 let mut template = Template::new(spec(port)).unwrap();
                 for sequence in 0..300 {
-                    let frame = template.stamp(queue, sequence);
+                    let frame = template.stamp(queue.into(), sequence);
                     transmitter.send(std::iter::once(frame)).unwrap();
                     assert!(transmitter.finish(crate::support::PATIENCE).unwrap());
                 }

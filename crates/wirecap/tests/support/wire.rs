@@ -111,7 +111,7 @@ impl Wire {
     /// A sender of numbered frames into one receive queue.
     pub fn queue_sender(&self, queue: u16, frame: FrameSpec) -> QueueSender {
         let ifindex = self.veth.a().ifindex().unwrap();
-        let open = || CopySender::open(ifindex, u32::from(queue), IN_FLIGHT).unwrap();
+        let open = || CopySender::open(ifindex, queue, IN_FLIGHT).unwrap();
         let transmitter = self.outside.enter(open);
         let template = Template::new(frame).unwrap();
         QueueSender { transmitter, template, flow: u32::from(queue), next: 0 }

@@ -1,0 +1,226 @@
+//! One transmit queue in use: its cells, and what was sent from it.
+
+use std::{fmt, io, time::Duration};
+
+use nix::errno::Errno;
+use serde::Serialize;
+use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue, XskError};
+
+/// A transmit queue, and the frames in its cells.
+///
+/// ```no_run
+/// use wirecap_send::Lane;
+/// use wirecap_sys::{netdev, xsk::TransmitOptions};
+///
+/// let eth1 = netdev::interface("eth1")?;
+/// let mut lane = Lane::open(eth1.ifindex, 0, TransmitOptions::default())?;
+/// assert!(lane.write(0, &[0xff; 60]) && lane.stage(0, 60));
+/// lane.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Lane {
+    number: u16,
+    queue: TransmitQueue,
+    packets: u64,
+    bytes: u64,
+    /// Something was put into the ring since it was last flushed.
+    is_staged: bool,
+}
+
+/// What was sent from a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LaneReport {
+    /// Number of the queue.
+    pub queue: u16,
+    /// `zero-copy` or `copy`.
+    pub mode: &'static str,
+    /// Packets that were given to the kernel and came back from it.
+    pub packets: u64,
+    /// Bytes of those that were given to the kernel.
+    pub bytes: u64,
+    /// Packets that the kernel refused.
+    pub refused: u64,
+    /// Cells that the kernel has not given back.
+    pub in_flight: u32,
+}
+
+/// Why a queue is not sent from without a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyReason {
+    /// The driver has no zero-copy.
+    NotOffered,
+    /// The driver has it only beside an XDP program.
+    NeedsProgram,
+    /// Another refusal, as the kernel words it.
+    Refused(String),
+}
+
+impl fmt::Display for CopyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOffered => "the driver does not offer it",
+            Self::NeedsProgram => "the driver has it only beside an XDP program",
+            Self::Refused(error) => error,
+        })
+    }
+}
+
+impl Lane {
+    /// Opens queue `number` of an interface, by index in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`XskError`] when the socket cannot be set up, or the cells do not fit into memory.
+    pub fn open(ifindex: u32, number: u16, options: TransmitOptions) -> Result<Self, XskError> {
+        let queue = TransmitQueue::open(ifindex, number.into(), options)?;
+        Ok(Self { number, queue, packets: 0, bytes: 0, is_staged: false })
+    }
+
+    /// Number of the queue.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Size of a cell in bytes.
+    #[inline]
+    pub fn cell_bytes(&self) -> u32 {
+        self.queue.options().cell_bytes
+    }
+
+    /// Whether the driver sends from the cells themselves.
+    pub fn mode(&self) -> BindMode {
+        self.queue.mode()
+    }
+
+    /// Why the kernel copies, where zero-copy was tried.
+    pub fn copy_reason(&self) -> Option<CopyReason> {
+        let refused = self.queue.fallback()?;
+        let errno = match refused {
+            XskError::Bind { source, .. } => source.raw_os_error().map(Errno::from_raw),
+            _ => None,
+        };
+        Some(match errno {
+            _ if refused.is_unsupported() => CopyReason::NotOffered,
+            Some(Errno::EINVAL | Errno::ENXIO) => CopyReason::NeedsProgram,
+            _ => CopyReason::Refused(refused.to_string()),
+        })
+    }
+
+    /// The first bytes of the frame that begins in this cell; `None` while the kernel has it.
+    #[inline]
+    pub fn head_mut(&mut self, cell: u32) -> Option<&mut [u8]> {
+        self.queue.cell_mut(cell)
+    }
+
+    /// Writes a frame into cells from this one on. False, and some may be written, if one of them is the kernel's.
+    pub fn write(&mut self, cell: u32, frame: &[u8]) -> bool {
+        let parts = frame.chunks(self.cell_bytes() as usize).zip(cell..);
+        for (part, cell) in parts {
+            let Some(bytes) = self.queue.cell_mut(cell) else { return false };
+            bytes[..part.len()].copy_from_slice(part);
+        }
+        true
+    }
+
+    /// Puts the frame of `len` bytes that lies in cells from this one on into the ring. False if there is no room, or one of the
+    /// cells is still the kernel's.
+    #[inline]
+    pub fn stage(&mut self, cell: u32, len: u32) -> bool {
+        let staged =
+            if len <= self.cell_bytes() { self.queue.stage(cell, len) } else { self.stage_parts(cell, len) };
+        if staged {
+            self.packets += 1;
+            self.bytes += u64::from(len);
+            self.is_staged = true;
+        }
+        staged
+    }
+
+    fn stage_parts(&mut self, cell: u32, len: u32) -> bool {
+        let cell_bytes = self.cell_bytes();
+        let mut parts = [CellPart { cell: 0, len: 0 }; MAX_PARTS];
+        let Some(used) = parts.get_mut(..len.div_ceil(cell_bytes) as usize) else { return false };
+        let mut left = len;
+        for (part, cell) in used.iter_mut().zip(cell..) {
+            *part = CellPart { cell, len: left.min(cell_bytes) };
+            left -= part.len;
+        }
+        self.queue.stage_parts(used)
+    }
+
+    /// Has the kernel send what was staged, and go on with what it left. In copy mode that takes a system call for every few
+    /// frames.
+    ///
+    /// # Errors
+    /// What the kernel said; [`Obstacle::of`](crate::Obstacle::of) says what that means.
+    #[inline]
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.is_staged = false;
+        self.queue.flush()
+    }
+
+    /// The same, if anything was staged since the last time.
+    ///
+    /// # Errors
+    /// As for [`Lane::flush`].
+    #[inline]
+    pub fn flush_staged(&mut self) -> io::Result<()> {
+        if self.is_staged { self.flush() } else { Ok(()) }
+    }
+
+    /// Takes back cells that the kernel has sent; `back` gets each. Returns how many.
+    #[inline]
+    pub fn reclaim(&mut self, back: impl FnMut(u32)) -> u32 {
+        self.queue.complete(back)
+    }
+
+    /// Has the kernel go on with what it left, and takes back what it has sent. Returns how many cells.
+    ///
+    /// # Errors
+    /// As for [`Lane::flush`].
+    pub fn turn(&mut self) -> io::Result<u32> {
+        if self.in_flight() == 0 {
+            return Ok(0);
+        }
+        self.flush()?;
+        Ok(self.reclaim(|_| {}))
+    }
+
+    /// Waits until the kernel has given back every cell, for `timeout` at most; `back` gets each. Returns whether it has.
+    ///
+    /// # Errors
+    /// As for [`Lane::flush`].
+    pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> io::Result<bool> {
+        self.queue.finish(timeout, back)
+    }
+
+    /// Cells that are with the kernel.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.queue.in_flight()
+    }
+
+    /// Entries that the ring has room for.
+    pub fn room(&mut self) -> u32 {
+        self.queue.room()
+    }
+
+    /// Frames that were put into the ring.
+    pub fn staged(&self) -> u64 {
+        self.packets
+    }
+
+    /// What was sent so far.
+    pub fn report(&self) -> LaneReport {
+        let in_flight = self.in_flight();
+        LaneReport {
+            queue: self.number,
+            mode: self.mode().as_str(),
+            // A frame of several cells that did not come back counts as several here, which is the safe side.
+            packets: self.packets.saturating_sub(in_flight.into()),
+            bytes: self.bytes,
+            refused: self.queue.statistics().map_or(0, |statistics| statistics.tx_invalid_descs),
+            in_flight,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Where the fields of a frame are, and the constants that tell its headers.
+
+/// Bits of the flow number that go into the source address; the rest goes into the source port.
+pub(crate) const HOST_BITS: u32 = 8;
+/// Source port of the first 256 flows.
+pub(crate) const PORT_FIRST: u16 = 1024;
+pub(crate) const ETHERNET_LEN: usize = 14;
+pub(crate) const VLAN_LEN: usize = 4;
+pub(crate) const TYPE_VLAN: u16 = 0x8100;
+pub(crate) const TYPE_IPV4: u16 = 0x0800;
+pub(crate) const TYPE_IPV6: u16 = 0x86dd;
+pub(crate) const PREFIX_V4: [u8; 3] = [198, 18, 0];
+pub(crate) const PREFIX_V6: [u8; 4] = [0x20, 0x01, 0, 2];
+
+/// Version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IpVersion {
+    /// IPv4, a header of 20 bytes.
+    #[default]
+    V4,
+    /// IPv6, a header of 40 bytes.
+    V6,
+}
+
+impl IpVersion {
+    pub(crate) fn header_len(self) -> usize {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+}
+
+/// Transport protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// UDP, a header of 8 bytes.
+    #[default]
+    Udp,
+    /// TCP, a header of 20 bytes: data segments, without a handshake before.
+    Tcp,
+}
+
+impl Transport {
+    pub(crate) fn header_len(self) -> usize {
+        match self {
+            Self::Udp => 8,
+            Self::Tcp => 20,
+        }
+    }
+
+    pub(crate) fn protocol(self) -> u8 {
+        match self {
+            Self::Udp => 17,
+            Self::Tcp => 6,
+        }
+    }
+
+    pub(crate) fn checksum_at(self) -> usize {
+        match self {
+            Self::Udp => 6,
+            Self::Tcp => 16,
+        }
+    }
+}
+
+/// Where the fields of a frame are, in bytes from its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    pub ip: usize,
+    /// The last byte of the part of the source address that varies.
+    pub host: usize,
+    pub transport: usize,
+    pub payload: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(ip: IpVersion, transport: Transport, vlan: bool) -> Self {
+        let start = ETHERNET_LEN + if vlan { VLAN_LEN } else { 0 };
+        let host = start + if ip == IpVersion::V4 { 15 } else { 23 };
+        let above = start + ip.header_len();
+        Self { ip: start, host, transport: above, payload: above + transport.header_len() }
+    }
+
+    /// That of a frame with addresses of this crate.
+    #[inline]
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+        let vlan = be16(frame, 12)? == TYPE_VLAN;
+        let start = if vlan { ETHERNET_LEN + VLAN_LEN } else { ETHERNET_LEN };
+        let (ip, prefix, source, protocol): (_, &[u8], _, _) = match be16(frame, start - 2)? {
+            TYPE_IPV4 => (IpVersion::V4, &PREFIX_V4, start + 12, start + 9),
+            TYPE_IPV6 => (IpVersion::V6, &PREFIX_V6, start + 8, start + 6),
+            _ => return None,
+        };
+        let transport = [Transport::Udp, Transport::Tcp]
+            .into_iter()
+            .find(|transport| frame.get(protocol) == Some(&transport.protocol()))?;
+        frame.get(source..)?.starts_with(prefix).then(|| Self::new(ip, transport, vlan))
+    }
+
+    pub(crate) fn source_port(&self, frame: &[u8]) -> Option<u16> {
+        be16(frame, self.transport)
+    }
+}
+
+#[inline]
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]))
+}

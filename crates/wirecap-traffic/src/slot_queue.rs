@@ -1,0 +1,257 @@
+//! One transmit queue of a generator: slots in which frames stay, stamped anew each time.
+//!
+//! ```text
+//!   idle slots ── stamp ──► Lane ──► the driver, or a copy by the kernel
+//!       ▲                     │
+//!       └──── completions ────┘          a slot: a cell, or several for longer frames; its frame stays in it
+//! ```
+//!
+//! Rule: frames of a batch bear one time, read before any of them is sent.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use wirecap_send::{Lane, StallTimer};
+use wirecap_sys::{
+    clock,
+    xsk::{BindChoice, BindMode, TransmitOptions, XskError},
+};
+
+use crate::{
+    frame::Template,
+    generator::Made,
+    pace::Unit,
+    popularity::{FlowChooser, Popularity},
+    random::Random,
+    sizes::{SizeChooser, Sizes},
+};
+
+/// Frames that can be under way on a queue: enough for any driver to be busy, few enough to stay in the cache.
+const SLOTS: u32 = 512;
+/// Nothing was put into this slot yet.
+const EMPTY: u8 = u8::MAX;
+
+/// A queue, and how much of the traffic it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueShare {
+    /// Number of the transmit queue.
+    pub queue: u16,
+    /// Its share, relative to that of the others; 0 is none.
+    pub weight: u32,
+}
+
+/// What a queue has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueMade {
+    /// Its number.
+    pub queue: u16,
+    /// Whether the driver sends from the cells themselves.
+    pub mode: BindMode,
+    /// Why it is not zero-copy, when that was tried.
+    pub fallback: Option<String>,
+    /// Frames that were put into its ring.
+    pub made: u64,
+    /// Frames that the kernel has given back: sent, or dropped by the interface.
+    pub completed: u64,
+    /// Frames that the kernel refused to look at; 0, or a defect.
+    pub invalid: u64,
+}
+
+/// What the queues have in common.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    /// One for each size.
+    pub(crate) templates: Vec<Template>,
+    pub(crate) sizes: SizeChooser,
+    pub(crate) random: Random,
+    pub(crate) sequence: u64,
+}
+
+/// The flows of a queue: `first`, `first + step`, …, below `flows`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowRange {
+    pub(crate) first: u32,
+    pub(crate) step: u32,
+    pub(crate) flows: u32,
+    /// How often frames are of which.
+    pub(crate) popularity: Popularity,
+}
+
+/// How much may be sent at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) frames: u64,
+    pub(crate) units: u64,
+    pub(crate) unit: Unit,
+}
+
+/// A queue at work.
+#[derive(Debug)]
+pub(crate) struct SlotQueue {
+    weight: u32,
+    lane: Lane,
+    slots: Slots,
+    flows: FlowChooser,
+    range: FlowRange,
+    completed: u64,
+    stall: StallTimer,
+}
+
+/// Where frames lie.
+#[derive(Debug)]
+struct Slots {
+    cells_per_slot: u32,
+    /// Slots that are not with the kernel, all of their cells.
+    idle: Vec<u32>,
+    /// Of which size the frame in each slot is.
+    loaded: Box<[u8]>,
+    /// Cells of each slot that are with the kernel.
+    under_way: Box<[u8]>,
+}
+
+impl Slots {
+    /// A cell has come back. Returns whether its frame is whole with that.
+    #[inline]
+    fn take_back(&mut self, cell: u32) -> bool {
+        let slot = cell / self.cells_per_slot;
+        let cells = &mut self.under_way[slot as usize];
+        *cells -= 1;
+        let is_whole = *cells == 0;
+        if is_whole {
+            self.idle.push(slot);
+        }
+        is_whole
+    }
+}
+
+impl SlotQueue {
+    /// Opens a queue of interface `ifindex` for frames of these sizes.
+    ///
+    /// # Errors
+    /// [`XskError`] for a queue that is not there or taken, and without privilege.
+    pub(crate) fn open(
+        ifindex: u32,
+        share: QueueShare,
+        bind: BindChoice,
+        sizes: &Sizes,
+        range: FlowRange,
+    ) -> Result<Self, XskError> {
+        let longest = sizes.longest() as u32;
+        let cell_bytes = if longest <= 2048 { 2048 } else { 4096 };
+        let cells_per_slot = longest.div_ceil(cell_bytes);
+        let cells = SLOTS * cells_per_slot;
+        let transmit = TransmitOptions {
+            cells,
+            cell_bytes,
+            ring_entries: cells.next_power_of_two(),
+            bind,
+            multi_buffer: cells_per_slot > 1,
+        };
+        let slots = Slots {
+            cells_per_slot,
+            idle: (0..SLOTS).rev().collect(),
+            loaded: vec![EMPTY; SLOTS as usize].into(),
+            under_way: vec![0; SLOTS as usize].into(),
+        };
+        let flows = (range.flows - range.first).div_ceil(range.step);
+        Ok(Self {
+            weight: share.weight,
+            lane: Lane::open(ifindex, share.queue, transmit)?,
+            slots,
+            flows: FlowChooser::new(flows, range.popularity),
+            range,
+            completed: 0,
+            stall: StallTimer::default(),
+        })
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.lane.number()
+    }
+
+    /// Whether it is further behind its share than another one.
+    pub(crate) fn is_behind(&self, other: &Self) -> bool {
+        let (own, others) = (u128::from(self.lane.staged()), u128::from(other.lane.staged()));
+        own * u128::from(other.weight) < others * u128::from(self.weight)
+    }
+
+    /// Sends until a limit is reached, the slots are used up, or the ring is full. Adds to `made`, also when the kernel
+    /// refuses, and returns the units and what the kernel said.
+    pub(crate) fn send(
+        &mut self,
+        frames: &mut Frames,
+        limit: Limit,
+        made: &mut Made,
+    ) -> (u64, io::Result<()>) {
+        let Self { lane, slots, completed, .. } = self;
+        lane.reclaim(|cell| *completed += u64::from(slots.take_back(cell)));
+        let sent_ns = clock::system_ns();
+        let mut units = 0;
+        while made.frames < limit.frames && units < limit.units {
+            let Some(slot) = self.slots.idle.pop() else { break };
+            let size = frames.sizes.next(&mut frames.random);
+            let template = &frames.templates[size];
+            self.load(slot, size, template);
+            let flow = self.range.first + self.flows.next(&mut frames.random) * self.range.step;
+            let head = self.lane.head_mut(slot * self.slots.cells_per_slot).expect("the slot is idle");
+            template.stamp_into(head, flow, frames.sequence, sent_ns);
+            let len = template.bytes().len();
+            if !self.stage(slot, len as u32) {
+                self.slots.idle.push(slot);
+                break;
+            }
+            frames.sequence += 1;
+            made.add(1, len as u64);
+            units += limit.unit.of_frame(len);
+        }
+        (units, self.lane.flush())
+    }
+
+    /// How long it has taken no frame, after a time in which it took `frames`.
+    pub(crate) fn stalled_for(&mut self, frames: u64) -> Duration {
+        if frames > 0 {
+            self.stall.restart();
+            return Duration::ZERO;
+        }
+        self.stall.waited(Instant::now())
+    }
+
+    /// Copies the frame into the slot, unless one of this size is in it.
+    #[inline]
+    fn load(&mut self, slot: u32, size: usize, template: &Template) {
+        let loaded = &mut self.slots.loaded[slot as usize];
+        if usize::from(*loaded) != size {
+            *loaded = size as u8;
+            let is_written = self.lane.write(slot * self.slots.cells_per_slot, template.bytes());
+            assert!(is_written, "the slot is idle");
+        }
+    }
+
+    #[inline]
+    fn stage(&mut self, slot: u32, len: u32) -> bool {
+        self.slots.under_way[slot as usize] = len.div_ceil(self.lane.cell_bytes()) as u8;
+        self.lane.stage(slot * self.slots.cells_per_slot, len)
+    }
+
+    /// Waits until the kernel has given back every frame, for `timeout` at most. Returns how many it has not.
+    pub(crate) fn finish(&mut self, timeout: Duration) -> u64 {
+        let Self { lane, slots, completed, .. } = self;
+        // What the kernel says against it is said already, and what it has is counted in any case.
+        let _ = lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
+        lane.staged() - *completed
+    }
+
+    /// What it has done.
+    pub(crate) fn made(&self) -> QueueMade {
+        QueueMade {
+            queue: self.lane.number(),
+            mode: self.lane.mode(),
+            fallback: self.lane.copy_reason().map(|reason| reason.to_string()),
+            made: self.lane.staged(),
+            completed: self.completed,
+            invalid: self.lane.report().refused,
+        }
+    }
+}
