@@ -204,7 +204,7 @@ impl Merger {
             let start = self.queues[queue].taken;
             let is_rest = first.span.newest_ns <= limit_ns;
             if !is_rest || start.entries > 0 {
-                let end = first.run_until(start, if is_rest { u64::MAX } else { limit_ns });
+                let end = if is_rest { first.end() } else { first.run_until(start, limit_ns) };
                 self.merged.append_run(first, start..end);
                 self.queues[queue].taken = end;
             }

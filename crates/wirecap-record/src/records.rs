@@ -107,7 +107,13 @@ impl Records {
         self.bytes.extend_from_slice(&other.bytes[run.start.bytes..run.end.bytes]);
         let entries = &other.entries[run.start.entries..run.end.entries];
         self.entries.extend_from_slice(entries);
-        entries.iter().for_each(|entry| self.span.append(Span::of(entry.time_ns)));
+        match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) if other.span.sorted => {
+                let (first_ns, newest_ns) = (first.time_ns, last.time_ns);
+                self.span.append(Span { first_ns, newest_ns, sorted: true });
+            }
+            _ => entries.iter().for_each(|entry| self.span.append(Span::of(entry.time_ns))),
+        }
     }
 
     /// Where the run of records ends that begins at `start`, and of which none is later than `limit_ns`.
