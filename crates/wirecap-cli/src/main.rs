@@ -24,7 +24,7 @@
 //! | diagnostics, events and errors in words | `text` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
-//! | standard output and standard error, which may have no room | `stdio`, `room` |
+//! | standard output and standard error, which may have no room | `stdio` |
 //! | what every JSON record begins with | `head` |
 //! | packets that were lost, and what helps | `loss` |
 #![forbid(unsafe_code)]
@@ -45,7 +45,6 @@ mod plan;
 mod printable;
 mod privileges;
 mod replay;
-mod room;
 mod signals;
 mod stdio;
 mod step;

@@ -33,6 +33,7 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 use wirecap_headers::Rewrite;
+use wirecap_record::Progress;
 use wirecap_router::{NextHopCounts, Router, RunningRouter};
 use wirecap_sys::netdev::Interface;
 
@@ -43,7 +44,7 @@ use self::{
     stats::{ForwardReport, ForwardStats},
 };
 use crate::{
-    capture::{self, backlog::Backlog, job::Job, watch::End},
+    capture::{self, job::Job, watch::End},
     exit::{Exit, tell},
     idle_thread::no_thread,
     signals::Signals,
@@ -75,7 +76,7 @@ pub(crate) fn run(flags: ForwardFlags, signals: Signals) -> Result<Exit> {
         dropped: ReportedCounts::default(),
         unsent: ReportedCounts::default(),
         refused_hops: ReportedCounts::default(),
-        backlog: Arc::default(),
+        output: None,
         not_taken: ReportedCounts::default(),
         last: None,
         batch_times: true,
@@ -124,9 +125,9 @@ struct Forward {
     unsent: ReportedCounts,
     /// Next hops that the kernel had no room for.
     refused_hops: ReportedCounts,
-    /// Packets that wait for the output, if there is one.
-    backlog: Arc<Backlog>,
-    /// Those that it did not take in time.
+    /// What is written, if anything is.
+    output: Option<Progress>,
+    /// Packets that the output did not take in time.
     not_taken: ReportedCounts,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
@@ -171,7 +172,7 @@ impl Forward {
                 ));
             }
         }
-        let not_taken = self.backlog.not_taken();
+        let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
                 "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
@@ -239,7 +240,13 @@ impl Job for Forward {
     const COMMAND: &'static str = "forward";
     type Onward = Forwarder;
 
-    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        output: Option<Progress>,
+    ) -> Result<Vec<Forwarder>> {
+        self.output = output;
         if !self.quiet {
             warn_of_generic(capture);
         }
@@ -282,12 +289,7 @@ impl Job for Forward {
         !(self.is_routed() && is_left)
     }
 
-    /// A reader that stalls is no reason to cut the wire.
-    fn backlog(&self) -> Option<&Arc<Backlog>> {
-        Some(&self.backlog)
-    }
-
-    /// Nor is a full disk.
+    /// A reader that stalls is no reason to cut the wire, nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
         Some("packets are sent on all the same, and not written any more")
     }

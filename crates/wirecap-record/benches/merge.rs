@@ -1,4 +1,4 @@
-//! What merging by time costs the writer: `cargo bench -p wirecap-cli`.
+//! What merging by time costs the writer: `cargo bench -p wirecap-record`.
 //!
 //! Blocks of 256 packets of 60 bytes, encoded as pcapng, come in turn from several queues, are merged, and their buffers
 //! are given back. The figure is the best of fifty rounds, in nanoseconds a packet.
@@ -7,15 +7,15 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "the command has no library: its modules are taken as they are, tests included"
+    reason = "the modules are private: they are taken as they are, tests included"
 )]
 
 use std::{collections::VecDeque, hint::black_box, sync::mpsc::sync_channel, time::Instant};
 
-use wirecap_file::{Format, PacketHeader, pcapng};
+use wirecap_file::{PacketHeader, pcapng};
 
-#[path = "../src/capture"]
-mod capture {
+#[path = "../src"]
+mod record {
     pub(crate) mod block;
     pub(crate) mod buffers;
     pub(crate) mod merge;
@@ -24,12 +24,7 @@ mod capture {
     pub(crate) mod sequencer;
 }
 
-use capture::{
-    block::{Block, Records},
-    buffers::Buffers,
-    merge::Merger,
-    order::Span,
-};
+use record::{block::Block, buffers::Buffers, merge::Merger, records::Records};
 
 const PACKETS_PER_BLOCK: u64 = 256;
 /// Packets that come from one queue before the next has its turn.
@@ -42,20 +37,18 @@ fn blocks(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> Vec<Block> {
     let per_queue = PACKETS / PACKETS_PER_BLOCK / queues;
     let turns = (0..per_queue).flat_map(|turn| (0..queues).map(move |queue| (turn, queue)));
     let block = |(turn, queue): (u64, u64)| {
-        let (mut bytes, mut span) = (Vec::new(), Span::EMPTY);
+        let mut records = Records::new(Some(0));
         let first_number = turn * PACKETS_PER_BLOCK;
         for number in first_number..first_number + PACKETS_PER_BLOCK {
             let timestamp_ns = time_ns(queue, number);
-            span.append(Span::of(timestamp_ns));
             let header = PacketHeader {
                 timestamp_ns,
                 original_len: 60,
                 queue: Some(queue as u32),
                 ..Default::default()
             };
-            pcapng::packet(&mut bytes, &header, 0, [[0x5a_u8; 60].as_slice()]);
+            records.push(timestamp_ns, |bytes| pcapng::packet(bytes, &header, 0, [[0x5a_u8; 60].as_slice()]));
         }
-        let records = Records { bytes, packets: PACKETS_PER_BLOCK, span, owner: Some(0) };
         Block { queue: queue as usize, first_number, records }
     };
     turns.map(block).collect()
@@ -68,7 +61,7 @@ fn time(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..50 {
         let (blocks, mut out) = (blocks(queues, &time_ns), VecDeque::new());
-        let mut merger = Merger::new(Format::Pcapng, queues as usize);
+        let mut merger = Merger::new(queues as usize);
         let started = Instant::now();
         for (at, block) in blocks.into_iter().enumerate() {
             merger.accept(block);

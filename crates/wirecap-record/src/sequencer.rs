@@ -6,15 +6,24 @@
 //!   given on                  0-9  ·  10-19 20-29  ·  30-39        (20-29 waits for 10-19)
 //! ```
 //!
-//! Rule: it never refuses anything, so that whoever feeds it never waits for a gap to close: the block
+//! Rule: it never refuses anything, so that the thread that feeds it never waits for a gap to close: the block
 //! that closes it may be next in the same channel. What waits is little: a gap lasts as long as a worker
 //! takes to encode one batch.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several queues in order, each queue by itself.
+/// Puts items of several queues in order, each queue by itself: what several workers made of the batches of a queue, by the
+/// numbers of its packets ([`wirecap::Batch::first_number`]).
+///
+/// ```
+/// let (mut sequencer, mut ready) = (wirecap_record::Sequencer::new(1), Vec::new());
+/// sequencer.accept(0, 10..20, "second", &mut ready);
+/// assert!(ready.is_empty());
+/// sequencer.accept(0, 0..10, "first", &mut ready);
+/// assert_eq!(ready, ["first", "second"]);
+/// ```
 #[derive(Debug)]
-pub(crate) struct Sequencer<T> {
+pub struct Sequencer<T> {
     queues: Vec<Queue<T>>,
 }
 
@@ -27,18 +36,18 @@ struct Queue<T> {
 }
 
 impl<T> Sequencer<T> {
-    /// For so many queues, each of which begins with number 0.
-    pub(crate) fn new(queues: usize) -> Self {
+    /// For this number of queues, each of which begins with number 0.
+    pub fn new(queues: usize) -> Self {
         Self { queues: (0..queues).map(|_| Queue { next: 0, early: BTreeMap::new() }).collect() }
     }
 
     /// The number that comes next: all before it were given on.
-    pub(crate) fn next(&self, queue: usize) -> u64 {
+    pub fn next(&self, queue: usize) -> u64 {
         self.queues[queue].next
     }
 
     /// Takes an item that covers `numbers` of a queue, and gives on all whose turn it is now.
-    pub(crate) fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
+    pub fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         if numbers.start > queue.next {
             queue.early.insert(numbers.start, (numbers.end, item));
@@ -59,7 +68,7 @@ impl<T> Sequencer<T> {
 
     /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any longer. At the
     /// end of a capture there is nothing, unless a worker panicked with a batch in its hands.
-    pub(crate) fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
+    pub fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         for (_, (end, item)) in std::mem::take(&mut queue.early) {
             queue.next = end;

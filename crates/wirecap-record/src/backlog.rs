@@ -8,17 +8,11 @@
 //! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of more use than one with
 //! many short ones.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are taken.
 const MAX_BYTES: usize = 64 << 20;
 const ENOUGH_BYTES: usize = MAX_BYTES / 2;
-
-/// How long the output may take nothing at the end.
-pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
 #[derive(Debug, Default)]

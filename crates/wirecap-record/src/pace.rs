@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// What the writer remembers of time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pace {
     asked: Option<Instant>,
     /// The last look at what is held up, and how long it was held up then. `None` if it was not.
@@ -18,10 +18,6 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new() -> Self {
-        Self { asked: None, held_up: None }
-    }
-
     /// Whether it is time to ask; then that counts as done.
     pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         let may = self.asked.is_none_or(|asked| now.duration_since(asked) >= ASK_PERIOD);
@@ -48,7 +44,7 @@ mod tests {
 
     #[test]
     fn asked_at_most_once_in_a_period() {
-        let (mut pace, start) = (Pace::new(), Instant::now());
+        let (mut pace, start) = (Pace::default(), Instant::now());
         assert!(pace.may_ask(start));
         assert!(!pace.may_ask(start + ASK_PERIOD / 2));
         assert!(pace.may_ask(start + ASK_PERIOD));
@@ -57,7 +53,7 @@ mod tests {
 
     #[test]
     fn patience_begins_anew_whenever_something_is_given_on() {
-        let (mut pace, mut now) = (Pace::new(), Instant::now());
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
         // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
         let mut held_up_for = |held_up: bool, halves: u32| {
             let looks = (PATIENCE * halves / 2).as_millis() / 10;
@@ -78,7 +74,7 @@ mod tests {
     /// A process that is stopped for longer than the patience, and goes on: workers get as much time as ever.
     #[test]
     fn the_time_in_which_the_process_stood_still_does_not_count() {
-        let (mut pace, mut now) = (Pace::new(), Instant::now());
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
         for _ in 0..5 {
             assert!(!pace.is_too_long(true, now));
             now += PATIENCE * 10;

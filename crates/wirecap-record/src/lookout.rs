@@ -7,16 +7,19 @@ use std::sync::Arc;
 
 use wirecap::{Horizon, Horizons};
 
-use super::{block::Encoding, merge::Merger};
+use super::{
+    merge::Merger,
+    queues::{Place, Queues},
+};
 
 /// Bytes that may be held back of all trace files together before they wait.
-const MOST_OF_FILES: usize = 16 << 20;
+const MAX_HELD_OF_FILES: usize = 16 << 20;
 
 /// Asks the engine for horizons, and has files wait.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     horizons: Horizons,
-    encoding: Arc<Encoding>,
+    queues: Arc<Queues>,
     files: Vec<File>,
 }
 
@@ -28,32 +31,27 @@ struct File {
 }
 
 impl Lookout {
-    pub(crate) fn new(horizons: Horizons, encoding: &Arc<Encoding>) -> Self {
-        let mut lookout = Self { horizons, encoding: Arc::clone(encoding), files: Vec::new() };
-        let files = (0..lookout.queues()).filter(|&queue| lookout.hold(queue, false));
+    pub(crate) fn new(horizons: Horizons, queues: Arc<Queues>) -> Self {
+        let mut lookout = Self { horizons, queues, files: Vec::new() };
+        let files = (0..lookout.queues.count()).filter(|&queue| lookout.hold(queue, false));
         lookout.files = files.map(|queue| File { queue, on_hold: false }).collect();
         lookout
     }
 
-    /// How many queues there are.
-    pub(crate) fn queues(&self) -> usize {
-        self.encoding.queues.count()
-    }
-
     /// Whether all of them can wait, for as long as it takes.
     pub(crate) fn all_can_wait(&self) -> bool {
-        self.files.len() == self.queues()
+        self.files.len() == self.queues.count()
     }
 
     /// The horizon of a queue, if it has one now.
     pub(crate) fn horizon(&self, queue: usize) -> Option<Horizon> {
-        let (port, number) = self.encoding.queues.place(queue);
-        self.horizons.of(port, number)
+        let Place { port, queue } = self.queues.place(queue);
+        self.horizons.of(port, queue)
     }
 
     /// Has those files wait of which enough is held back, and the others go on.
     pub(crate) fn hold_back(&mut self, merger: &Merger) {
-        let share = MOST_OF_FILES / self.files.len().max(1);
+        let share = MAX_HELD_OF_FILES / self.files.len().max(1);
         for at in 0..self.files.len() {
             let File { queue, on_hold } = self.files[at];
             let held = merger.held_of(queue);
@@ -67,8 +65,8 @@ impl Lookout {
     }
 
     fn hold(&self, queue: usize, on_hold: bool) -> bool {
-        let (port, number) = self.encoding.queues.place(queue);
-        self.horizons.hold(port, number, on_hold)
+        let Place { port, queue } = self.queues.place(queue);
+        self.horizons.hold(port, queue, on_hold)
     }
 }
 
@@ -77,12 +75,11 @@ mod tests {
     use std::{collections::VecDeque, fs, path::Path, time::Duration};
 
     use wirecap::{Capture, Next, PortSpec, Worker, port::null::NullPort};
-    use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+    use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
-    use super::*;
-    use crate::capture::{
-        block::{Block, Queues, Records},
-        buffers::Buffers,
+    use super::{
+        super::{block::Block, buffers::Buffers, records::Records},
+        *,
     };
 
     /// Packets of a trace.
@@ -98,19 +95,17 @@ mod tests {
         PortSpec::Replay { path }
     }
 
-    fn lookout(capture: &Capture, queues: Queues) -> Lookout {
-        let ports = capture.report().ports.len();
-        let encoding = Encoding { format: Format::Pcapng, snaplen: 0, queues, passive: vec![false; ports] };
-        Lookout::new(capture.horizons(), &Arc::new(encoding))
+    fn lookout(capture: &Capture) -> Lookout {
+        Lookout::new(capture.horizons(), Arc::new(Queues::of(&capture.report())))
     }
 
-    /// Packets of each port that can be had now.
-    fn had(worker: &mut Worker) -> [usize; 2] {
-        let mut had = [0; 2];
+    /// Packets of each port that come now.
+    fn delivered(worker: &mut Worker) -> [usize; 2] {
+        let mut delivered = [0; 2];
         while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(50)) {
-            had[batch.port()] += batch.len();
+            delivered[batch.port()] += batch.len();
         }
-        had
+        delivered
     }
 
     #[test]
@@ -122,27 +117,27 @@ mod tests {
         }
         let mut capture = builder.open().unwrap();
         let mut worker = capture.take_workers().remove(0);
-        let mut lookout = lookout(&capture, Queues::new([[0], [0]]));
+        let mut lookout = lookout(&capture);
         assert!(lookout.all_can_wait());
 
-        let mut merger = Merger::new(Format::Pcapng, 2);
+        let mut merger = Merger::new(2);
         let mut accept = |queue, first_number, time_ns| {
-            let mut records = Records::of_times(Format::Pcapng, &[time_ns]);
-            records.bytes.reserve_exact(MOST_OF_FILES / 8);
+            let mut records = Records::of_times(&[time_ns]);
+            records.reserve(0, MAX_HELD_OF_FILES / 8);
             merger.accept(Block { queue, first_number, records });
         };
         (0..5).for_each(|number| accept(1, number, number));
         accept(0, 0, 3);
         lookout.hold_back(&merger);
-        assert_eq!(had(&mut worker), [PACKETS, 0]);
+        assert_eq!(delivered(&mut worker), [PACKETS, 0]);
 
         let (mut out, mut buffers) = (VecDeque::new(), Buffers::new(Vec::new()));
-        merger.force(MOST_OF_FILES / 2, &mut out, &mut buffers);
+        merger.force(MAX_HELD_OF_FILES / 2, &mut out, &mut buffers);
         lookout.hold_back(&merger);
-        assert_eq!(had(&mut worker), [0, 0], "more than half is left");
+        assert_eq!(delivered(&mut worker), [0, 0], "more than half is left");
         merger.force(0, &mut out, &mut buffers);
         lookout.hold_back(&merger);
-        assert_eq!(had(&mut worker), [0, PACKETS]);
+        assert_eq!(delivered(&mut worker), [0, PACKETS]);
         assert!(capture.is_at_end());
     }
 
@@ -150,7 +145,7 @@ mod tests {
     fn what_is_no_file_is_not_held_up() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 10 };
         let capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
-        let lookout = lookout(&capture, Queues::new([[0, 1]]));
+        let lookout = lookout(&capture);
         assert!(lookout.files.is_empty() && !lookout.all_can_wait());
     }
 }

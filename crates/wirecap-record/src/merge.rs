@@ -15,17 +15,14 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
-    ops::Range,
 };
 
 use wirecap::Horizon;
-use wirecap_file::Format;
 
 use super::{
-    block::{Block, Records},
+    block::{Block, Gap},
     buffers::Buffers,
-    order::Span,
-    records::{self, Prefix},
+    records::{Position, Records},
     sequencer::Sequencer,
 };
 
@@ -37,7 +34,6 @@ const SMALL_BYTES: usize = 4 << 10;
 /// Holds packets back until it is their turn.
 #[derive(Debug)]
 pub(crate) struct Merger {
-    format: Format,
     sequencer: Sequencer<Records>,
     queues: Vec<Queue>,
     /// The queues that hold something, by the time of their first packet. INVARIANT: each once.
@@ -56,7 +52,7 @@ struct Queue {
     /// Bytes of memory of all that is held of it.
     held_bytes: usize,
     /// How much of the first is given on.
-    taken: Prefix,
+    taken: Position,
     /// What has not come is later than this.
     certain_ns: u64,
     /// A promise that begins to hold when all before its number has come.
@@ -70,18 +66,15 @@ struct InTurn<'q>(&'q mut VecDeque<Records>);
 
 impl Extend<Records> for InTurn<'_> {
     fn extend<I: IntoIterator<Item = Records>>(&mut self, records: I) {
-        self.0.extend(records.into_iter().filter(|records| records.packets > 0));
+        self.0.extend(records.into_iter().filter(|records| !records.is_empty()));
     }
 }
 
 impl Queue {
     /// Time of the first packet that waits.
-    fn head_ns(&self, format: Format) -> Option<u64> {
+    fn head_ns(&self) -> Option<u64> {
         let first = self.waiting.front()?;
-        match self.taken.bytes {
-            0 => Some(first.span.first_ns),
-            taken => Some(records::first(format, &first.bytes[taken..])?.time_ns),
-        }
+        first.entries.get(self.taken.entries).map(|entry| entry.time_ns)
     }
 
     /// Relies on the promise, if all before `next` has come.
@@ -100,15 +93,14 @@ impl Queue {
 }
 
 impl Merger {
-    /// For so many queues.
-    pub(crate) fn new(format: Format, queues: usize) -> Self {
+    /// For this number of queues.
+    pub(crate) fn new(queues: usize) -> Self {
         Self {
-            format,
             sequencer: Sequencer::new(queues),
             queues: (0..queues).map(|_| Queue::default()).collect(),
             heads: BinaryHeap::with_capacity(queues),
             held_bytes: 0,
-            merged: Records { bytes: Vec::new(), packets: 0, span: Span::EMPTY, owner: None },
+            merged: Records::new(None),
         }
     }
 
@@ -117,23 +109,23 @@ impl Merger {
         self.held_bytes
     }
 
-    /// Of which so much is of this queue.
+    /// The part of [`Self::held_bytes`] that is of this queue.
     pub(crate) fn held_of(&self, queue: usize) -> usize {
         self.queues[queue].held_bytes
     }
 
     /// Takes a block.
     pub(crate) fn accept(&mut self, block: Block) {
-        let Block { queue, first_number, records } = block;
-        self.held_bytes += records.bytes.capacity();
-        self.queues[queue].held_bytes += records.bytes.capacity();
-        let numbers = first_number..first_number + records.packets;
+        let numbers = block.numbers();
+        let Block { queue, records, .. } = block;
+        self.held_bytes += records.memory_bytes();
+        self.queues[queue].held_bytes += records.memory_bytes();
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
     }
 
-    /// Packets with these numbers will not come: those behind them do not wait for them.
-    pub(crate) fn skip(&mut self, queue: usize, numbers: Range<u64>) {
-        let none = Records { bytes: Vec::new(), packets: 0, span: Span::EMPTY, owner: None };
+    /// Does not wait for packets that will not come.
+    pub(crate) fn skip(&mut self, gap: Gap) {
+        let (Gap { queue, numbers }, none) = (gap, Records::new(None));
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, none, waiting));
     }
 
@@ -195,7 +187,7 @@ impl Merger {
                 None => certain_ns,
             };
             self.take(queue, limit_ns, out, buffers);
-            match self.queues[queue].head_ns(self.format) {
+            match self.queues[queue].head_ns() {
                 Some(head_ns) => self.heads.push(Reverse((head_ns, queue))),
                 None if force.is_none() && self.queues[queue].is_awaited() => {
                     certain_ns = certain_ns.min(self.queues[queue].certain_ns);
@@ -209,15 +201,12 @@ impl Merger {
     /// Gives on what a queue has up to a time.
     fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         while let Some(first) = self.queues[queue].waiting.front() {
-            let taken = self.queues[queue].taken;
-            let rest = &first.bytes[taken.bytes..];
+            let start = self.queues[queue].taken;
             let is_rest = first.span.newest_ns <= limit_ns;
-            if !is_rest || taken.bytes > 0 {
-                let run = records::run_until(self.format, rest, if is_rest { u64::MAX } else { limit_ns });
-                append(&mut self.merged, &rest[..run.prefix.bytes], run.prefix.packets, run.span);
-                let taken = &mut self.queues[queue].taken;
-                taken.bytes += run.prefix.bytes;
-                taken.packets += run.prefix.packets;
+            if !is_rest || start.entries > 0 {
+                let end = if is_rest { first.end() } else { first.run_until(start, limit_ns) };
+                self.merged.append_run(first, start..end);
+                self.queues[queue].taken = end;
             }
             if self.merged.bytes.len() >= MERGED_BYTES {
                 self.close(out, buffers);
@@ -233,12 +222,12 @@ impl Merger {
     fn give_block(&mut self, queue: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         let from = &mut self.queues[queue];
         let Some(first) = from.waiting.pop_front() else { return };
-        self.held_bytes -= first.bytes.capacity();
-        from.held_bytes -= first.bytes.capacity();
-        if std::mem::take(&mut from.taken).bytes > 0 {
+        self.held_bytes -= first.memory_bytes();
+        from.held_bytes -= first.memory_bytes();
+        if std::mem::take(&mut from.taken).entries > 0 {
             buffers.give_back(first);
-        } else if !self.merged.bytes.is_empty() && first.bytes.len() <= SMALL_BYTES {
-            append(&mut self.merged, &first.bytes, first.packets, first.span);
+        } else if !self.merged.is_empty() && first.bytes.len() <= SMALL_BYTES {
+            self.merged.append(&first);
             buffers.give_back(first);
         } else {
             self.close(out, buffers);
@@ -248,17 +237,10 @@ impl Merger {
 
     /// What was copied together is given on.
     fn close(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
-        if !self.merged.bytes.is_empty() {
-            let empty = Records { bytes: buffers.take(), packets: 0, span: Span::EMPTY, owner: None };
-            out.push_back(std::mem::replace(&mut self.merged, empty));
+        if !self.merged.is_empty() {
+            out.push_back(std::mem::replace(&mut self.merged, buffers.take()));
         }
     }
-}
-
-fn append(merged: &mut Records, bytes: &[u8], packets: u64, span: Span) {
-    merged.bytes.extend_from_slice(bytes);
-    merged.packets += packets;
-    merged.span.append(span);
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Takes the bytes of an output, and waits for room.
 //!
-//! | what it is | how it is written | a signal gives it up |
+//! | what it is | how it is written | given up |
 //! |---|---|---|
 //! | a pipe | opened anew: its own description never waits, and those of other programs stay as they are | at once |
 //! | a pipe that cannot be opened anew, a socket | as much at a time as surely fits | at once |
 //! | a file, a device | all that is there | between two groups of blocks |
 //!
-//! Rule: a write waits here, where signals are looked at, and not in the kernel, where they are not.
+//! Rule: a write waits here, where it can be given up, and not in the kernel, where it cannot.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,58 +17,34 @@ use std::{
     },
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use nix::fcntl::OFlag;
+use wirecap_sys::room::{PIECE, wait_for_room};
 
-use crate::{
-    room::{PIECE, wait_for_room},
-    signals::Signals,
-};
+use super::error::RecordError;
 
-/// How long it waits between two looks at signals.
+/// How long it waits between two looks at whether it is given up.
 const TICK: Duration = Duration::from_millis(50);
-
-/// Why no more is written.
-#[derive(Debug)]
-pub(super) enum WriteFailure {
-    /// What the kernel said.
-    Kernel(io::Error),
-    /// A signal has asked not to wait for it any longer.
-    GivenUp,
-    /// It has taken nothing for this time at the end, and is not waited for any longer.
-    Stalled(Duration),
-}
-
-impl From<io::Error> for WriteFailure {
-    fn from(cause: io::Error) -> Self {
-        Self::Kernel(cause)
-    }
-}
-
-impl From<ErrorKind> for WriteFailure {
-    fn from(kind: ErrorKind) -> Self {
-        Self::Kernel(kind.into())
-    }
-}
 
 /// An open file that is written, or a stream.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(crate) struct Sink {
     file: File,
     /// Written in pieces that surely fit: it would make a longer write wait.
     in_pieces: bool,
-    signals: Signals,
+    /// Written by others, who no longer wait for it.
+    give_up: Arc<AtomicBool>,
     /// Bytes it has taken. Written here, read by the thread that waits for the end; orders nothing else.
     taken_bytes: Arc<AtomicU64>,
 }
 
 impl Sink {
     /// Takes a file that is open for writing.
-    pub(super) fn new(file: File, signals: &Signals) -> Self {
+    pub(crate) fn new(file: File) -> Self {
         let kind = file.metadata().map(|metadata| metadata.file_type());
         let (is_pipe, is_socket) = kind.map_or((false, false), |kind| (kind.is_fifo(), kind.is_socket()));
         let (file, in_pieces) = match is_pipe.then(|| opened_anew(&file)) {
@@ -77,19 +53,24 @@ impl Sink {
             Some(Err(_)) => (file, true),
             None => (file, is_socket),
         };
-        Self { file, in_pieces, signals: signals.clone(), taken_bytes: Arc::default() }
+        Self { file, in_pieces, give_up: Arc::default(), taken_bytes: Arc::default() }
+    }
+
+    /// From now on it is given up once this is set.
+    pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
+        self.give_up = Arc::clone(flag);
     }
 
     /// Bytes it has taken, for others to read.
-    pub(super) fn taken_bytes(&self) -> Arc<AtomicU64> {
+    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.taken_bytes)
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    pub(super) fn file_mut(&mut self) -> &mut File {
+    pub(crate) fn file_mut(&mut self) -> &mut File {
         &mut self.file
     }
 
@@ -97,10 +78,10 @@ impl Sink {
     ///
     /// # Errors
     /// What the kernel said, or that it was given up.
-    pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, WriteFailure> {
+    pub(crate) fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, RecordError> {
         loop {
-            if self.signals.gives_up() {
-                return Err(WriteFailure::GivenUp);
+            if self.give_up.load(Ordering::Relaxed) {
+                return Err(RecordError::GivenUp);
             }
             if self.in_pieces && !wait_for_room(self.file.as_fd(), TICK) {
                 continue;
@@ -114,11 +95,11 @@ impl Sink {
         }
     }
 
-    /// Writes some of `slices`, whatever signals say: for what ends a file.
+    /// Writes some of `slices`, also when it is given up: for what ends a file.
     ///
     /// # Errors
     /// What the kernel said.
-    pub(super) fn write_now(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn write_now(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             let written = match slices {
                 [first, ..] if self.in_pieces => self.file.write(&first[..first.len().min(PIECE)]),
@@ -154,18 +135,17 @@ mod tests {
     fn ends() -> [(Box<dyn Read + Send>, Sink); 3] {
         let pipe = || pipe2(OFlag::O_CLOEXEC).unwrap();
         let ((one, own), (other, piecewise)) = (pipe(), pipe());
-        let signals = Signals::default();
         let piecewise = Sink {
             file: piecewise.into(),
             in_pieces: true,
-            signals: signals.clone(),
+            give_up: Arc::default(),
             taken_bytes: Arc::default(),
         };
         let (socket, writer) = UnixStream::pair().unwrap();
-        let socket_sink = Sink::new(File::from(std::os::fd::OwnedFd::from(writer)), &signals);
+        let socket_sink = Sink::new(File::from(std::os::fd::OwnedFd::from(writer)));
         assert!(socket_sink.in_pieces);
         [
-            (Box::new(File::from(one)), Sink::new(own.into(), &signals)),
+            (Box::new(File::from(one)), Sink::new(own.into())),
             (Box::new(File::from(other)), piecewise),
             (Box::new(socket), socket_sink),
         ]
@@ -191,16 +171,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_takes_nothing_is_given_up_on_a_signal() {
+    fn a_reader_that_takes_nothing_can_be_given_up() {
         for (reader, mut sink) in ends() {
             let bytes = vec![7; 1_000_000];
             // Until it is full.
             while wait_for_room(sink.file.as_fd(), Duration::ZERO) {
                 sink.write(&[IoSlice::new(&bytes)]).unwrap();
             }
-            sink.signals = Signals::given_up();
+            sink.set_give_up(&Arc::new(AtomicBool::new(true)));
             let failure = sink.write(&[IoSlice::new(&bytes)]).unwrap_err();
-            assert!(matches!(failure, WriteFailure::GivenUp), "{failure:?}");
+            assert!(matches!(failure, RecordError::GivenUp), "{failure:?}");
             drop(reader);
         }
     }
@@ -210,7 +190,7 @@ mod tests {
         for (reader, mut sink) in ends() {
             drop(reader);
             let failure = sink.write(&[IoSlice::new(b"x")]).unwrap_err();
-            let WriteFailure::Kernel(cause) = failure else { panic!("{failure:?}") };
+            let RecordError::Io(cause) = failure else { panic!("{failure:?}") };
             assert_eq!(cause.kind(), ErrorKind::BrokenPipe);
         }
     }
