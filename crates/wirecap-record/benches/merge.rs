@@ -39,7 +39,7 @@ fn blocks(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> Vec<Block> {
     let block = |(turn, queue): (u64, u64)| {
         let mut records = Records::new(Some(0));
         let first_number = turn * PACKETS_PER_BLOCK;
-        for number in first_number..first_number + PACKETS_PER_BLOCK {
+        records.extend(first_number..first_number + PACKETS_PER_BLOCK, |bytes, number| {
             let timestamp_ns = time_ns(queue, number);
             let header = PacketHeader {
                 timestamp_ns,
@@ -47,8 +47,9 @@ fn blocks(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> Vec<Block> {
                 queue: Some(queue as u32),
                 ..Default::default()
             };
-            records.push(timestamp_ns, |bytes| pcapng::packet(bytes, &header, 0, [[0x5a_u8; 60].as_slice()]));
-        }
+            pcapng::packet(bytes, &header, 0, [[0x5a_u8; 60].as_slice()]);
+            timestamp_ns
+        });
         Block { queue: queue as usize, first_number, records }
     };
     turns.map(block).collect()

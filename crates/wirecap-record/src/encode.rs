@@ -40,7 +40,7 @@ impl Encoding {
         records.reserve(batch.len(), bytes + batch.len() * RECORD_OVERHEAD_BYTES);
         let interface = batch.port() as u32;
         let queue = self.names_queue[batch.port()].then(|| batch.queue().into());
-        for packet in batch {
+        records.extend(batch, |out, packet| {
             let header = PacketHeader {
                 timestamp_ns: packet.timestamp_ns(),
                 original_len: packet.original_len() as u32,
@@ -49,11 +49,12 @@ impl Encoding {
                 packet_id: None,
                 outbound: packet.told_direction().map(|direction| direction == Direction::Out),
             };
-            records.push(packet.timestamp_ns(), |out| match self.format {
+            match self.format {
                 Format::Pcapng => pcapng::packet(out, &header, self.snaplen, packet.parts()),
                 Format::Pcap => pcap::packet(out, &header, self.snaplen, packet.parts()),
-            });
-        }
+            }
+            header.timestamp_ns
+        });
         Block { queue: self.queue_of(batch), first_number: batch.first_number(), records }
     }
 }

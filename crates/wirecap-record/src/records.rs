@@ -86,13 +86,22 @@ impl Records {
         self.span = Span::EMPTY;
     }
 
-    /// Appends the record that `encode` writes.
+    /// Appends the record of each packet: `encode` writes it, and returns its time.
     #[inline]
-    pub(crate) fn push(&mut self, time_ns: u64, encode: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        encode(&mut self.bytes);
-        self.entries.push(Entry { time_ns, len: (self.bytes.len() - start) as u32 });
-        self.span.append(Span::of(time_ns));
+    pub(crate) fn extend<P>(
+        &mut self,
+        packets: impl IntoIterator<Item = P>,
+        mut encode: impl FnMut(&mut Vec<u8>, P) -> u64,
+    ) {
+        // In registers, not behind the reference: this is done for each packet.
+        let mut span = self.span;
+        for packet in packets {
+            let start = self.bytes.len();
+            let time_ns = encode(&mut self.bytes, packet);
+            self.entries.push(Entry { time_ns, len: (self.bytes.len() - start) as u32 });
+            span.append(Span::of(time_ns));
+        }
+        self.span = span;
     }
 
     /// Appends all records of `other`.
@@ -196,6 +205,14 @@ impl Span {
 
 #[cfg(test)]
 impl Records {
+    /// Appends one record, which `encode` writes.
+    pub(crate) fn push(&mut self, time_ns: u64, mut encode: impl FnMut(&mut Vec<u8>)) {
+        self.extend([()], |bytes, ()| {
+            encode(bytes);
+            time_ns
+        });
+    }
+
     /// Packets that have these times and a byte each.
     pub(crate) fn of_times(times: &[u64]) -> Self {
         let mut records = Self::new(None);
