@@ -1,8 +1,4 @@
 //! All packets of real traces, the damaged ones too, through every change.
-//!
-//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository.
-
-use std::path::{Path, PathBuf};
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::{
@@ -13,23 +9,10 @@ use wirecap_headers::{
 /// Room for one tag.
 const ROOM: usize = 4;
 
-fn directory() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
-}
-
 /// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, said loudly, if there is no such
 /// directory.
 fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
-    let Ok(entries) = std::fs::read_dir(directory()) else {
-        wirecap_lab::skip(test, "there are no traces; name their directory in WIRECAP_TRACES");
-        return None;
-    };
-    let is_trace = |path: &PathBuf| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("pcap" | "pcapng" | "cap"))
-    };
-    let paths = entries.map(|entry| entry.unwrap().path()).filter(is_trace);
+    let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
     let packets: Vec<_> = captures
         .flat_map(|capture| {
@@ -37,7 +20,7 @@ fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
             capture.packets.into_iter().map(move |packet| (types[packet.interface as usize], packet.data))
         })
         .collect();
-    assert!(packets.len() > 1_000, "{} packets in {}", packets.len(), directory().display());
+    assert!(packets.len() > 1_000, "{} packets", packets.len());
     Some(packets)
 }
 

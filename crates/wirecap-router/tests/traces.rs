@@ -1,8 +1,4 @@
 //! Routes of all packets of real traces, the damaged ones too.
-//!
-//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository.
-
-use std::path::{Path, PathBuf};
 
 use wirecap_file::Capture;
 use wirecap_headers::Layout;
@@ -10,17 +6,7 @@ use wirecap_router::Routes;
 
 /// All packets. `None`, said loudly, if there is no such directory.
 fn packets(test: &str) -> Option<Vec<Vec<u8>>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let directory = std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(directory) else {
-        wirecap_lab::skip(test, "there are no traces; name their directory in WIRECAP_TRACES");
-        return None;
-    };
-    let is_trace = |path: &PathBuf| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("pcap" | "pcapng" | "cap"))
-    };
-    let paths = entries.map(|entry| entry.unwrap().path()).filter(is_trace);
+    let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
     Some(captures.flat_map(|capture| capture.packets).map(|packet| packet.data).collect())
 }

@@ -9,11 +9,6 @@ use wirecap_file::{Capture, Error, Format};
 
 use crate::skip::skipped;
 
-fn directory() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
-}
-
 struct Row {
     name: String,
     packets: usize,
@@ -43,8 +38,9 @@ fn rows(manifest: &str) -> Vec<Row> {
 
 #[test]
 fn every_trace_has_what_its_manifest_says() {
-    let directory = directory();
-    let Ok(manifest) = std::fs::read_to_string(directory.join("MANIFEST.md")) else {
+    let directory = wirecap_lab::trace_directory();
+    let manifest = directory.as_ref().map(|directory| std::fs::read_to_string(directory.join("MANIFEST.md")));
+    let (Some(directory), Some(Ok(manifest))) = (directory, manifest) else {
         return skipped(
             "every_trace_has_what_its_manifest_says",
             "no traces with a MANIFEST.md; name their directory in WIRECAP_TRACES",
