@@ -3,7 +3,7 @@
 //! The directory is named by `WIRECAP_TRACES`, or stands next to the repository. Its MANIFEST.md has one row for each
 //! file: name, source, licence, packets, flows, bytes, average / greatest length, packets cut, link type, format, …
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use wirecap_file::{Capture, Error, Format};
 
