@@ -97,7 +97,7 @@ impl Crew {
         self.arrived.load(Ordering::Acquire)
     }
 
-    /// Waits until so many packets have come in all.
+    /// Waits until this number of packets has come in all.
     #[track_caller]
     pub fn wait_for(&self, packets: u64) {
         wait_until(&format!("{packets} packets arrive"), || self.arrived() >= packets);

@@ -113,7 +113,7 @@ impl Running {
         }
     }
 
-    /// Waits until the file has so many bytes.
+    /// Waits until the file has at least `bytes` bytes.
     #[track_caller]
     pub fn wait_for_bytes(&self, path: &Path, bytes: u64) {
         let len = || fs::metadata(path).map_or(0, |file| file.len());

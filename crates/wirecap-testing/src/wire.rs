@@ -51,7 +51,7 @@ impl Wire {
         Self { outside, inside, veth }
     }
 
-    /// A pair with so many queues.
+    /// A pair whose ends have `queues` queues.
     pub fn with_queues(label: &str, queues: u32) -> Self {
         Self::new(label, VethOptions { queues, ..VethOptions::default() })
     }
@@ -133,7 +133,7 @@ pub struct QueueSender {
 }
 
 impl QueueSender {
-    /// Sends so many frames, and returns when the other end has taken them from the wire.
+    /// Sends `frames` frames, and returns when the other end has taken them from the wire.
     #[track_caller]
     pub fn send(&mut self, frames: u64) {
         let end = self.next + frames;

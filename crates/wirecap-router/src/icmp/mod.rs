@@ -1,12 +1,12 @@
-//! ICMP errors: what a router tells the sender of a packet that goes no further.
+//! ICMP errors: how a router answers the sender of a packet that goes no further.
 //!
 //! ```text
-//!   frame ── Offender::of ──► may its sender be told?                                          offender.rs
+//!   frame ── Offender::of ──► may its sender get an error?                                          offender.rs
 //!               │ answer
 //!   ├ MACs, back ─┼ its VLAN tags ─┼ IP, to its sender ─┼ ICMP: type, code, MTU ─┼ the packet, as much as fits ─┤
 //! ```
 //!
-//! **The rule:** no error is made about an error, nor about what went to many or came from nobody in particular. Otherwise
+//! **The rule:** no error is made about an error, nor about what went to many or came from no single host. Otherwise
 //! errors would breed errors, and a packet would be answered by many (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4).
 
 mod offender;
@@ -63,14 +63,14 @@ const V6_HEADER_LEN: usize = 40;
 /// Offset of the destination address.
 const V4_DESTINATION: u32 = 16;
 const ICMP_HEADER_LEN: usize = 8;
-/// What every link of IPv6 takes (RFC 8200, section 5): no sender goes below it, so none is told less.
+/// What every link of IPv6 takes (RFC 8200, section 5): no sender goes below it, so none is given less.
 const V6_MIN_MTU: u32 = 1280;
 /// Internetwork control (RFC 1812, section 4.3.2.5).
 const V4_PRECEDENCE: u8 = 0xc0;
 /// The recommended default (RFC 1700).
 const TTL: u8 = 64;
 
-/// The header of an ICMP error, but for its checksum.
+/// The header of an ICMP error, except its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IcmpHeader {
     kind: u8,
@@ -130,7 +130,7 @@ impl Offender<'_> {
         IcmpHeader::about(problem, self).is_some()
     }
 
-    /// Writes the frame that tells the sender, in place of what `into` holds: to the Ethernet and IP address that the packet
+    /// Writes the frame that answers the sender, in place of what `into` holds: to the Ethernet and IP address that the packet
     /// came from, with its VLAN tags, from the given addresses. Of the packet, as much is in it as fits. Nothing is allocated if there is
     /// room for [`ICMP_ERROR_MAX`] bytes behind an Ethernet header and tags.
     ///
@@ -156,7 +156,7 @@ impl Offender<'_> {
     /// assert_eq!(error[34..36], [11, 0]); // time exceeded, in transit
     /// assert_eq!(error[42..], frame[14..]);
     /// assert_eq!(checksum::verify(&error[14..]), Verdict::Right);
-    /// // Nobody is told about it.
+    /// // It is not answered itself.
     /// assert!(Offender::of(&error, error.len()).is_none());
     /// # Ok::<(), wirecap_headers::Error>(())
     /// ```

@@ -1,4 +1,4 @@
-//! Which packets' senders may be told.
+//! Which packets may be answered by an ICMP error.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,10 +14,10 @@ const TAG_OFFSET: usize = 12;
 const V4_QUERIES: [u8; 12] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43];
 /// From here on messages of ICMPv6 are no errors (RFC 4443, section 2.1).
 const V6_FIRST_QUERY: u8 = 128;
-/// A redirect is no error by its number, but is none to be told about either (RFC 4443, section 2.4, e.2).
+/// A redirect is no error by its number, and is not answered either (RFC 4443, section 2.4, e.2).
 const V6_REDIRECT: u8 = 137;
 
-/// A packet whose sender may be told that it goes no further.
+/// A packet that may be answered by an ICMP error.
 ///
 /// # Example
 ///
@@ -46,7 +46,7 @@ pub struct Offender<'f> {
 }
 
 impl<'f> Offender<'f> {
-    /// Looks whether the sender of a frame may be told of an error; `frame` is its first part, `frame_len` the length of all.
+    /// Checks whether a frame may be answered by an error; `frame` is its first part, `frame_len` the length of all.
     ///
     /// `None` for what is
     /// - no packet of IP, cut short, or of IPv4 with a wrong checksum of its header: what is damaged may have any sender;
@@ -55,9 +55,9 @@ impl<'f> Offender<'f> {
     ///   (240.0.0.0/4, broadcast among them);
     /// - a fragment other than the first;
     /// - an ICMP error itself: each message of ICMP that is not known to ask, answer or announce, each of ICMPv6 below 128,
-    ///   redirects, and what cannot be told, because it is cut, or behind too many extension headers.
+    ///   redirects, and messages of unknown type, because the packet is cut, or behind too many extension headers.
     ///
-    /// Not known here is the broadcast address of a network: whoever knows networks has to look at
+    /// Not known here is the broadcast address of a network: callers that know networks check
     /// [`Offender::sender`] and [`Offender::destination`].
     pub fn of(frame: &'f [u8], frame_len: usize) -> Option<Self> {
         let layout = Layout::of(frame)?;
@@ -72,11 +72,12 @@ impl<'f> Offender<'f> {
             return None;
         }
         let (sender, destination) = (ip.source(frame)?, ip.destination(frame)?);
-        let may_be_told = is_of_one_host(sender) && is_of_one_host(destination) && !may_be_error(&ip, frame);
-        may_be_told.then_some(Self { frame, layout, ip, len: end - ip.start(), sender, destination, mac })
+        let may_be_answered =
+            is_of_one_host(sender) && is_of_one_host(destination) && !may_be_error(&ip, frame);
+        may_be_answered.then_some(Self { frame, layout, ip, len: end - ip.start(), sender, destination, mac })
     }
 
-    /// Who is told: the source address of the packet.
+    /// Where the answer goes: the source address of the packet.
     pub fn sender(&self) -> IpAddr {
         self.sender
     }
@@ -134,7 +135,7 @@ fn is_of_one_v6_host(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// Whether it is an ICMP error, or it cannot be told that it is none.
+/// Whether it is an ICMP error, or may be one.
 fn may_be_error(ip: &IpLayout, frame: &[u8]) -> bool {
     let kind = ip.transport().and_then(|offset| frame.get(offset).copied());
     let is_later_fragment = ip.is_fragment() && kind.is_none();

@@ -21,7 +21,7 @@ pub enum Route {
 /// To whom a packet is sent next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextHop {
-    /// To who has this Ethernet address.
+    /// To the host with this Ethernet address.
     Mac(MacAddress),
     /// To the router of this address, whose Ethernet address has to be asked for.
     Address(IpAddr),
