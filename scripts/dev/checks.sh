@@ -74,9 +74,11 @@ miri_steps() {
     if need_nightly miri; then
         step "miri: core" check_miri_core
         step "miri: rings" check_miri_rings
+        step "miri: packet memory" check_miri_memory
     else
         step_cannot "miri: core" "$nightly_missing"
         step_cannot "miri: rings" "$nightly_missing"
+        step_cannot "miri: packet memory" "$nightly_missing"
     fi
 }
 
@@ -86,6 +88,10 @@ check_miri_core() {
 
 check_miri_rings() {
     run_miri -p wirecap-sys --lib xsk::
+}
+
+check_miri_memory() {
+    run_miri -p wirecap-sys --lib memory::live_pool
 }
 
 run_miri() {

@@ -25,7 +25,7 @@
 //! | diagnostics, events and errors in words | `text` |
 //! | tables, and the line that says how it goes | `table`, `terminal` |
 //! | escaping of names and other foreign text | `printable` |
-//! | standard output and standard error, which may have no room | `stdio`, `room` |
+//! | standard output and standard error, which may have no room | `stdio` |
 //! | what every JSON record begins with | `head` |
 //! | packets that were lost, and what helps | `loss` |
 #![forbid(unsafe_code)]
@@ -46,7 +46,6 @@ mod plan;
 mod printable;
 mod privileges;
 mod replay;
-mod room;
 mod settings;
 mod signals;
 mod stdio;

@@ -49,6 +49,22 @@ impl Destination {
             Destination::Stdout => Format::Pcapng,
         }
     }
+
+    /// As the user named it; `-` for standard output.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Destination::File(path, _) => path.display().to_string(),
+            Destination::Stdout => "-".into(),
+        }
+    }
+
+    /// Its name in messages.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Destination::File(..) => self.name(),
+            Destination::Stdout => "standard output".into(),
+        }
+    }
 }
 
 impl Plan {

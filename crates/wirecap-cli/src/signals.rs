@@ -73,15 +73,6 @@ impl Signals {
         signals
     }
 
-    /// As after a signal that asks to give up.
-    #[cfg(test)]
-    pub(crate) fn given_up() -> Self {
-        let signals = Self { escalation: Escalation::new(Duration::ZERO), ..Self::default() };
-        signals.escalation.begin_ending();
-        signals.escalation.raise();
-        signals
-    }
-
     /// Set once a signal has asked for the end.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.escalation.flag()
@@ -97,14 +88,9 @@ impl Signals {
         self.escalation.begin_ending();
     }
 
-    /// Gives up what is left to do, as if a signal had asked for it.
-    pub(crate) fn give_up(&self) {
-        self.escalation.give_up();
-    }
-
-    /// Whether a command that is ending has been asked to give up what is left to do.
-    pub(crate) fn gives_up(&self) -> bool {
-        self.escalation.is_asked_to_give_up()
+    /// Set once a command that is ending has been asked to give up what is left to do.
+    pub(crate) fn give_up_flag(&self) -> Arc<AtomicBool> {
+        self.escalation.give_up_flag()
     }
 
     /// Whether a report has been asked for since the last call.
@@ -131,7 +117,6 @@ mod tests {
         let signals = Signals::default();
         signals.report.store(true, Ordering::Relaxed);
         assert!(signals.take_report_request() && !signals.take_report_request());
-        assert!(!signals.end() && Signals::sent().end() && !Signals::sent().gives_up());
-        assert!(Signals::given_up().gives_up());
+        assert!(!signals.end() && Signals::sent().end());
     }
 }

@@ -25,10 +25,10 @@ use std::{
 use clap::builder::StyledStr;
 use nix::errno::Errno;
 use terminal_size::{Width, terminal_size_of};
+use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
     printable::{printable, printable_lines},
-    room::{PIECE, wait_for_room},
     text::{
         COLUMNS, cut,
         plural::{counted, was},

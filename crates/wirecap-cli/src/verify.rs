@@ -8,19 +8,19 @@
 //! Rule: a batch is given back before the lock is asked for: workers that wait for each other hold no cells.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use wirecap::{Batch, Capture, Report, report::QueueMode};
+use wirecap::{Batch, Capture, Report};
+use wirecap_record::{Progress, Queues, Sequencer};
 use wirecap_traffic::{LatencyVerdict, Marks, RunVerdict, Verdict, Verifier};
 
 use crate::{
     capture::{
         job::{Job, Onward},
-        sequencer::Sequencer,
         watch::End,
     },
     table::Table,
@@ -105,8 +105,7 @@ impl Book {
 /// A worker's share of it.
 pub(crate) struct Look {
     book: Arc<Mutex<Book>>,
-    /// The queues of all ports, numbered through.
-    queues: Arc<BTreeMap<(usize, u16), usize>>,
+    queues: Arc<Queues>,
     buffer: Vec<Seen>,
 }
 
@@ -117,9 +116,9 @@ impl Onward for Look {
             // Of a packet in several cells the first has far more than the marks.
             self.buffer.push(Seen { marks: Marks::read(packet.data()), arrived_ns: packet.timestamp_ns() });
         }
-        let (place, first_number) = ((batch.port(), batch.queue()), batch.first_number());
+        let (queue, first_number) = (self.queues.index(batch.port(), batch.queue()), batch.first_number());
         drop(batch);
-        let Some(&queue) = self.queues.get(&place) else { return };
+        let Some(queue) = queue else { return };
         let seen = std::mem::take(&mut self.buffer);
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         self.buffer = book.note(queue, first_number, seen);
@@ -130,15 +129,9 @@ impl Job for Verify {
     const COMMAND: &'static str = "capture";
     type Onward = Look;
 
-    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Look>> {
-        let report = capture.report();
-        let places = report.ports.iter().enumerate().flat_map(|(port, about)| {
-            let captured = about.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
-            captured.map(move |queue| (port, queue.queue))
-        });
-        let queues: BTreeMap<_, _> = places.zip(0..).collect();
-        self.book = Arc::new(Mutex::new(Book::new(queues.len(), self.expected)));
-        let queues = Arc::new(queues);
+    fn begin(&mut self, capture: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<Look>> {
+        let queues = Arc::new(Queues::of(&capture.report()));
+        self.book = Arc::new(Mutex::new(Book::new(queues.count(), self.expected)));
         let look = || Look { book: Arc::clone(&self.book), queues: Arc::clone(&queues), buffer: Vec::new() };
         Ok((0..workers).map(|_| look()).collect())
     }

@@ -208,17 +208,17 @@ impl CaptureConsumer {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::chunk::{ChunkId, ChunkRange, PoolId};
+    use crate::chunk::{ChunkRange, PoolNumber};
 
-    fn handover(chunk_id: u32, lead: bool) -> Handover {
-        let chunk = |chunk_id| ChunkId { pool: PoolId { nic_id: 0, ring_id: 3 }, chunk_id };
+    fn handover(index: u32, lead: bool) -> Handover {
+        let range = |first, count| ChunkRange::new(PoolNumber::of_test(3), first, count);
         Handover {
-            lead: lead.then(|| ChunkRange::new(chunk(chunk_id + 1000), 60, 4)),
-            range: ChunkRange::new(chunk(chunk_id), 1, 2),
-            first_number: u64::from(chunk_id) * 10,
+            lead: lead.then(|| range(index + 100_000, 4)),
+            range: range(index, 2),
+            first_number: u64::from(index) * 10,
             packets: 2,
             bytes: 120,
-            uncertainty_ns: u64::from(chunk_id) << 33,
+            uncertainty_ns: u64::from(index) << 33,
         }
     }
 

@@ -1,75 +1,86 @@
-//! Names of chunks, and the tokens that stand for filled cells.
+//! The tokens that stand for filled cells.
 //!
-//! A [`ChunkRange`] is the right to read some cells of one chunk. It is move-only: handing it over
+//! A [`ChunkRange`] is the right to read some cells of one pool. It is move-only: handing it over
 //! consumes it, a hand-over that fails gives it back, and using it twice does not compile. It is one
 //! word, which is also what crosses a queue:
 //!
 //! ```text
-//!   63          62    57     47        29      15         0
-//!   ┌──────────┬────────┬──────────┬──────────┬───────┬───────┐
-//!   │ continues│ nic_id │ ring_id  │ chunk_id │ first │ count │
-//!   └──────────┴────────┴──────────┴──────────┴───────┴───────┘
-//!      1 bit     6 bits   10 bits     18 bits  14 bits 15 bits
+//!   63          62            37              15         0
+//!   ┌──────────┬──────────────┬───────────────┬───────────┐
+//!   │ continues│ pool         │ first         │ count     │
+//!   └──────────┴──────────────┴───────────────┴───────────┘
+//!      1 bit      26 bits          22 bits       15 bits
 //! ```
 //!
 //! In a range the first bit is always set, so that the word is never 0 and an `Option` of a range is
 //! one word, too: there are tables of them, and every packet that is owned has one.
+//!
+//! Rule: only a pool makes ranges, and only of cells that it has handed over. No two pools of a process ever have the same
+//! [number](PoolNumber), whatever they are called, so a range that a [`SlotTable`](crate::SlotTable) takes comes from its pool. The unsafe
+//! code of `wirecap-sys` rests on this.
 
-use std::{fmt, num::NonZeroU64};
+use std::{
+    fmt,
+    num::NonZeroU64,
+    sync::atomic::{self, AtomicU64},
+};
 
-use crate::geometry::{MAX_CELLS_PER_CHUNK, MAX_CHUNKS_PER_POOL};
+use crate::geometry::{MAX_CELLS_PER_CHUNK, MAX_CELLS_PER_POOL};
 
 const COUNT_BITS: u32 = 15;
-const FIRST_BITS: u32 = 14;
-const CHUNK_BITS: u32 = 18;
-const RING_BITS: u32 = 10;
-const NIC_BITS: u32 = 6;
+const FIRST_BITS: u32 = 22;
+const POOL_BITS: u32 = 26;
 const FIRST_SHIFT: u32 = COUNT_BITS;
-const CHUNK_SHIFT: u32 = FIRST_SHIFT + FIRST_BITS;
-const RING_SHIFT: u32 = CHUNK_SHIFT + CHUNK_BITS;
-const NIC_SHIFT: u32 = RING_SHIFT + RING_BITS;
+const POOL_SHIFT: u32 = FIRST_SHIFT + FIRST_BITS;
 const CONTINUES: u64 = 1 << 63;
 /// The bit that says nothing about a range: with it the word is never 0.
 const SET: NonZeroU64 = NonZeroU64::new(CONTINUES).unwrap();
 
-const _: () = assert!(NIC_SHIFT + NIC_BITS == 63);
-const _: () = assert!(MAX_CELLS_PER_CHUNK == 1 << FIRST_BITS);
-const _: () = assert!(MAX_CHUNKS_PER_POOL == 1 << CHUNK_BITS);
+const _: () = assert!(POOL_SHIFT + POOL_BITS == 63);
+const _: () = assert!(MAX_CELLS_PER_CHUNK < 1 << COUNT_BITS);
+const _: () = assert!(MAX_CELLS_PER_POOL == 1 << FIRST_BITS);
 
 /// Ports an engine can have.
-pub const MAX_NICS: u16 = 1 << NIC_BITS;
+pub const MAX_NICS: u16 = 64;
 /// Receive queues a port can have.
-pub const MAX_RINGS: u16 = 1 << RING_BITS;
+pub const MAX_RINGS: u16 = 1024;
 
-/// The pool of one receive queue.
+/// What the pool of one receive queue is called in an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId {
-    /// Which port of the engine, counted from 0 in the order they were opened; below [`MAX_NICS`].
+    /// Which port of the engine, counted from 0 in the order they were opened.
     pub nic_id: u16,
-    /// Which receive queue of that port, as the NIC numbers them; below [`MAX_RINGS`].
+    /// Which receive queue of that port, as the NIC numbers them.
     pub ring_id: u16,
 }
 
-impl PoolId {
-    /// Panics unless its numbers fit the names of chunks: one bit more would name a chunk of another port. Callers check numbers
-    /// that come from outside first.
-    #[inline]
-    pub(crate) fn assert_fits(self) {
-        let Self { nic_id, ring_id } = self;
-        assert!(
-            nic_id < MAX_NICS && ring_id < MAX_RINGS,
-            "no name for chunks of port {nic_id}, queue {ring_id}"
-        );
-    }
-}
+/// Which pool of the process: no other pool has had the number, and none will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PoolNumber(u32);
 
-/// The name of a chunk, unique in an engine (section 3.2.1 of the paper).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChunkId {
-    /// The pool it belongs to and always returns to.
-    pub pool: PoolId,
-    /// Which chunk of that pool, from 0.
-    pub chunk_id: u32,
+impl PoolNumber {
+    /// A number that no pool has had.
+    ///
+    /// # Panics
+    /// After 2^26 pools: a second pool of the same number would make the same ranges.
+    pub(crate) fn next() -> Self {
+        // Of the standard library also under loom, whose atomics are part of one model run.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
+        assert!(number < 1 << POOL_BITS, "this process has made all the pools that it can have");
+        Self(number as u32)
+    }
+
+    /// The number. It grows with each pool, and grants nothing.
+    #[inline]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_test(number: u32) -> Self {
+        Self(number)
+    }
 }
 
 /// Where a chunk is (section 3.2.1 of the paper).
@@ -83,8 +94,8 @@ pub enum ChunkState {
     Captured,
 }
 
-/// The right to read the filled cells `first .. first + count` of a chunk, and the duty to recycle
-/// them.
+/// The right to read the filled cells `first .. first + count` of a pool, and the duty to recycle them. They lie in one chunk, unless
+/// ranges of two were [joined](ChunkRange::join).
 #[derive(PartialEq, Eq)]
 #[must_use = "cells that are not recycled are lost to their pool"]
 pub struct ChunkRange {
@@ -93,27 +104,18 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
-    /// The name of these cells.
-    ///
-    /// # Panics
-    /// When the chunk has no name: see [`MAX_NICS`] and [`MAX_RINGS`].
+    /// The right to these cells. For the pool alone, and once for each cell that it has filled.
     #[inline]
-    pub(crate) fn new(chunk: ChunkId, first: u32, count: u32) -> Self {
-        chunk.pool.assert_fits();
-        debug_assert!(chunk.chunk_id < MAX_CHUNKS_PER_POOL);
-        debug_assert!(count > 0 && first + count <= MAX_CELLS_PER_CHUNK);
-        let word = (u64::from(chunk.pool.nic_id) << NIC_SHIFT)
-            | (u64::from(chunk.pool.ring_id) << RING_SHIFT)
-            | (u64::from(chunk.chunk_id) << CHUNK_SHIFT)
-            | (u64::from(first) << FIRST_SHIFT)
-            | u64::from(count);
+    pub(crate) fn new(pool: PoolNumber, first: u32, count: u32) -> Self {
+        debug_assert!(count > 0 && count <= MAX_CELLS_PER_CHUNK);
+        debug_assert!(u64::from(first) + u64::from(count) <= MAX_CELLS_PER_POOL);
+        let word = (u64::from(pool.0) << POOL_SHIFT) | (u64::from(first) << FIRST_SHIFT) | u64::from(count);
         Self { word: SET | word }
     }
 
-    /// Rebuilds a range from what another party said, for instance one that shares the recycle
-    /// queue through memory. Nothing about it is trusted: the pool validates it when it comes home.
+    /// Rebuilds a range from the word that a queue of this crate carried. The pool validates it all the same when it comes home.
     #[inline]
-    pub(crate) fn from_untrusted_word(word: u64) -> Self {
+    pub(crate) fn from_word(word: u64) -> Self {
         Self { word: SET | word }
     }
 
@@ -147,21 +149,21 @@ impl ChunkRange {
     #[inline]
     pub fn split_at(self, count: u32) -> (ChunkRange, Option<ChunkRange>) {
         assert!((1..=self.count()).contains(&count), "{count} of {} cells", self.count());
-        let (chunk, first, others) = (self.chunk(), self.first(), self.count() - count);
-        let rest = (others > 0).then(|| Self::new(chunk, first + count, others));
+        let (pool, first, others) = (self.pool(), self.first(), self.count() - count);
+        let rest = (others > 0).then(|| Self::new(pool, first + count, others));
         (Self { word: SET | (self.word.get() - u64::from(others)) }, rest)
     }
 
     /// This range and the one right behind it as one.
     ///
     /// # Errors
-    /// Both as they were, when they do not adjoin in this order.
+    /// Both as they were, when they do not adjoin in this order, or are more cells than a chunk can have.
     #[inline]
     pub fn join(self, next: ChunkRange) -> Result<ChunkRange, (ChunkRange, ChunkRange)> {
         // Where this one ends, in the place and form of where the next one begins.
         let end = (self.word.get() >> FIRST_SHIFT) + u64::from(self.count());
         let adjoins = end == next.word.get() >> FIRST_SHIFT && self.first() + self.count() == next.first();
-        if !adjoins {
+        if !adjoins || self.count() + next.count() > MAX_CELLS_PER_CHUNK {
             return Err((self, next));
         }
         Ok(Self { word: SET | (self.word.get() + u64::from(next.count())) })
@@ -169,27 +171,23 @@ impl ChunkRange {
 
     /// The one-word form, see the picture above. Consumes the token.
     #[inline]
-    pub fn into_word(self) -> u64 {
+    pub(crate) fn into_word(self) -> u64 {
         self.word.get() & !CONTINUES
     }
 
-    /// The chunk the cells belong to.
+    /// The pool the cells belong to.
     #[inline]
-    pub fn chunk(&self) -> ChunkId {
-        let pool = PoolId {
-            nic_id: self.bits(NIC_SHIFT, NIC_BITS) as u16,
-            ring_id: self.bits(RING_SHIFT, RING_BITS) as u16,
-        };
-        ChunkId { pool, chunk_id: self.bits(CHUNK_SHIFT, CHUNK_BITS) }
+    pub fn pool(&self) -> PoolNumber {
+        PoolNumber(self.bits(POOL_SHIFT, POOL_BITS))
     }
 
-    /// First cell, counted within the chunk.
+    /// First cell, counted within the pool.
     #[inline]
     pub fn first(&self) -> u32 {
         self.bits(FIRST_SHIFT, FIRST_BITS)
     }
 
-    /// Number of cells, at least 1 unless the range came from an untrusted word.
+    /// Number of cells, at least 1.
     #[inline]
     pub fn count(&self) -> u32 {
         self.bits(0, COUNT_BITS)
@@ -200,7 +198,7 @@ impl fmt::Debug for ChunkRange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("ChunkRange")
-            .field("chunk", &self.chunk())
+            .field("pool", &self.pool().get())
             .field("first", &self.first())
             .field("count", &self.count())
             .finish()
@@ -240,8 +238,8 @@ impl Handover {
     }
 
     /// The pool all its cells belong to.
-    pub fn pool(&self) -> PoolId {
-        self.range.chunk().pool
+    pub fn pool(&self) -> PoolNumber {
+        self.range.pool()
     }
 
     /// Splits the token into the words that cross a queue: the lead (its word says that it
@@ -260,8 +258,8 @@ impl Handover {
     pub(crate) fn from_words(lead: Option<u64>, words: [u64; 4]) -> Self {
         let [range, first_number, volume, uncertainty_ns] = words;
         Self {
-            lead: lead.map(ChunkRange::from_untrusted_word),
-            range: ChunkRange::from_untrusted_word(range),
+            lead: lead.map(ChunkRange::from_word),
+            range: ChunkRange::from_word(range),
             first_number,
             packets: (volume >> 32) as u32,
             bytes: volume as u32,
@@ -282,57 +280,55 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_range_survives_the_word(nic_id in 0..MAX_NICS, ring_id in 0..MAX_RINGS,
-                                     chunk_id in 0..MAX_CHUNKS_PER_POOL,
-                                     first in 0..MAX_CELLS_PER_CHUNK, count in any::<u32>()) {
-            let count = 1 + count % (MAX_CELLS_PER_CHUNK - first);
-            let chunk = ChunkId { pool: PoolId { nic_id, ring_id }, chunk_id };
-            let word = ChunkRange::new(chunk, first, count).into_word();
+        fn a_range_survives_the_word(pool in 0_u32..1 << POOL_BITS, first in 0..MAX_CELLS_PER_POOL as u32, count in any::<u32>()) {
+            let count = 1 + count % MAX_CELLS_PER_CHUNK.min(MAX_CELLS_PER_POOL as u32 - first);
+            let range = || ChunkRange::new(PoolNumber(pool), first, count);
+            let word = range().into_word();
             prop_assert!(!Handover::continues(word));
-            prop_assert_eq!(ChunkRange::from_untrusted_word(word), ChunkRange::new(chunk, first, count));
-            prop_assert_eq!(ChunkRange::from_untrusted_word(word | CONTINUES),
-                            ChunkRange::new(chunk, first, count));
-            let range = ChunkRange::new(chunk, first, count);
-            prop_assert_eq!((range.chunk(), range.first(), range.count()), (chunk, first, count));
+            prop_assert_eq!(ChunkRange::from_word(word), range());
+            prop_assert_eq!(ChunkRange::from_word(word | CONTINUES), range());
+            prop_assert_eq!((range().pool(), range().first(), range().count()), (PoolNumber(pool), first, count));
         }
     }
 
+    /// The number of one would be that of the other otherwise, and so would be their ranges: the names are the same.
     #[test]
-    fn the_greatest_numbers_fit_and_greater_ones_are_refused() {
-        let new = |nic_id, ring_id| {
-            let chunk = ChunkId { pool: PoolId { nic_id, ring_id }, chunk_id: MAX_CHUNKS_PER_POOL - 1 };
-            let range = std::panic::catch_unwind(|| ChunkRange::new(chunk, 0, 1));
-            range.map(|range| range.chunk() == chunk)
-        };
-        assert!(new(MAX_NICS - 1, MAX_RINGS - 1).is_ok_and(|is_same| is_same));
-        // Its eleventh bit would be the first of the port's number.
-        assert!(new(0, MAX_RINGS).is_err());
-        assert!(new(MAX_NICS, 0).is_err());
+    fn no_two_pools_have_the_same_number() {
+        let numbers = || (0..100).map(|_| PoolNumber::next().get()).collect::<Vec<_>>();
+        let mut all: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(numbers));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 300);
     }
 
     #[test]
     fn a_range_takes_a_word_and_so_does_an_option_of_it() {
-        let chunk = ChunkId { pool: PoolId { nic_id: 0, ring_id: 0 }, chunk_id: 0 };
         assert_eq!(size_of::<Option<ChunkRange>>(), 8);
-        let text = format!("{:?}", ChunkRange::new(chunk, 3, 2));
-        assert!(text.ends_with("first: 3, count: 2 }"), "{text}");
+        let text = format!("{:?}", ChunkRange::new(PoolNumber(7), 3, 2));
+        assert_eq!(text, "ChunkRange { pool: 7, first: 3, count: 2 }");
     }
 
     #[test]
-    fn ranges_are_joined_only_in_order_and_within_a_chunk() {
-        let chunk = |chunk_id| ChunkId { pool: PoolId { nic_id: 1, ring_id: 2 }, chunk_id };
-        let range = |chunk_id, first, count| ChunkRange::new(chunk(chunk_id), first, count);
+    fn ranges_are_joined_only_in_order_and_within_a_pool() {
+        let range = |pool, first, count| ChunkRange::new(PoolNumber(pool), first, count);
         assert_eq!(range(7, 3, 2).join(range(7, 5, 4)), Ok(range(7, 3, 6)));
-        for (one, other) in
-            [((7, 5, 4), (7, 3, 2)), ((7, 3, 2), (8, 5, 4)), ((7, 3, 2), (7, 6, 1)), ((7, 3, 2), (7, 4, 1))]
-        {
-            let [one, other] =
-                [one, other].map(|(chunk_id, first, count)| move || range(chunk_id, first, count));
+        let end = MAX_CELLS_PER_POOL as u32;
+        for (one, other) in [
+            ((7, 5, 4), (7, 3, 2)),
+            ((7, 3, 2), (8, 5, 4)),
+            ((7, 3, 2), (7, 6, 1)),
+            ((7, 3, 2), (7, 4, 1)),
+            // The end of a pool is not the beginning of the next.
+            ((7, end - 1, 1), (8, 0, 1)),
+            // More than fits.
+            ((7, 0, MAX_CELLS_PER_CHUNK), (7, MAX_CELLS_PER_CHUNK, 1)),
+        ] {
+            let [one, other] = [one, other].map(|(pool, first, count)| move || range(pool, first, count));
             assert_eq!(one().join(other()), Err((one(), other())));
         }
-        // The end of a chunk is not the beginning of the next.
-        let end = range(7, MAX_CELLS_PER_CHUNK - 1, 1);
-        assert!(end.join(range(8, 0, 1)).is_err());
         assert_eq!(range(7, 3, 6).split_at(6), (range(7, 3, 6), None));
         let (first, rest) = range(7, 3, 6).split_at(2);
         assert_eq!(first, range(7, 3, 2));

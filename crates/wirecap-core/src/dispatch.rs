@@ -17,7 +17,6 @@
 //! hand-over each: the beginning of a packet that ends in the next chunk, and what found no room and is offered again.
 
 use crate::{
-    chunk::Handover,
     group::{BuddyGroup, Load},
     pool::Pool,
 };
@@ -38,18 +37,18 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Takes from the pool what is to leave it now, and says to which worker it goes. `None` when there
-    /// is nothing, or when it is better to wait for more.
+    /// The worker that gets what the pool [hands over](Pool::hand_over) now. `None` when there is nothing, or when it is better to wait for
+    /// more. A full run may hold nothing but the beginning of a packet: the pool has to hand over all the same, to go on with the next run.
     ///
     /// With `flush` nothing waits: the capture is ending.
     pub fn next(
         &mut self,
-        pool: &mut Pool,
+        pool: &Pool,
         home: usize,
         group: &BuddyGroup,
         crew: &impl Crew,
         flush: bool,
-    ) -> Option<(usize, Handover)> {
+    ) -> Option<usize> {
         let full = pool.is_full();
         if !full && pool.filled_cells() == 0 {
             return None;
@@ -58,9 +57,8 @@ impl Dispatcher {
         if !full && !flush && !crew.is_idle(destination) {
             return None;
         }
-        let handover = pool.hand_over();
         self.keeper = if full { None } else { Some(destination) };
-        Some((destination, handover?))
+        Some(destination)
     }
 
     fn destination(&self, home: usize, group: &BuddyGroup, crew: &impl Crew) -> usize {

@@ -114,7 +114,8 @@ impl Bench {
         let Self { queues, crew, group, turn, .. } = self;
         let at = &mut queues[queue];
         while all || at.pool.is_full() {
-            let next = at.dispatcher.next(&mut at.pool, queue, group, crew, false);
+            let worker = at.dispatcher.next(&at.pool, queue, group, crew, false);
+            let next = worker.and_then(|worker| Some((worker, at.pool.hand_over()?)));
             let Some((worker, handover)) = next else { break };
             crew.producers[worker].push(*turn, handover).expect("room for all there is");
             *turn += 1;
@@ -129,8 +130,9 @@ impl Bench {
             at.credit -= at.batch_packets;
             at.batch_packets = 0.0;
             for range in at.batch.drain(..) {
-                let home = usize::from(range.chunk().pool.ring_id);
-                self.queues[home].pool.recycle(range).expect("it was captured");
+                let mut pools = self.queues.iter_mut().map(|queue| &mut queue.pool);
+                let home = pools.find(|pool| pool.number() == range.pool()).expect("one of these");
+                home.recycle(range).expect("it was captured");
             }
             let Some(handover) = self.crew.consumers[worker].pop() else {
                 at.credit = 0.0;
@@ -226,13 +228,15 @@ fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
         filler.finish();
     }
     assert!(pool.is_full());
-    assert!(dispatcher.next(pool, 0, &bench.group, &bench.crew, false).is_none());
+    assert_eq!(dispatcher.next(pool, 0, &bench.group, &bench.crew, false), Some(0), "to be handed over");
+    assert!(pool.hand_over().is_none(), "there is nothing to be handed over");
     assert!(!pool.is_full(), "the next chunk is filled from now on");
     let mut filler = pool.filler().unwrap();
     let address = fill_ring.pop_front().unwrap();
     assert!(filler.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 4 }));
     filler.finish();
-    let (worker, handover) = dispatcher.next(pool, 0, &bench.group, &bench.crew, false).unwrap();
+    let worker = dispatcher.next(pool, 0, &bench.group, &bench.crew, false).unwrap();
+    let handover = pool.hand_over().unwrap();
     assert_eq!((worker, handover.packets, handover.bytes, handover.cells()), (0, 1, 300, 5));
 }
 

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | what M, R and the cell size may be | [`geometry`] |
 //! | basic and advanced mode, T | [`mode`] |
-//! | names of chunks and the token that stands for filled cells | [`chunk`] |
+//! | the token that stands for filled cells | [`chunk`] |
 //! | the three states of a chunk and its way home | [`pool`] |
 //! | how the kernel's descriptors get into a chunk | [`filler`] |
 //! | what is known of each filled cell | [`slots`] |
@@ -57,7 +57,7 @@ pub use account::{Lost, QueueAccount};
 pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use choice::{Choice, nearest};
-pub use chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId};
+pub use chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber};
 pub use dispatch::{Crew, Dispatcher};
 pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError};

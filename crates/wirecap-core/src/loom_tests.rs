@@ -7,19 +7,19 @@ use loom::thread;
 
 use crate::{
     CaptureQueues, Geometry, Orphans, Pool, PoolId, RecycleQueue, capture_queue,
-    chunk::{ChunkId, ChunkRange, Handover},
+    chunk::{ChunkRange, Handover, PoolNumber},
     slots::Descriptor,
     sync::{Arc, AtomicBool, Ordering},
 };
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
 
-fn handover(chunk_id: u32, lead: bool) -> Handover {
-    let chunk = |chunk_id| ChunkId { pool: ID, chunk_id };
+fn handover(index: u32, lead: bool) -> Handover {
+    let range = |first| ChunkRange::new(PoolNumber::of_test(0), first, 1);
     Handover {
-        lead: lead.then(|| ChunkRange::new(chunk(chunk_id + 100), 1, 1)),
-        range: ChunkRange::new(chunk(chunk_id), 0, 1),
-        first_number: u64::from(chunk_id),
+        lead: lead.then(|| range(index + 100)),
+        range: range(index),
+        first_number: u64::from(index),
         packets: 1,
         bytes: 60,
         uncertainty_ns: 0,
@@ -68,8 +68,9 @@ fn bounded_model(test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn loom_recycle_queue() {
     bounded_model(|| {
-        let queue = Arc::new(RecycleQueue::new(ID, Geometry::new(2, 1, 2048).unwrap()));
-        let range = |first| ChunkRange::new(ChunkId { pool: ID, chunk_id: 0 }, first, 1);
+        let pool = Pool::new(ID, Geometry::new(2, 1, 2048).unwrap(), 0);
+        let (queue, number) = (Arc::new(RecycleQueue::new(&pool)), pool.number());
+        let range = move |first| ChunkRange::new(number, first, 1);
         let workers: Vec<_> = (0..2)
             .map(|first| {
                 let queue = Arc::clone(&queue);
@@ -99,7 +100,7 @@ fn loom_chunk_hand_over() {
         let geometry = Geometry::new(1, 1, 2048).unwrap();
         let mut pool = Pool::new(ID, geometry, 0);
         let slots = pool.slots();
-        let recycle = Arc::new(RecycleQueue::new(ID, geometry));
+        let recycle = Arc::new(RecycleQueue::new(&pool));
         let (mut producer, mut consumer) = capture_queue(2);
         let worker = {
             let recycle = Arc::clone(&recycle);
@@ -146,7 +147,7 @@ fn loom_run_hand_over() {
         let mut pool = Pool::new(ID, geometry, 0);
         pool.allow_runs(1);
         let slots = pool.slots();
-        let recycle = Arc::new(RecycleQueue::new(ID, geometry));
+        let recycle = Arc::new(RecycleQueue::new(&pool));
         let (mut producer, mut consumer) = capture_queue(2);
         let worker = {
             let recycle = Arc::clone(&recycle);

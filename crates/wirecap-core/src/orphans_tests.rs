@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     capture_queue::{CaptureProducer, capture_queue},
-    chunk::{ChunkId, ChunkRange, PoolId},
+    chunk::{ChunkRange, PoolNumber},
     group::{BuddyGroup, Load},
     mode::Mode,
 };
@@ -139,8 +139,7 @@ impl Bench {
 
     fn push(&mut self, thread: usize) {
         let Some((worker, queue, number)) = self.decided[thread].take() else { return };
-        let pool = PoolId { nic_id: 0, ring_id: queue as u16 };
-        let range = ChunkRange::new(ChunkId { pool, chunk_id: 0 }, 0, 1);
+        let range = ChunkRange::new(PoolNumber::of_test(queue as u32), 0, 1);
         let handover =
             Handover { lead: None, range, first_number: number, packets: 1, bytes: 60, uncertainty_ns: 0 };
         self.producers[thread][worker].push(self.turns[thread], handover).expect("room for all");
@@ -151,7 +150,7 @@ impl Bench {
     fn pop(&mut self, worker: usize) {
         let Some(own) = &mut self.workers[worker] else { return };
         if let Some(handover) = own.pop(0, &self.orphans) {
-            let (queue, number) = (usize::from(handover.pool().ring_id), handover.first_number);
+            let (queue, number) = (handover.pool().get() as usize, handover.first_number);
             self.deliveries.push(Delivery { worker, queue, number, at: self.now });
         }
     }
@@ -246,7 +245,7 @@ fn what_waits_for_another_group_or_of_another_thread_stays() {
     assert!(bench.orphans.pop(7, 0, 0).is_none(), "what the heir has comes before it");
     for (thread, queue) in [(0, 0), (1, 3)] {
         let handover = bench.orphans.pop(7, thread, u64::MAX).unwrap();
-        assert_eq!(usize::from(handover.pool().ring_id), queue);
+        assert_eq!(handover.pool().get() as usize, queue);
     }
     assert!(!bench.orphans.wait_for(7));
 }

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::{
     bits::Bits,
-    chunk::{ChunkId, ChunkRange, ChunkState, Handover, PoolId},
+    chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber},
     filler::{Counters, Filler, Filling, Waiting},
     geometry::Geometry,
     run::{Run, RunSearch, STEPS_AT_ONCE},
@@ -33,20 +33,15 @@ use crate::{
 /// Why a range was not taken back. Nothing changes when that happens.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The range names a chunk of another pool.
-    #[error("chunk {given:?} does not belong to pool {pool:?}")]
-    WrongPool {
-        /// The chunk that was named.
-        given: ChunkId,
-        /// The pool that was asked.
-        pool: PoolId,
-    },
-    /// No such chunk, or cells past its end.
-    #[error("pool {0:?} has no such cells: chunk {1}, cells {2} to {3}")]
-    OutOfBounds(PoolId, u32, u32, u32),
+    /// The range is of another pool, whatever that is called.
+    #[error("the cells do not belong to pool {0:?}")]
+    WrongPool(PoolId),
+    /// Cells past the end of the pool.
+    #[error("pool {0:?} has no cells {1} to {2}")]
+    OutOfBounds(PoolId, u32, u32),
     /// At least one of the cells is not with user space: never captured, or recycled before.
-    #[error("not all of cells {1} to {2} of chunk {0:?} are captured; were they recycled before?")]
-    NotCaptured(ChunkId, u32, u32),
+    #[error("not all of cells {1} to {2} of pool {0:?} are captured; were they recycled before?")]
+    NotCaptured(PoolId, u32, u32),
 }
 
 /// How many chunks are in which state, and how many cells wait.
@@ -85,6 +80,7 @@ struct Chunk {
 #[derive(Debug)]
 pub struct Pool {
     id: PoolId,
+    number: PoolNumber,
     geometry: Geometry,
     base: u64,
     slots: Arc<SlotTable>,
@@ -117,15 +113,16 @@ impl Pool {
     /// Allocates everything it will ever need.
     ///
     /// # Panics
-    /// When its numbers are not below [`MAX_NICS`](crate::chunk::MAX_NICS) and [`MAX_RINGS`](crate::chunk::MAX_RINGS).
+    /// When the process has made 2^26 pools: no two have the same [number](PoolNumber).
     pub fn new(id: PoolId, geometry: Geometry, base: u64) -> Self {
-        id.assert_fits();
+        let number = PoolNumber::next();
         let chunks = geometry.chunks_per_pool();
         Self {
             id,
+            number,
             geometry,
             base,
-            slots: Arc::new(SlotTable::new(geometry, base)),
+            slots: Arc::new(SlotTable::new(number, geometry, base)),
             chunks: vec![Chunk { state: ChunkState::Free, home: 0 }; chunks as usize],
             free: (0..chunks).rev().collect(),
             attached: VecDeque::with_capacity(chunks as usize),
@@ -143,6 +140,12 @@ impl Pool {
             refused: 0,
             foreign: 0,
         }
+    }
+
+    /// The number in its ranges. No other pool of the process has it.
+    #[inline]
+    pub fn number(&self) -> PoolNumber {
+        self.number
     }
 
     /// Which receive queue the pool belongs to.
@@ -296,24 +299,6 @@ impl Pool {
         Some(Filler::new(slots, self.geometry, self.base, counters))
     }
 
-    /// Takes attached chunks and runs back whose cells were never filled, because the socket they were given
-    /// to is gone.
-    pub fn detach_unfilled(&mut self) {
-        let begun = usize::from(self.filling.filled > 0);
-        while self.attached.len() > begun {
-            let Some(run) = self.attached.pop_back() else { return };
-            self.attached_slots -= run.count();
-            let chunk = &mut self.chunks[run.chunk_id as usize];
-            if chunk.state == ChunkState::Attached {
-                chunk.state = ChunkState::Free;
-                self.free.push(run.chunk_id);
-            } else {
-                self.in_runs.clear(self.slots.index(run.chunk_id, run.first()), run.count());
-                self.note_home(run.chunk_id, run.count());
-            }
-        }
-    }
-
     /// Whether the run that is being filled is full, so that it must be handed over to go on.
     pub fn is_full(&self) -> bool {
         !self.attached.is_empty() && self.space() == 0
@@ -391,7 +376,7 @@ impl Pool {
             self.in_runs.clear(slot, count);
         }
         self.outstanding_cells += count;
-        ChunkRange::new(ChunkId { pool: self.id, chunk_id }, first, count)
+        ChunkRange::new(self.number, slot as u32, count)
     }
 
     /// Takes cells back. The chunk is free again once all its cells are home.
@@ -401,14 +386,21 @@ impl Pool {
     /// of refusals.
     pub fn recycle(&mut self, range: ChunkRange) -> Result<(), Refused> {
         self.validate(&range).inspect_err(|_| self.refused += 1)?;
-        let (chunk_id, count) = (range.chunk().chunk_id, range.count());
-        self.outstanding.clear(self.slots.index(chunk_id, range.first()), count);
+        let (mut first, count) = (range.first(), range.count());
+        self.outstanding.clear(first as usize, count);
         self.outstanding_cells -= count;
-        let chunk = &mut self.chunks[chunk_id as usize];
-        if chunk.state == ChunkState::Captured {
-            self.note_home(chunk_id, count);
-        } else {
-            chunk.home += count;
+        let (end, cells) = (first + count, self.geometry.cells_per_chunk());
+        // Once, unless ranges of several chunks were joined.
+        while first < end {
+            let chunk_id = first >> cells.trailing_zeros();
+            let next = end.min((chunk_id + 1) * cells);
+            let chunk = &mut self.chunks[chunk_id as usize];
+            if chunk.state == ChunkState::Captured {
+                self.note_home(chunk_id, next - first);
+            } else {
+                chunk.home += next - first;
+            }
+            first = next;
         }
         Ok(())
     }
@@ -432,18 +424,15 @@ impl Pool {
     }
 
     fn validate(&self, range: &ChunkRange) -> Result<(), Refused> {
-        let (chunk, first, count) = (range.chunk(), range.first(), range.count());
-        if chunk.pool != self.id {
-            return Err(Refused::WrongPool { given: chunk, pool: self.id });
+        let (first, count) = (range.first(), range.count());
+        if range.pool() != self.number {
+            return Err(Refused::WrongPool(self.id));
         }
-        let in_bounds = chunk.chunk_id < self.geometry.chunks_per_pool()
-            && count > 0
-            && first + count <= self.geometry.cells_per_chunk();
-        if !in_bounds {
-            return Err(Refused::OutOfBounds(self.id, chunk.chunk_id, first, first + count));
+        if count == 0 || first + count > self.geometry.cells_per_pool() {
+            return Err(Refused::OutOfBounds(self.id, first, first + count));
         }
-        if !self.outstanding.are_set(self.slots.index(chunk.chunk_id, first), count) {
-            return Err(Refused::NotCaptured(chunk, first, first + count));
+        if !self.outstanding.are_set(first as usize, count) {
+            return Err(Refused::NotCaptured(self.id, first, first + count));
         }
         Ok(())
     }

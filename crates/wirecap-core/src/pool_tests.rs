@@ -120,18 +120,6 @@ fn cells_that_come_back_before_the_chunk_is_full_do_not_free_it() {
 }
 
 #[test]
-fn chunks_that_were_never_filled_can_be_taken_back() {
-    let (mut pool, mut kernel) = (pool(4, 3), Kernel::default());
-    kernel.attach(&mut pool, 12);
-    kernel.receive(&mut pool, false);
-    pool.detach_unfilled();
-    assert_eq!((pool.levels().free_chunks, pool.levels().attached_chunks), (2, 1));
-    let mut again = Kernel::default();
-    assert_eq!(again.attach(&mut pool, 12), 8);
-    assert_eq!(again.fill_ring[0], BASE + 4 * 2048, "in the same order");
-}
-
-#[test]
 fn a_packet_in_two_chunks_is_handed_over_whole() {
     let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
     kernel.attach(&mut pool, 8);
@@ -144,14 +132,29 @@ fn a_packet_in_two_chunks_is_handed_over_whole() {
     assert!(pool.hand_over().is_none(), "a packet that is not whole stays");
     kernel.receive(&mut pool, false);
     let second = pool.hand_over().unwrap();
-    assert_eq!((second.cells(), second.range.chunk().chunk_id, second.first_number), (4, 1, 1));
+    assert_eq!((second.cells(), second.range.first(), second.first_number), (4, 4, 1));
     assert_eq!((second.packets, second.bytes), (1, 4 * 60));
     let lead = second.lead.unwrap();
-    assert_eq!((lead.chunk().chunk_id, lead.first(), lead.count()), (0, 1, 3));
+    assert_eq!((lead.first(), lead.count()), (1, 3));
     pool.recycle(first.range).unwrap();
     pool.recycle(lead).unwrap();
     assert_eq!(pool.state(0), ChunkState::Free);
     assert_eq!(pool.captured_packets(), 2);
+}
+
+#[test]
+fn ranges_of_two_chunks_that_were_joined_free_both() {
+    let (mut pool, mut kernel) = (pool(2, 2), Kernel::default());
+    kernel.attach(&mut pool, 4);
+    let mut halves = [(); 2].map(|()| {
+        kernel.receive(&mut pool, false);
+        kernel.receive(&mut pool, false);
+        pool.hand_over().unwrap().range
+    });
+    halves.sort_by_key(ChunkRange::first);
+    let [first, second] = halves;
+    pool.recycle(first.join(second).unwrap()).unwrap();
+    assert_eq!((pool.levels().free_chunks, pool.levels().outstanding_cells), (2, 0));
 }
 
 #[test]
@@ -162,24 +165,24 @@ fn recycling_is_strictly_validated() {
         kernel.receive(&mut pool, false);
     }
     let word = pool.hand_over().unwrap().range.into_word();
-    let again = || ChunkRange::from_untrusted_word(word);
-    let chunk = |pool, chunk_id| ChunkId { pool, chunk_id };
-    let other = PoolId { nic_id: 1, ring_id: 3 };
+    let again = || ChunkRange::from_word(word);
+    let other = self::pool(4, 2);
+    let of = |pool: &Pool, first, count| ChunkRange::new(pool.number(), first, count);
     let levels = pool.levels();
     let refused = [
-        (ChunkRange::new(chunk(other, 0), 0, 1), Refused::WrongPool { given: chunk(other, 0), pool: ID }),
-        (ChunkRange::new(chunk(ID, 9), 0, 1), Refused::OutOfBounds(ID, 9, 0, 1)),
-        (ChunkRange::new(chunk(ID, 0), 2, 3), Refused::OutOfBounds(ID, 0, 2, 5)),
-        (ChunkRange::from_untrusted_word(word & !0x7fff), Refused::OutOfBounds(ID, 0, 0, 0)),
-        (ChunkRange::new(chunk(ID, 0), 2, 2), Refused::NotCaptured(chunk(ID, 0), 2, 4)),
-        (ChunkRange::new(chunk(ID, 1), 0, 1), Refused::NotCaptured(chunk(ID, 1), 0, 1)),
+        (of(&other, 0, 1), Refused::WrongPool(ID)),
+        (of(&pool, 36, 1), Refused::OutOfBounds(ID, 36, 37)),
+        (of(&pool, 7, 2), Refused::OutOfBounds(ID, 7, 9)),
+        (ChunkRange::from_word(word & !0x7fff), Refused::OutOfBounds(ID, 0, 0)),
+        (of(&pool, 2, 2), Refused::NotCaptured(ID, 2, 4)),
+        (of(&pool, 4, 1), Refused::NotCaptured(ID, 4, 5)),
     ];
     for (range, why) in refused {
         assert_eq!(pool.recycle(range), Err(why));
         assert_eq!(pool.levels(), levels, "a refusal changes nothing");
     }
     pool.recycle(again()).unwrap();
-    assert_eq!(pool.recycle(again()), Err(Refused::NotCaptured(chunk(ID, 0), 0, 3)));
+    assert_eq!(pool.recycle(again()), Err(Refused::NotCaptured(ID, 0, 3)));
     assert_eq!(pool.refused(), 7);
 }
 
@@ -209,7 +212,8 @@ enum Step {
     Receive(prop::sample::Index, bool),
     HandOver,
     Recycle(prop::sample::Index),
-    Forge(u64),
+    /// A range of these cells that the pool has not made.
+    Forge(u32, u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -221,7 +225,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Settle),
         Just(Step::HandOver),
         any::<prop::sample::Index>().prop_map(Step::Recycle),
-        any::<u64>().prop_map(Step::Forge),
+        (0_u32..40, 1_u32..10).prop_map(|(first, count)| Step::Forge(first, count)),
     ]
 }
 
@@ -281,11 +285,10 @@ proptest! {
                     let range = held.swap_remove(at.index(held.len()));
                     prop_assert!(pool.recycle(range).is_ok());
                 },
-                Step::Forge(word) => {
-                    let forged = ChunkRange::from_untrusted_word(word);
-                    let known = held.iter().any(|range| range.chunk() == forged.chunk());
-                    if !known {
-                        prop_assert!(pool.recycle(forged).is_err());
+                Step::Forge(first, count) => {
+                    let overlaps = |range: &ChunkRange| range.first() < first + count && first < range.first() + range.count();
+                    if !held.iter().chain(&pool.lead).any(overlaps) {
+                        prop_assert!(pool.recycle(ChunkRange::new(pool.number(), first, count)).is_err());
                     }
                 }
             }
@@ -344,7 +347,7 @@ fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
     };
     fill_block(&mut pool, 100, 6_000);
     let first = pool.hand_over().unwrap();
-    assert_eq!((first.range.chunk().chunk_id, first.range.first(), first.range.count()), (1, 0, 4));
+    assert_eq!((first.range.first(), first.range.count()), (4, 4));
     assert_eq!((first.packets, first.bytes, first.first_number), (100, 6_000, 0));
     // An empty one is not handed over.
     fill_block(&mut pool, 0, 0);

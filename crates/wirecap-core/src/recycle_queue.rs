@@ -16,9 +16,8 @@
 //! linked, so a range that is pushed twice is refused at once instead of making a cycle.
 
 use crate::{
-    chunk::{ChunkRange, PoolId},
-    geometry::Geometry,
-    pool::Refused,
+    chunk::{ChunkRange, PoolId, PoolNumber},
+    pool::{Pool, Refused},
     sync::{AtomicU32, AtomicU64, Ordering, Padded},
 };
 
@@ -37,8 +36,8 @@ struct Node {
 /// Used cells on their way home to one pool.
 #[derive(Debug)]
 pub struct RecycleQueue {
-    pool: PoolId,
-    geometry: Geometry,
+    id: PoolId,
+    number: PoolNumber,
     nodes: Box<[Node]>,
     /// The newest node plus one, or [`END`]. Producers and the consumer write.
     head: Padded<AtomicU32>,
@@ -46,11 +45,11 @@ pub struct RecycleQueue {
 
 impl RecycleQueue {
     /// An empty queue for the pool.
-    pub fn new(pool: PoolId, geometry: Geometry) -> Self {
-        let nodes = (0..geometry.cells_per_pool())
+    pub fn new(pool: &Pool) -> Self {
+        let nodes = (0..pool.geometry().cells_per_pool())
             .map(|_| Node { word: AtomicU64::new(0), next: AtomicU32::new(END) })
             .collect();
-        Self { pool, geometry, nodes, head: Padded(AtomicU32::new(END)) }
+        Self { id: pool.id(), number: pool.number(), nodes, head: Padded(AtomicU32::new(END)) }
     }
 
     /// Sends a range home. Any thread may call this.
@@ -59,19 +58,18 @@ impl RecycleQueue {
     /// [`Refused`] when the range names no cells of this pool or is on its way already. Whether the
     /// cells are captured is checked by the pool when they arrive.
     pub fn push(&self, range: ChunkRange) -> Result<(), Refused> {
-        let (chunk, first, count) = (range.chunk(), range.first(), range.count());
-        if chunk.pool != self.pool {
-            return Err(Refused::WrongPool { given: chunk, pool: self.pool });
+        let (first, end) = (range.first(), range.first() + range.count());
+        if range.pool() != self.number {
+            return Err(Refused::WrongPool(self.id));
         }
-        let cells = self.geometry.cells_per_chunk();
-        if chunk.chunk_id >= self.geometry.chunks_per_pool() || count == 0 || first + count > cells {
-            return Err(Refused::OutOfBounds(self.pool, chunk.chunk_id, first, first + count));
+        if range.count() == 0 || end as usize > self.nodes.len() {
+            return Err(Refused::OutOfBounds(self.id, first, end));
         }
-        let index = chunk.chunk_id * cells + first;
+        let index = first;
         let node = &self.nodes[index as usize];
         // Acquire pairs with the release store in `take_all`: the node is out of the list.
         if node.word.compare_exchange(0, range.into_word(), Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return Err(Refused::NotCaptured(chunk, first, first + count));
+            return Err(Refused::NotCaptured(self.id, first, end));
         }
         let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
@@ -107,7 +105,7 @@ impl RecycleQueue {
             let word = node.word.load(Ordering::Relaxed);
             // Release pairs with the acquire exchange in `push`: `next` has been read.
             node.word.store(0, Ordering::Release);
-            each(ChunkRange::from_untrusted_word(word));
+            each(ChunkRange::from_word(word));
             taken += 1;
         }
         taken
@@ -117,52 +115,55 @@ impl RecycleQueue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::chunk::ChunkId;
+    use crate::geometry::Geometry;
 
     const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
 
-    fn range(chunk_id: u32, first: u32, count: u32) -> ChunkRange {
-        ChunkRange::new(ChunkId { pool: ID, chunk_id }, first, count)
+    fn pool(cells: u32, chunks: u32) -> Pool {
+        Pool::new(ID, Geometry::new(cells, chunks, 2048).unwrap(), 0)
     }
 
     #[test]
     fn ranges_come_out_once_and_twice_is_refused() {
-        let queue = RecycleQueue::new(ID, Geometry::new(8, 2, 2048).unwrap());
+        let pool = pool(8, 2);
+        let range = |first, count| ChunkRange::new(pool.number(), first, count);
+        let queue = RecycleQueue::new(&pool);
         assert!(queue.is_empty());
-        queue.push(range(0, 0, 3)).unwrap();
-        queue.push(range(1, 7, 1)).unwrap();
-        assert!(matches!(queue.push(range(0, 0, 3)), Err(Refused::NotCaptured(..))));
+        queue.push(range(0, 3)).unwrap();
+        queue.push(range(15, 1)).unwrap();
+        assert!(matches!(queue.push(range(0, 3)), Err(Refused::NotCaptured(..))));
         let mut taken = Vec::new();
         assert_eq!(queue.take_all(|range| taken.push(range)), 2);
-        assert_eq!(taken, [range(1, 7, 1), range(0, 0, 3)]);
+        assert_eq!(taken, [range(15, 1), range(0, 3)]);
         assert_eq!(queue.take_all(|_| unreachable!()), 0);
-        queue.push(range(0, 0, 3)).unwrap();
+        queue.push(range(0, 3)).unwrap();
     }
 
     /// Every cell of a pool has a node of its own, and a refusal says which cells were meant.
     #[test]
     fn each_cell_goes_home_by_itself() {
-        let queue = RecycleQueue::new(ID, Geometry::new(4, 3, 2048).unwrap());
-        let all: Vec<_> = (0..3).flat_map(|chunk_id| (0..4).map(move |cell| (chunk_id, cell))).collect();
-        for &(chunk_id, cell) in &all {
-            queue.push(range(chunk_id, cell, 1)).unwrap();
+        let pool = pool(4, 3);
+        let range = |first, count| ChunkRange::new(pool.number(), first, count);
+        let queue = RecycleQueue::new(&pool);
+        for cell in 0..12 {
+            queue.push(range(cell, 1)).unwrap();
         }
-        let again = queue.push(range(2, 3, 1));
-        let chunk = ChunkId { pool: ID, chunk_id: 2 };
-        assert_eq!(again, Err(Refused::NotCaptured(chunk, 3, 4)));
-        assert_eq!(queue.push(range(2, 3, 2)), Err(Refused::OutOfBounds(ID, 2, 3, 5)));
+        assert_eq!(queue.push(range(11, 1)), Err(Refused::NotCaptured(ID, 11, 12)));
+        assert_eq!(queue.push(range(11, 2)), Err(Refused::OutOfBounds(ID, 11, 13)));
         let mut taken = Vec::new();
-        assert_eq!(queue.take_all(|range| taken.push((range.chunk().chunk_id, range.first()))), 12);
+        assert_eq!(queue.take_all(|range| taken.push(range.first())), 12);
         taken.reverse();
-        assert_eq!(taken, all);
+        assert_eq!(taken, (0..12).collect::<Vec<_>>());
     }
 
     #[test]
     fn ranges_that_name_no_cells_are_refused() {
-        let queue = RecycleQueue::new(ID, Geometry::new(8, 2, 2048).unwrap());
-        assert!(matches!(queue.push(range(2, 0, 1)), Err(Refused::OutOfBounds(..))));
-        assert!(matches!(queue.push(range(0, 7, 2)), Err(Refused::OutOfBounds(..))));
-        let foreign = ChunkRange::new(ChunkId { pool: PoolId { nic_id: 1, ring_id: 0 }, chunk_id: 0 }, 0, 1);
-        assert!(matches!(queue.push(foreign), Err(Refused::WrongPool { .. })));
+        let (pool, other) = (pool(8, 2), pool(8, 2));
+        let range = |first, count| ChunkRange::new(pool.number(), first, count);
+        let queue = RecycleQueue::new(&pool);
+        assert!(matches!(queue.push(range(16, 1)), Err(Refused::OutOfBounds(..))));
+        assert!(matches!(queue.push(range(15, 2)), Err(Refused::OutOfBounds(..))));
+        let of_other = ChunkRange::new(other.number(), 0, 1);
+        assert!(matches!(queue.push(of_other), Err(Refused::WrongPool(ID))), "though it is called the same");
     }
 }

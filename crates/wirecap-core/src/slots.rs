@@ -16,7 +16,7 @@
 //! changed, written) by whoever holds the [`ChunkRange`] that covers it. The queue that carried the range orders the two.
 
 use crate::{
-    chunk::ChunkRange,
+    chunk::{ChunkRange, PoolNumber},
     geometry::Geometry,
     sync::{AtomicU64, Ordering},
 };
@@ -75,6 +75,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub struct SlotTable {
     slots: Box<[Slot]>,
+    /// Whose they are.
+    pool: PoolNumber,
     cells_per_chunk: u32,
     cell_bytes: u32,
     /// Where the pool starts in the packet memory.
@@ -82,7 +84,7 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    pub(crate) fn new(geometry: Geometry, base: u64) -> Self {
+    pub(crate) fn new(pool: PoolNumber, geometry: Geometry, base: u64) -> Self {
         let cell_bytes = u64::from(geometry.cell_bytes());
         assert!(base + geometry.pool_bytes() <= MAX_MEMORY_BYTES, "no machine has that much memory");
         let slots = (0..u64::from(geometry.cells_per_pool()))
@@ -91,7 +93,8 @@ impl SlotTable {
                 timestamp_ns: AtomicU64::new(0),
             })
             .collect();
-        Self { slots, cells_per_chunk: geometry.cells_per_chunk(), cell_bytes: geometry.cell_bytes(), base }
+        let (cells_per_chunk, cell_bytes) = (geometry.cells_per_chunk(), geometry.cell_bytes());
+        Self { slots, pool, cells_per_chunk, cell_bytes, base }
     }
 
     #[inline]
@@ -106,20 +109,25 @@ impl SlotTable {
         &self.slots[first..first + count as usize]
     }
 
-    /// The filled cells of a range, or `None` when it reaches past the end of the table, which only
-    /// a range of another pool does.
+    /// The filled cells of a range, or `None` when it is of another pool.
     #[inline]
     pub fn range(&self, range: &ChunkRange) -> Option<Filled<'_>> {
-        let first = self.index(range.chunk().chunk_id, range.first());
+        let first = self.own(range)?;
         let slots = self.slots.get(first..first + range.count() as usize)?;
         Some(Filled { slots })
+    }
+
+    /// The first slot of a range, if it is of this pool.
+    #[inline]
+    fn own(&self, range: &ChunkRange) -> Option<usize> {
+        (range.pool() == self.pool).then_some(range.first() as usize)
     }
 
     /// Says that the bytes of the cell number `offset` of a range lie elsewhere in it: who has the range has changed
     /// the packet. Returns whether they lie in the same cell, whole; else nothing is changed.
     pub fn replace(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
-        let index = self.index(range.chunk().chunk_id, range.first() + offset);
-        let Some(slot) = self.slots.get(index).filter(|_| offset < range.count()) else { return false };
+        let Some(index) = self.own(range).filter(|_| offset < range.count()) else { return false };
+        let Some(slot) = self.slots.get(index + offset as usize) else { return false };
         let (old, mask) = (slot.get(), u64::from(self.cell_bytes) - 1);
         let same_cell = (old.address - self.base) & !mask == address.wrapping_sub(self.base) & !mask;
         let end_in_cell = (address.wrapping_sub(self.base) & mask) + u64::from(len);
@@ -196,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_slot_remembers_what_it_was_told_up_to_the_limits() {
-        let table = SlotTable::new(Geometry::new(1, 1, 4096).unwrap(), MAX_MEMORY_BYTES - 4096);
+        let geometry = Geometry::new(1, 1, 4096).unwrap();
+        let table = SlotTable::new(PoolNumber::of_test(0), geometry, MAX_MEMORY_BYTES - 4096);
         let slot = &table.row(0, 0, 1)[0];
         assert_eq!((slot.address(), slot.get().len), (MAX_MEMORY_BYTES - 4096, 0));
         for address in [0, 256, MAX_MEMORY_BYTES - 1] {
@@ -214,7 +223,7 @@ mod tests {
 
     /// A table of two chunks of four cells, each with a packet of 60 bytes behind 256 of head room.
     fn table() -> SlotTable {
-        let table = SlotTable::new(Geometry::new(4, 2, 2048).unwrap(), BASE);
+        let table = SlotTable::new(PoolNumber::of_test(3), Geometry::new(4, 2, 2048).unwrap(), BASE);
         for (index, slot) in (0..).zip(&table.slots) {
             let address = BASE + index * CELL + 256;
             slot.set(Descriptor { address, len: 60, more: index == 5, timestamp_ns: 7 * index });
@@ -223,8 +232,15 @@ mod tests {
     }
 
     fn range(chunk_id: u32, first: u32, count: u32) -> ChunkRange {
-        use crate::chunk::{ChunkId, PoolId};
-        ChunkRange::new(ChunkId { pool: PoolId { nic_id: 0, ring_id: 0 }, chunk_id }, first, count)
+        ChunkRange::new(PoolNumber::of_test(3), 4 * chunk_id + first, count)
+    }
+
+    #[test]
+    fn a_range_of_another_pool_finds_nothing() {
+        let table = table();
+        let mut other = ChunkRange::new(PoolNumber::of_test(4), 1, 2);
+        assert!(table.range(&other).is_none() && table.get(&other, 0).is_none());
+        assert!(!table.replace(&mut other, 0, BASE + CELL, 60));
     }
 
     #[test]

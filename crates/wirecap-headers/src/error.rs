@@ -1,8 +1,8 @@
 //! What was given that makes no sense, and what would.
 
-use crate::{MacAddress, RouteProblem};
+use crate::MacAddress;
 
-/// Why a value of the command line, or a table of routes, is refused.
+/// Why a value is refused.
 ///
 /// # Example
 ///
@@ -59,13 +59,5 @@ pub enum Error {
     Ttl {
         /// What was given.
         given: String,
-    },
-    /// A line of a table of routes.
-    #[error("line {line} of the routes: {problem}")]
-    Route {
-        /// Which, from 1 on.
-        line: usize,
-        /// What is wrong with it.
-        problem: RouteProblem,
     },
 }

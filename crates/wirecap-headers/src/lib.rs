@@ -1,12 +1,11 @@
-//! Headers of packets: found, changed in place, checksums kept right; routes; ICMP errors.
+//! Headers of packets: found, changed in place, checksums kept right.
 //!
 //! ```text
 //!   data, the first part of a packet
 //!   ├ MACs ─┼ VLAN tags ─┼ type ┼ IPv4, or IPv6 and extensions ─┼ TCP, UDP, … ─┤   Layout: where they are
 //!      ▲         ▲                 TTL ▲     ▲ addresses             ▲
-//!   MacAddress  VlanMap            Ttl ┘     └ Routes::look_up       └ checksum    what changes or reads them
-//!      └─────────┴──── Rewrite ────────┘                                        Offender::answer: ICMP errors about it
-//!                                        Layout::valid_ip: whether a router may look at it at all
+//!   MacAddress  VlanMap            Ttl ┘     └ IpLayout              └ checksum    what changes or reads them
+//!      └─────────┴──── Rewrite ────────┘
 //! ```
 //!
 //! **The rules that hold here.** Packets are hostile: they end anywhere, and their lengths lie. No function panics, whatever
@@ -38,24 +37,18 @@ mod bytes;
 pub mod checksum;
 mod error;
 mod frame;
-mod icmp;
 mod layout;
 mod mac;
 mod refused;
 mod rewrite;
-mod routes;
 mod ttl;
-mod validity;
 mod vlan;
 
 pub use error::Error;
 pub use frame::{Frame, VecFrame};
-pub use icmp::{ICMP_ERROR_MAX, IcmpProblem, Offender};
 pub use layout::{ETHERNET_LEN, IpLayout, IpVersion, Layout, MAX_EXTENSIONS, MAX_VLAN_TAGS, VlanTag};
 pub use mac::{MacAddress, SourceMac};
 pub use refused::Refused;
 pub use rewrite::Rewrite;
-pub use routes::{NextHop, Route, RouteProblem, Routes};
 pub use ttl::Ttl;
-pub use validity::Invalid;
 pub use vlan::{Toward, VlanMap};

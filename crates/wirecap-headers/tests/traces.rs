@@ -1,35 +1,18 @@
 //! All packets of real traces, the damaged ones too, through every change.
-//!
-//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository.
-
-use std::path::{Path, PathBuf};
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::{
-    Frame, IpVersion, Layout, Refused, Rewrite, Routes, Toward, VecFrame,
+    Frame, IpVersion, Layout, Refused, Rewrite, Toward, VecFrame,
     checksum::{self, Filled, Verdict},
 };
 
 /// Room for one tag.
 const ROOM: usize = 4;
 
-fn directory() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
-}
-
 /// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, said loudly, if there is no such
 /// directory.
 fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
-    let Ok(entries) = std::fs::read_dir(directory()) else {
-        wirecap_lab::skip(test, "there are no traces; name their directory in WIRECAP_TRACES");
-        return None;
-    };
-    let is_trace = |path: &PathBuf| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("pcap" | "pcapng" | "cap"))
-    };
-    let paths = entries.map(|entry| entry.unwrap().path()).filter(is_trace);
+    let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
     let packets: Vec<_> = captures
         .flat_map(|capture| {
@@ -37,7 +20,7 @@ fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
             capture.packets.into_iter().map(move |packet| (types[packet.interface as usize], packet.data))
         })
         .collect();
-    assert!(packets.len() > 1_000, "{} packets in {}", packets.len(), directory().display());
+    assert!(packets.len() > 1_000, "{} packets", packets.len());
     Some(packets)
 }
 
@@ -146,21 +129,4 @@ fn what_is_right_is_filled_with_what_it_has() {
         }
     }
     assert!(right > 1_000, "{right} packets with right checksums");
-}
-
-#[test]
-fn packets_of_ip_have_a_route() {
-    let Some(packets) = packets("packets_of_ip_have_a_route") else { return };
-    let routes: Routes = "default dev v4\n::/0 dev v6".parse().unwrap();
-    let (mut routed, mut not) = (0, 0);
-    for (_, packet) in &packets {
-        let Some(layout) = Layout::of(packet) else { continue };
-        let route = routes.look_up(&layout, packet);
-        match layout.ip() {
-            None => assert_eq!(route, None),
-            Some(_) if route.is_some() => routed += 1,
-            Some(_) => not += 1,
-        }
-    }
-    assert!(routed > 1_000 && not > 100, "{routed} routed, {not} multicast and link-local");
 }

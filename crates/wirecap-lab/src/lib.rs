@@ -34,6 +34,8 @@ mod namespace;
 mod root;
 mod run;
 mod sweep;
+pub mod trace_bytes;
+mod traces;
 mod veth;
 
 pub use bridge::Bridge;
@@ -43,4 +45,5 @@ pub use error::Error;
 pub use namespace::Namespace;
 pub use root::{is_root, require_root, skip};
 pub use sweep::sweep;
+pub use traces::{trace_directory, trace_files};
 pub use veth::{Interface, VethOptions, VethPair};

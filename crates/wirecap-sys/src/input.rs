@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use crate::xsk::PollSet;
+use crate::{wake::Waker, xsk::PollSet};
 
 /// How long a patient read waits at once; it waits again until there is something.
 const TURN: Duration = Duration::from_secs(1);
@@ -84,8 +84,8 @@ impl Input {
     }
 
     /// Becomes readable when there is something; `None` for a file, which always has.
-    pub fn waker(&self) -> Option<Arc<OwnedFd>> {
-        self.waker.clone()
+    pub fn waker(&self) -> Option<Waker> {
+        self.waker.clone().map(Waker::from)
     }
 }
 

@@ -14,6 +14,7 @@
 //! | capabilities of a program file | [`file_capabilities`] |
 //! | a file that nobody else writes | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
+//! | waiting until a pipe, a terminal or a socket takes more | [`room`] |
 //! | threads that wait, and what wakes them | [`wake`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | generated machine code, and calling it | [`machine_code`] |
@@ -33,6 +34,7 @@ pub mod netdev;
 pub mod packet;
 pub mod pcap;
 pub mod process;
+pub mod room;
 pub mod signals;
 mod socket_option;
 pub mod wake;

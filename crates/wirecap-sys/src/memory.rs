@@ -8,18 +8,23 @@
 //!   0 ◄── addresses count from here
 //! ```
 //!
-//! Rule: cells are read only through a [`CellReader`], with the [`ChunkRange`](wirecap_core::ChunkRange) that proves that they
-//! are captured. Reader and [`Pool`] come from the same call to [`PacketMemory::carve`], and no two
-//! pools overlap.
+//! Rule: a cell is with one of these at a time, and its bytes are touched by that one only:
 //!
-//! Kept here: names of pools are unique in a memory, the cells of a pool are given to the kernel by one socket
-//! only, and only those of a pool of this memory. What this rests on besides, and what the crate
-//! that drives the pools (`wirecap`) keeps: pools of an engine are made by [`PacketMemory::carve`] only, though
-//! [`Pool::new`] makes others with the same name for tests; a pool is filled only with descriptors from its own socket, its
-//! unfilled chunks are taken back only when that socket is gone, and a reader is given ranges of its own memory. What
-//! holds of a socket holds of a [`CellWriter`].
+//! | with | while | proved by |
+//! |---|---|---|
+//! | the kernel, or a [`CellWriter`] | it is attached | the claim to its pool; one socket or writer has it |
+//! | the holder of the [`FilledCell`] | it is filled | the token; the ring or writer makes one each time it fills a cell |
+//! | its [`LivePool`] | it waits to be handed over, or is home | the pool's books |
+//! | the holder of the [`ChunkRange`](wirecap_core::ChunkRange) | it is captured | the token; the pool makes one each time it hands over |
+//!
+//! This crate keeps the rule by itself, however its callers use it: tokens have no other makers, each bears the number of its pool, no two
+//! pools have the same number, and every function that takes a token compares it. The crate trusts `wirecap-core`, which has the books and no
+//! memory (each slot of a pool is in one place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
 
 mod available;
+mod claim;
+mod filled;
+mod live_pool;
 mod mapping;
 mod reader;
 mod writer;
@@ -32,11 +37,14 @@ use std::{
 };
 
 pub use available::{Available, MemoryBound, Need, available};
+pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
+pub use filled::{FilledBlock, FilledCell};
+pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
 pub use mapping::{Advice, MemoryFallback, Pages};
 pub use reader::{CellReader, Cells};
 use thiserror::Error;
-use wirecap_core::{Geometry, Pool, PoolId, SlotTable};
+use wirecap_core::{Geometry, Pool, PoolId};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -72,9 +80,14 @@ pub enum MemoryError {
     /// The pools do not fit in what was allocated.
     #[error("the packet memory has no room for one more pool of {0} bytes")]
     Exhausted(u64),
-    /// There is a pool of this name in the memory already.
-    #[error("there is a pool for receive queue {} of port {} already; open each port once", .0.ring_id, .0.nic_id)]
-    PoolTwice(PoolId),
+    /// The cells are of another size than the memory was made for.
+    #[error("a pool with cells of {given} bytes does not fit a packet memory of cells of {memory} bytes")]
+    CellBytes {
+        /// That of the pool.
+        given: u32,
+        /// That of the memory.
+        memory: u32,
+    },
 }
 
 /// How much there is, and the limit that bounds it.
@@ -103,113 +116,43 @@ impl MemoryError {
     }
 }
 
-/// The memory of cells that the kernel knows under one registration.
+/// The memory of cells that the kernel knows under one registration, all of one size.
 #[derive(Debug)]
 pub struct PacketMemory {
     mapping: Arc<Mapping>,
     /// INVARIANT: start of `len` bytes of `mapping` that no other packet memory has.
     start: ptr::NonNull<u8>,
     len: usize,
-    carved: Mutex<Carved>,
+    cell_bytes: u32,
+    /// INVARIANT: all pools that were carved lie before it, and no two of them overlap. In bytes from the start.
+    carved: Mutex<u64>,
 }
 
-/// What was given to pools so far.
-#[derive(Debug, Default)]
-struct Carved {
-    /// Bytes from the start.
-    end: u64,
-    /// INVARIANT: each id once.
-    pools: Vec<CarvedPool>,
-}
-
-#[derive(Debug)]
-struct CarvedPool {
-    id: PoolId,
-    slots: Arc<SlotTable>,
-    /// A socket gives its cells to the kernel.
-    claimed: bool,
-}
-
-/// The right of one socket to give the cells of a pool to the kernel. Dropping it gives the right back.
-#[derive(Debug)]
-pub(crate) struct PoolClaim {
-    memory: Arc<PacketMemory>,
-    slots: Arc<SlotTable>,
-    place: PoolPlace,
-}
-
-impl PoolClaim {
-    /// Whether it is a right to this pool.
-    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
-        Arc::ptr_eq(&self.slots, &pool.slots())
-    }
-
-    /// Where the pool's cells lie.
-    #[inline]
-    pub(crate) fn place(&self) -> PoolPlace {
-        self.place
-    }
-}
-
-/// Where the cells of a pool lie.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PoolPlace {
-    base: u64,
-    bytes: u64,
-    cell_bytes: u64,
-}
-
-impl PoolPlace {
-    fn of(pool: &Pool) -> Self {
-        let geometry = pool.geometry();
-        Self { base: pool.base(), bytes: geometry.pool_bytes(), cell_bytes: geometry.cell_bytes().into() }
-    }
-
-    /// Whether the range lies within one cell of the pool.
-    #[inline]
-    pub(crate) fn holds(&self, address: u64, len: u32) -> bool {
-        let offset = address.wrapping_sub(self.base);
-        offset < self.bytes && (offset & (self.cell_bytes - 1)) + u64::from(len) <= self.cell_bytes
-    }
-
-    /// Where the cell begins that the address lies in, if it is one of this pool.
-    pub(crate) fn cell(&self, address: u64) -> Option<u64> {
-        let offset = address.wrapping_sub(self.base);
-        (offset < self.bytes).then(|| self.base + (offset & !(self.cell_bytes - 1)))
-    }
-}
-
-impl Drop for PoolClaim {
-    fn drop(&mut self) {
-        self.memory.set_claimed(&self.slots, false);
-    }
-}
-
-// SAFETY: the mapping belongs to no thread; all access goes through `CellReader` and the kernel,
-// which is ordered by the hand-over of chunk ranges.
+// SAFETY: the mapping belongs to no thread; all access to its bytes is by right of a token (rule above), whose way orders it.
 unsafe impl Send for PacketMemory {}
 // SAFETY: as above; the only interior mutability is behind a lock.
 unsafe impl Sync for PacketMemory {}
 
 impl PacketMemory {
-    /// Memory for `bytes` bytes of cells: see [`PacketMemory::allocate_parts`].
+    /// Memory for `bytes` bytes of cells of this size: see [`PacketMemory::allocate_parts`].
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
-    pub fn allocate(bytes: u64) -> Result<Self, MemoryError> {
-        let mut parts = Self::allocate_parts(&[bytes], Need::default())?;
+    pub fn allocate(bytes: u64, cell_bytes: u32) -> Result<Self, MemoryError> {
+        let mut parts = Self::allocate_parts(&[bytes], cell_bytes, Need::default())?;
         Ok(parts.remove(0))
     }
 
     /// A memory for each of `parts`, which are sizes in bytes; all lie in one mapping, on reserved huge pages if enough are free, else on
-    /// normal ones. Touches no page: see [`PacketMemory::populate`]. `beside` is other memory that the caller will need.
+    /// normal ones. Touches no page: see [`PacketMemory::populate`]. `cell_bytes` is the size of all cells, by which the kernel divides a
+    /// part. `beside` is other memory that the caller will need.
     ///
     /// The kernel keeps a record of each cell of a registration for *each* socket that uses it, so separate parts for sockets that share no
     /// cells save memory.
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
-    pub fn allocate_parts(parts: &[u64], beside: Need) -> Result<Vec<Self>, MemoryError> {
+    pub fn allocate_parts(parts: &[u64], cell_bytes: u32, beside: Need) -> Result<Vec<Self>, MemoryError> {
         // The kernel maps and registers no part without a page.
         let lens: Vec<_> = parts.iter().map(|&part| part.max(1).next_multiple_of(PAGE_BYTES)).collect();
         let needed: u64 = lens.iter().sum();
@@ -218,50 +161,32 @@ impl PacketMemory {
         let part = |len| {
             let start = mapping.at(begin as usize);
             begin += len;
-            Self { mapping: Arc::clone(&mapping), start, len: len as usize, carved: Mutex::default() }
+            let mapping = Arc::clone(&mapping);
+            Self { mapping, start, len: len as usize, cell_bytes, carved: Mutex::new(0) }
         };
         Ok(lens.into_iter().map(part).collect())
     }
 
-    /// Cuts the next pool out of the memory. The reader belongs to exactly this pool.
+    /// Cuts the next pool out of the memory.
     ///
     /// # Errors
-    /// [`MemoryError::Exhausted`] when the rest is too small, [`MemoryError::PoolTwice`] when the memory has a
-    /// pool of this name: a range of the one could be read with the reader of the other.
-    pub fn carve(
-        self: &Arc<Self>,
-        id: PoolId,
-        geometry: Geometry,
-    ) -> Result<(Pool, CellReader), MemoryError> {
-        let bytes = geometry.pool_bytes();
-        let mut carved = self.carved.lock().unwrap_or_else(PoisonError::into_inner);
-        if carved.pools.iter().any(|pool| pool.id == id) {
-            return Err(MemoryError::PoolTwice(id));
+    /// [`MemoryError::Exhausted`] when the rest is too small, [`MemoryError::CellBytes`] when the cells are of another size.
+    pub fn carve(self: &Arc<Self>, id: PoolId, geometry: Geometry) -> Result<LivePool, MemoryError> {
+        let (given, memory, bytes) = (geometry.cell_bytes(), self.cell_bytes, geometry.pool_bytes());
+        if given != memory {
+            return Err(MemoryError::CellBytes { given, memory });
         }
-        // The kernel takes the start of a cell for a multiple of its size.
-        let base = carved.end.next_multiple_of(u64::from(geometry.cell_bytes()));
-        let end = base.checked_add(bytes).filter(|&end| end <= self.len as u64);
-        carved.end = end.ok_or(MemoryError::Exhausted(bytes))?;
-        let pool = Pool::new(id, geometry, base);
-        let slots = pool.slots();
-        carved.pools.push(CarvedPool { id, slots: Arc::clone(&slots), claimed: false });
-        Ok((pool, CellReader::new(Arc::clone(self), slots, id)))
-    }
-
-    /// The right to give the cells of a pool to the kernel; `None` if it was not carved out of this memory, or
-    /// somebody else has the right.
-    pub(crate) fn claim(self: &Arc<Self>, pool: &Pool) -> Option<PoolClaim> {
-        let slots = pool.slots();
-        let was_claimed = self.set_claimed(&slots, true)?;
-        let place = PoolPlace::of(pool);
-        (!was_claimed).then(|| PoolClaim { memory: Arc::clone(self), slots, place })
-    }
-
-    /// What it was before; `None` for a pool of another memory.
-    fn set_claimed(&self, slots: &Arc<SlotTable>, claimed: bool) -> Option<bool> {
         let mut carved = self.carved.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = carved.pools.iter_mut().find(|pool| Arc::ptr_eq(&pool.slots, slots))?;
-        Some(std::mem::replace(&mut pool.claimed, claimed))
+        // The kernel takes the start of a cell for a multiple of its size.
+        let base = carved.next_multiple_of(u64::from(given));
+        let end = base.checked_add(bytes).filter(|&end| end <= self.len as u64);
+        *carved = end.ok_or(MemoryError::Exhausted(bytes))?;
+        Ok(LivePool::of_cells(Pool::new(id, geometry, base), self))
+    }
+
+    /// Size of all its cells in bytes.
+    pub fn cell_bytes(&self) -> u32 {
+        self.cell_bytes
     }
 
     /// Prefers memory of a NUMA node for `bytes` bytes from `address` on. Must come before
@@ -353,14 +278,16 @@ impl PacketMemory {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
-    /// Writes at an address. Only for cells that are neither with the kernel nor lent to a reader.
-    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> bool {
+    /// Writes at an address. Returns false, and writes nothing, beyond the memory.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes there.
+    pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> bool {
         let end = address.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len as u64) {
             return false;
         }
-        // SAFETY: the range lies in the mapping (checked above), and the crate calls this only for cells that are
-        // neither with the kernel nor lent to a reader: attached to a `CellWriter`.
+        // SAFETY: the range lies in the mapping (checked above), and is the caller's alone, as is promised.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(address as usize), bytes.len());
         }

@@ -32,7 +32,7 @@ pub struct Escalation {
     /// Written by signal handlers, once.
     end: Arc<AtomicBool>,
     /// Written by signal handlers, and by the command.
-    give_up: AtomicBool,
+    give_up: Arc<AtomicBool>,
     /// Signals that come sooner after the last are the same once more.
     patience_ns: u64,
 }
@@ -101,14 +101,10 @@ impl Escalation {
         self.state.store(state(Stage::Ending, monotonic_ns()), Ordering::Relaxed);
     }
 
-    /// Asks to give up what is left to do, as a signal does. The next signal still asks for more than the one before.
-    pub fn give_up(&self) {
-        self.give_up.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a signal has asked to give up what is left to do, or [`Self::give_up`].
-    pub fn is_asked_to_give_up(&self) -> bool {
-        self.give_up.load(Ordering::Relaxed)
+    /// Set once a signal has asked to give up what is left to do. The command may set it, too: the next signal still asks for more than
+    /// the one before.
+    pub fn give_up_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.give_up)
     }
 
     fn take(&self, now_ns: u64) -> Reaction {
@@ -191,10 +187,11 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_known() {
         let escalation = Escalation::new(Duration::ZERO);
-        assert_eq!((escalation.is_asked_to_end(), escalation.is_asked_to_give_up()), (false, false));
+        let gives_up = || escalation.give_up_flag().load(Ordering::Relaxed);
+        assert_eq!((escalation.is_asked_to_end(), gives_up()), (false, false));
         escalation.begin_ending();
         escalation.raise();
-        assert_eq!((escalation.is_asked_to_end(), escalation.is_asked_to_give_up()), (false, true));
+        assert_eq!((escalation.is_asked_to_end(), gives_up()), (false, true));
         let escalation = Escalation::new(Duration::ZERO);
         escalation.raise();
         assert!(escalation.is_asked_to_end() && escalation.flag().load(Ordering::Relaxed));

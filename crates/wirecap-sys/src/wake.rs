@@ -55,13 +55,23 @@ impl Bell {
     }
 }
 
-/// Descriptors of queues, by their numbers, that become readable when packets wait. A queue may have none.
+/// A descriptor that becomes readable when packets wait, and is not for anything else. It is open as long as there is one.
+#[derive(Debug, Clone)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl From<Arc<OwnedFd>> for Waker {
+    fn from(fd: Arc<OwnedFd>) -> Self {
+        Self(fd)
+    }
+}
+
+/// The wakers of queues, by their numbers. A queue may have none.
 #[derive(Debug)]
-pub struct Wakers(Vec<Option<Arc<OwnedFd>>>);
+pub struct Wakers(Vec<Option<Waker>>);
 
 impl Wakers {
     /// Of all queues.
-    pub fn new(wakers: Vec<Option<Arc<OwnedFd>>>) -> Self {
+    pub fn new(wakers: Vec<Option<Waker>>) -> Self {
         Self(wakers)
     }
 
@@ -99,7 +109,7 @@ impl Watch {
     pub fn new(bell: &Arc<Bell>, wakers: &Arc<Wakers>, queues: impl IntoIterator<Item = usize>) -> Self {
         let queues: Vec<_> = queues.into_iter().filter(|&queue| wakers.has(queue)).collect();
         let of_queues = queues.iter().filter_map(|&queue| wakers.0[queue].as_ref());
-        let fds = [bell.event.as_raw_fd()].into_iter().chain(of_queues.map(AsRawFd::as_raw_fd));
+        let fds = [bell.event.as_raw_fd()].into_iter().chain(of_queues.map(|waker| waker.0.as_raw_fd()));
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let polls = fds.map(poll).collect();
         Self { bell: Arc::clone(bell), wakers: Arc::downgrade(wakers), queues, polls }
@@ -130,7 +140,7 @@ impl Watch {
         }
         let [bell, polls @ ..] = polls else { unreachable!("the bell is always there") };
         for (poll, &queue) in polls.iter_mut().zip(&self.queues) {
-            settle(poll, open.as_ref().and_then(|wakers| wakers.0[queue].as_deref()));
+            settle(poll, open.as_ref().and_then(|wakers| wakers.0[queue].as_ref()));
         }
         if bell.revents == 0 {
             return Woken::ByWaker;
@@ -141,10 +151,10 @@ impl Watch {
 }
 
 /// Sees to it that nothing wakes for ever.
-fn settle(poll: &mut libc::pollfd, waker: Option<&OwnedFd>) {
+fn settle(poll: &mut libc::pollfd, waker: Option<&Waker>) {
     if poll.revents & libc::POLLERR != 0 {
         // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A pipe has none.
-        let _ = waker.map(|waker| socket_option::get::<u32>(waker, libc::SOL_SOCKET, libc::SO_ERROR));
+        let _ = waker.map(|waker| socket_option::get::<u32>(&waker.0, libc::SOL_SOCKET, libc::SO_ERROR));
     }
     if poll.revents & (libc::POLLHUP | libc::POLLIN) == libc::POLLHUP {
         // A pipe at its end: whoever reads it finds that out without being woken.
@@ -160,8 +170,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn waker(socket: &UnixDatagram) -> Option<Arc<OwnedFd>> {
-        Some(Arc::new(socket.as_fd().try_clone_to_owned().unwrap()))
+    fn waker(socket: &UnixDatagram) -> Option<Waker> {
+        Some(Waker(Arc::new(socket.as_fd().try_clone_to_owned().unwrap())))
     }
 
     #[test]
@@ -205,7 +215,7 @@ mod tests {
     #[test]
     fn a_pipe_at_its_end_wakes_once() {
         let (read, write) = nix::unistd::pipe().unwrap();
-        let wakers = Arc::new(Wakers::new(vec![Some(Arc::new(read))]));
+        let wakers = Arc::new(Wakers::new(vec![Some(Waker(Arc::new(read)))]));
         let mut watch = Watch::new(&Arc::new(Bell::new().unwrap()), &wakers, [0]);
         drop(write);
         assert_eq!(watch.wait(1, LONG), Woken::ByWaker);

@@ -4,9 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_core::{Direction, Geometry, Handover, Pool, PoolId};
+use wirecap_core::{Direction, Geometry, Handover, PoolId};
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
-use wirecap_sys::packet::{BlockReader, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics};
+use wirecap_sys::{
+    memory::LivePool,
+    packet::{BlockReader, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics},
+};
 use wirecap_traffic::{FrameSpec, Marks, PacketSender, SendPath, Template};
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
@@ -50,7 +53,7 @@ impl Bed {
 /// The engine's side of a socket.
 struct Reader {
     socket: PacketSocket,
-    pool: Pool,
+    pool: LivePool,
     blocks: BlockReader,
 }
 
@@ -65,9 +68,9 @@ impl Reader {
     fn next(&mut self) -> Option<Handover> {
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
-            if let Some(volume) = self.socket.receive(|_| true) {
+            if let Some(block) = self.socket.receive(|_| true) {
                 let mut filler = self.pool.filler().expect("an attached block");
-                assert!(filler.fill_block(volume.packets, volume.bytes));
+                assert!(filler.fill_block(block));
                 filler.finish();
                 return self.pool.hand_over();
             }

@@ -1,20 +1,19 @@
 //! AF_XDP sockets on a veth pair: what was captured is sent again from the same cells.
 
 use std::{
-    os::fd::AsFd,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use wirecap_core::{ChunkRange, Geometry, Pool, PoolId};
+use wirecap_core::{ChunkRange, Geometry, PoolId};
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_sys::{
     bpf::{
         Assembler, Helper, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
         XDP_PASS, XdpMode,
     },
-    memory::{CellReader, PacketMemory},
-    xsk::{BindMode, Received, RingSizes, Sender, Socket, SocketConfig, Umem},
+    memory::{CellReader, CellWriter, LivePool, PacketMemory},
+    xsk::{BindMode, RingSizes, Sender, Socket, SocketConfig, Umem},
 };
 use wirecap_traffic::{PacketSender, SendPath};
 
@@ -24,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct End {
     socket: Socket,
     sender: Sender,
-    pool: Pool,
+    pool: LivePool,
     reader: CellReader,
     _link: Link,
 }
@@ -39,7 +38,7 @@ fn program(socket: &Socket) -> Program {
         name: "sockets",
     })
     .unwrap();
-    sockets.set_socket(0, socket.as_fd()).unwrap();
+    socket.put_into(&sockets, 0).unwrap();
     let mut asm = Assembler::new();
     asm.load(Size::Word, Reg::R2, Reg::R1, 16);
     asm.load_map_fd(Reg::R1, &sockets).mov_imm(Reg::R3, XDP_PASS);
@@ -50,10 +49,10 @@ fn program(socket: &Socket) -> Program {
 
 impl End {
     fn open(ifindex: u32, memory: &Arc<PacketMemory>, id: PoolId, geometry: Geometry) -> Self {
-        let (mut pool, reader) = memory.carve(id, geometry).unwrap();
+        let mut pool = memory.carve(id, geometry).unwrap();
+        let reader = pool.reader();
         let rings = RingSizes::both(geometry.ring_entries(), 64).unwrap();
-        let config =
-            SocketConfig { ifindex, queue_id: 0, cell_bytes: 2048, headroom: 0, rings, multi_buffer: false };
+        let config = SocketConfig { ifindex, queue_id: 0, headroom: 0, rings, multi_buffer: false };
         let mut socket = Socket::create(config, Umem::Register(memory)).unwrap();
         socket.attach(&mut pool);
         socket.bind(BindMode::Copy, PATIENCE).unwrap();
@@ -69,7 +68,7 @@ impl End {
         loop {
             if self.socket.filled() > 0 {
                 let mut filler = self.pool.filler().expect("an attached chunk");
-                filler.fill_all(self.socket.receive(1).unwrap().map(Received::into_descriptor));
+                filler.fill(self.socket.receive(1).unwrap().map(|cell| (cell, 1)));
                 filler.finish();
                 return self.pool.hand_over().expect("a packet").range;
             }
@@ -90,7 +89,7 @@ fn a_captured_cell_is_sent_as_it_lies_and_comes_home() {
     let first = VethPair::new(&left, "l0", &middle, "m0", options()).unwrap();
     let second = VethPair::new(&middle, "m1", &right, "r0", options()).unwrap();
     let geometry = Geometry::new(8, 4, 2048).unwrap();
-    let memory = Arc::new(PacketMemory::allocate(3 * geometry.pool_bytes()).unwrap());
+    let memory = Arc::new(PacketMemory::allocate(3 * geometry.pool_bytes(), 2048).unwrap());
     let (m0, m1) = (first.b().ifindex().unwrap(), second.a().ifindex().unwrap());
     // The two ends in the middle have registrations of their own over one memory.
     let id = |nic_id| PoolId { nic_id, ring_id: 0 };
@@ -140,8 +139,8 @@ fn what_cannot_be_sent_is_given_back() {
     let [left, right] = ["back_l", "back_r"].map(|name| Namespace::new(name).unwrap());
     let pair = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
     let geometry = Geometry::new(8, 4, 2048).unwrap();
-    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-    let other = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+    let other = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
     let id = PoolId { nic_id: 0, ring_id: 0 };
     let ifindex = pair.b().ifindex().unwrap();
     let mut end = right.enter(|| End::open(ifindex, &memory, id, geometry));
@@ -150,7 +149,7 @@ fn what_cannot_be_sent_is_given_back() {
     talker.send(&[7; 60]).unwrap();
     let range = end.receive();
     // Cells of another memory, with a pool of the same name.
-    let (_pool, stranger) = other.carve(id, geometry).unwrap();
+    let stranger = other.carve(id, geometry).unwrap().reader();
     let range = end.sender.send_cell(&stranger, range).expect_err("not its memory");
     let refused = end.sender.send(&stranger, [Some(range), None]).expect_err("not its memory");
     let refused = end.sender.send(&end.reader, [None, None]).expect_err("nothing is no packet")[0]
@@ -176,7 +175,7 @@ fn cells_that_follow_each_other_come_home_as_one_range() {
     let [left, right] = ["row_l", "row_r"].map(|name| Namespace::new(name).unwrap());
     let pair = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
     let geometry = Geometry::new(8, 4, 2048).unwrap();
-    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
     let ifindex = pair.b().ifindex().unwrap();
     let id = PoolId { nic_id: 0, ring_id: 0 };
     let mut end = right.enter(|| End::open(ifindex, &memory, id, geometry));
@@ -202,4 +201,42 @@ fn cells_that_follow_each_other_come_home_as_one_range() {
     }
     assert_eq!((end.sender.in_flight(), end.sender.foreign(), end.pool.refused()), (0, 0, 0));
     assert_eq!(end.pool.levels().outstanding_cells, 0);
+}
+
+/// The kernel fills cells until the last descriptor of a socket is closed, and a driver may go on until its queue can be bound again.
+#[test]
+fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
+    if !require_root("cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed") {
+        return;
+    }
+    let [left, right] = ["again_l", "again_r"].map(|name| Namespace::new(name).unwrap());
+    let pair = VethPair::new(&left, "l0", &right, "r0", VethOptions::default()).unwrap();
+    let geometry = Geometry::new(8, 4, 2048).unwrap();
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+    let mut pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+    let ifindex = pair.b().ifindex().unwrap();
+    let open = |ifindex, queue_id| {
+        let rings = RingSizes::both(geometry.ring_entries(), 64).unwrap();
+        let config = SocketConfig { ifindex, queue_id, headroom: 0, rings, multi_buffer: false };
+        right.enter(|| Socket::create(config, Umem::Register(&memory)).unwrap())
+    };
+    let mut socket = open(ifindex, 0);
+    assert_eq!(socket.attach(&mut pool), 32);
+    socket.bind(BindMode::Copy, PATIENCE).unwrap();
+    assert!(!pool.renew(), "it is open");
+    drop(socket);
+    assert!(pool.renew(), "it is closed");
+    assert!(CellWriter::new(&pool).is_none(), "the driver may not be through with it");
+    let attach = |socket: &mut Socket, pool: &mut LivePool| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| socket.attach(pool)))
+    };
+    assert!(attach(&mut open(ifindex, 1), &mut pool).is_err(), "another queue");
+    let mut same = open(ifindex, 0);
+    assert_eq!(attach(&mut same, &mut pool).unwrap(), 32, "all its cells");
+    same.bind(BindMode::Copy, PATIENCE).unwrap();
+    let sender = same.take_sender().unwrap();
+    drop(same);
+    assert!(!pool.renew(), "its sending half is open");
+    drop(sender);
+    assert!(!pool.renew(), "it was open when its claim ended");
 }

@@ -15,10 +15,9 @@ use nix::sys::{
 use wirecap_sys::netdev::{self, Interface};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
-use crate::{
-    machine::{CAPTURED, Machine, SENDER, run},
-    support::wait_or_explain,
-};
+use wirecap_testing::wait_or_explain;
+
+use crate::machine::{CAPTURED, Machine, SENDER, run};
 
 /// By then, whatever has happened, the interface must be the host's again.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use std::{
 use wirecap::Report;
 use wirecap_sys::xsk::{self, BindMode};
 
-use crate::support::check;
+use wirecap_testing::check;
 
 /// What was seen so far. One for all cases.
 #[derive(Debug, Default)]

@@ -6,10 +6,11 @@ use wirecap::{Builder, Capture, Error, Report, report::PortReport};
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, PacketSender, Random, SendPath, Template};
 
+use wirecap_testing::{crew::Crew, wait_or_explain, wait_until};
+
 use crate::{
     boot::{LargeFrames, Plan},
     ledger::Ledger,
-    support::{crew::Crew, wait_or_explain, wait_until},
 };
 
 /// The NIC that is captured, and the one that sends.

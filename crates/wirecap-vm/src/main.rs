@@ -27,11 +27,6 @@ mod program;
 mod qemu;
 mod suite;
 
-// What the end-to-end tests of the library share: the threads that take packets, and what is checked of them.
-#[path = "../../wirecap/tests/support/mod.rs"]
-#[allow(unused_imports, unused_macros, reason = "a guest is always root")]
-mod support;
-
 fn main() {
     if std::process::id() != 1 {
         if std::env::args().nth(1).as_deref() == Some("cases") {

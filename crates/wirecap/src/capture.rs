@@ -180,12 +180,15 @@ impl Capture {
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
             .collect();
         let (stocks, stock_pools): (Vec<_>, Vec<_>) = parts.stocks.into_iter().unzip();
+        let numbers = queues.iter().map(|queue| queue.lock().pool.number());
+        let numbers = numbers.chain(stock_pools.iter().map(|(pool, _)| pool.number())).collect();
         let shared = Arc::new(Shared {
             geometry: parts.geometry,
             wait: config.wait,
             queues,
             homes,
             ports: ranges,
+            numbers,
             workers: (0..workers).map(|_| WorkerState::new(queue_count)).collect(),
             stopping: Stopping::new(queue_count, Arc::clone(&sleepers)),
             sleepers,

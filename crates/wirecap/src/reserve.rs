@@ -198,7 +198,7 @@ impl Layout {
     ) -> Result<Reserved, Error> {
         limit("sockets of passive ports", self.passive as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
-        let memories = PacketMemory::allocate_parts(&parts, self.beside(geometry))?;
+        let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
         let carve = |(nic_id, (source, places)): (usize, (&Source, &Vec<usize>))| {

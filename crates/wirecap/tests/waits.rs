@@ -2,23 +2,21 @@
 //! its own, since the CPU time of the whole process is measured: no two tests run at the same time. Needs root; without, each test says
 //! so and returns.
 
-mod support;
-
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use support::{
+use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
+use wirecap_sys::cpu::process_cpu_seconds;
+use wirecap_testing::{
     check,
     crew::Crew,
     gate::Gate,
     need_root, wait_until,
     wire::{Wire, give_it_a_chance},
 };
-use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
-use wirecap_sys::cpu::process_cpu_seconds;
 use wirecap_traffic::FrameSpec;
 
 /// A packet may take so long on a busy machine. Waiting itself takes a hundredth of it at most.

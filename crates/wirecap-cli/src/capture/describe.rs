@@ -1,14 +1,11 @@
-//! What stands around the packets: who captured, on what, and the account.
+//! What stands around the packets: who captured, on what, and how exact the times are.
 
-use std::{
-    fs,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fs;
 
-use wirecap::{Diagnostic, QueueAccount, Report, report::PortReport};
+use wirecap::{Diagnostic, Report, report::PortReport};
 use wirecap_file::{
     Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN, pcap,
-    pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
+    pcapng::{self, InterfaceInfo, SectionInfo},
 };
 use wirecap_sys::netdev::Interface;
 
@@ -91,69 +88,16 @@ fn os() -> Option<String> {
     Some(format!("Linux {}", release.trim()))
 }
 
-/// What stands behind the packets: the account of each port. Empty for pcap, which has no room for it.
-pub(crate) fn trailer(report: &Report, format: Format, started: SystemTime, unwritten: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    if format == Format::Pcapng {
-        let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
-        for (interface, port) in report.ports.iter().enumerate() {
-            statistics(&mut out, interface as u32, port, (start_ns, end_ns), unwritten);
-        }
-    }
-    out
+/// What the statistics of each port say besides its account.
+pub(crate) fn comments(report: &Report) -> Vec<Vec<String>> {
+    report.ports.iter().map(port_comments).collect()
 }
 
-fn statistics(
-    out: &mut Vec<u8>,
-    interface: u32,
-    port: &PortReport,
-    (start_ns, end_ns): (u64, u64),
-    unwritten: u64,
-) {
-    let account = account(port);
-    let mut comments = vec![format!(
-        "wirecap account: seen {} = filtered {} + passed to the host {} + delivered {} + lost {}",
-        account.seen,
-        account.filtered,
-        account.passed,
-        account.delivered,
-        account.lost.total()
-    )];
-    comments.extend(account.lost.causes().iter().map(|(cause, packets)| format!("lost, {cause}: {packets}")));
-    comments.extend(times::bounds(&port.timestamp).iter().map(|bound| format!("timestamps: {bound}")));
+fn port_comments(port: &PortReport) -> Vec<String> {
+    let bounds = times::bounds(&port.timestamp);
+    let mut comments: Vec<_> = bounds.iter().map(|bound| format!("timestamps: {bound}")).collect();
     let is_of_packets =
         |warning: &&Diagnostic| matches!(warning, Diagnostic::Unstamped { .. } | Diagnostic::Untagged { .. });
     comments.extend(port.warnings.iter().filter(is_of_packets).map(diagnostic::describe));
-    if unwritten > 0 {
-        comments.push(format!("delivered and not in this file, all interfaces together: {unwritten}"));
-    }
-    let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
-    let statistics = InterfaceStatistics {
-        interface,
-        timestamp_ns: end_ns,
-        start_ns: Some(start_ns),
-        end_ns: Some(end_ns),
-        counters: Counters {
-            received: Some(account.seen),
-            dropped_by_interface: Some(port.dropped_before_xdp),
-            filter_accepted: None,
-            dropped_by_os: Some(account.lost.total()),
-            delivered_to_user: Some(account.delivered),
-        },
-        comments: &comments,
-    };
-    pcapng::interface_statistics(out, &statistics);
-}
-
-/// The accounts of a port's queues added up.
-pub(crate) fn account(port: &PortReport) -> QueueAccount {
-    let mut total = QueueAccount::default();
-    for queue in &port.queues {
-        total += queue.account();
-    }
-    total
-}
-
-fn nanoseconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+    comments
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use wirecap::{Report, Timestamp};
+use wirecap_record::{Forced, Written};
 
-use super::written::{Forced, Written};
 use crate::terminal::at_most;
 
 /// A reason that the report gives.

@@ -6,20 +6,19 @@
 //! ```
 //!
 //! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up; SIGUSR1 asks
-//! for the same at any time. The output of a job that does not wait for it is given up once it takes nothing.
+//! for the same at any time.
 
 use std::{
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use wirecap::Report;
+use wirecap_record::Progress;
 
-use super::written::Gauge;
 use crate::{
     exit::tell,
-    plan::Plan,
+    plan::{Destination, Plan},
     signals::Signals,
     terminal::{StatusLine, rate},
     text::plural::{counted, is},
@@ -32,14 +31,12 @@ const MOMENT: Duration = Duration::from_secs(2);
 /// And after this time each time.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// How long a writer that is given up may take to end. It does not where the kernel waits for a disk.
-const GIVING_UP: Duration = Duration::from_secs(1);
-
-/// Waits until all is written.
+/// Shows how far writing is.
 #[derive(Debug)]
 pub(super) struct Drain<'a> {
     signals: &'a Signals,
-    gauge: Option<Arc<Gauge>>,
+    /// What is written, and its name in messages.
+    output: Option<(Progress, String)>,
     /// Packets that are written at most.
     limit: u64,
     quiet: bool,
@@ -47,32 +44,6 @@ pub(super) struct Drain<'a> {
     next_line: Instant,
     /// Packets that had been written at the end of the capture, and when that was.
     begun: (u64, Instant),
-}
-
-/// Watches whether an output takes nothing for too long.
-#[derive(Debug)]
-struct Stall {
-    gauge: Arc<Gauge>,
-    patience: Duration,
-    /// When it last took something, and how much it had taken then.
-    last: (u64, Instant),
-}
-
-impl Stall {
-    /// `None` for an output that is waited for as long as it takes.
-    fn watch(gauge: Arc<Gauge>) -> Option<Self> {
-        let patience = gauge.last_patience()?;
-        let last = (gauge.taken_bytes(), Instant::now());
-        Some(Self { gauge, patience, last })
-    }
-
-    fn has_come(&mut self) -> bool {
-        let taken_bytes = self.gauge.taken_bytes();
-        if taken_bytes != self.last.0 {
-            self.last = (taken_bytes, Instant::now());
-        }
-        self.last.1.elapsed() >= self.patience
-    }
 }
 
 /// How far it is.
@@ -83,12 +54,12 @@ struct Rest {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn new(plan: &Plan, signals: &'a Signals, gauge: Option<Arc<Gauge>>) -> Self {
+    pub(super) fn new(plan: &Plan, signals: &'a Signals, progress: Option<Progress>) -> Self {
         let now = Instant::now();
-        let written = gauge.as_ref().map_or(0, |gauge| gauge.read().packets);
+        let written = progress.as_ref().map_or(0, |progress| progress.written().packets);
         Self {
             signals,
-            gauge,
+            output: progress.zip(plan.destination.as_ref().map(Destination::describe)),
             limit: plan.output.count.unwrap_or(u64::MAX),
             quiet: plan.output.quiet,
             line: StatusLine::new(plan.output.quiet, plan.output.json),
@@ -103,36 +74,24 @@ impl<'a> Drain<'a> {
             thread::sleep(TICK);
             self.show(&report);
         }
+        self.clear();
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&mut self) {
         self.line.clear();
     }
 
-    /// Waits until the writer `is_over`, and gives it up when its output has stalled; prints how far it is. Returns for how long the
-    /// output has taken nothing if that was too long: then the writer may still wait in the kernel.
-    pub(super) fn wait_for_output(
-        &mut self,
-        is_over: impl Fn() -> bool,
-        report: impl Fn() -> Report,
-    ) -> Option<Duration> {
-        let mut stall = self.gauge.clone().and_then(Stall::watch);
-        self.wait(|| is_over() || stall.as_mut().is_some_and(Stall::has_come), report);
-        let stall = stall.filter(|_| !is_over())?;
-        self.signals.give_up();
-        let given_up = Instant::now();
-        while !is_over() && given_up.elapsed() < GIVING_UP {
-            thread::sleep(TICK);
-        }
-        Some(stall.patience)
-    }
-
-    fn show(&mut self, report: impl Fn() -> Report) {
-        let Some(gauge) = &self.gauge else { return };
+    /// Shows how far it is, if it is time. Call it many times a second.
+    pub(super) fn show(&mut self, report: impl Fn() -> Report) {
+        let Some((progress, output)) = &self.output else { return };
         let now = Instant::now();
         let is_asked = self.signals.take_report_request();
         let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
         if !line_is_due && !self.line.is_due() {
             return;
         }
-        let written = gauge.read();
+        let written = progress.written();
         let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
         let pps = written.packets.saturating_sub(self.begun.0) as f64 / seconds;
         let packets = captured(&report()).min(self.limit).saturating_sub(written.packets);
@@ -140,7 +99,7 @@ impl<'a> Drain<'a> {
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            tell(rest.line(&written.in_words));
+            tell(rest.line(output));
         } else {
             self.line.show(&rest.status());
         }

@@ -1,25 +1,24 @@
 //! The end of a capture: all is written, the account is closed, and what went wrong is said.
 
-use std::{thread::JoinHandle, time::SystemTime};
+use std::thread::JoinHandle;
 
 use wirecap::{Capture, Report};
+use wirecap_record::{Closing, Outcome, Recorder, Whereabouts};
 
 use super::{
-    Threads, WriterThread,
+    describe,
     drain::Drain,
     failure::{self, Failure, Kept},
     job::Job,
-    output::Whereabouts,
-    sink::WriteFailure,
     summary::{self, Account, Ending},
+    threads::Threads,
     watch::End,
-    writer::{Closing, Finished},
 };
 use crate::{
     exit::{Exit, tell},
     head::Head,
     loss,
-    plan::Plan,
+    plan::{Destination, Plan},
     signals::Signals,
 };
 
@@ -28,7 +27,6 @@ pub(super) struct Ended<'a> {
     pub(super) plan: &'a Plan,
     pub(super) head: &'a Head,
     pub(super) signals: &'a Signals,
-    pub(super) started: SystemTime,
     pub(super) end: End,
 }
 
@@ -39,33 +37,19 @@ impl Ended<'_> {
         // An interface may have gone since events were last looked at; the report knows it then.
         drop(capture.events());
         capture.stopper().stop();
-        let mut drain = Drain::new(self.plan, self.signals, threads.gauge());
-        let Threads { workers, writer } = threads;
+        let mut drain = Drain::new(self.plan, self.signals, threads.progress());
+        let Threads { workers, recorder } = threads;
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // All are joined, whatever became of the first.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
         let report = capture.finish();
-        let mut finished = writer.map(|writer| self.finish(writer, &report, &mut drain));
+        let mut outcome = recorder.map(|recorder| finish(recorder, &report, &mut drain));
         job.end();
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
-        failures.extend(finished.iter_mut().flat_map(|finished| of_output(finished, &report)));
+        failures.extend(outcome.iter_mut().flat_map(|outcome| self.of_output(outcome, &report)));
         failures.extend(job.failure().map(Failure::Job));
-        self.say(&report, finished, &failures, job)
-    }
-
-    /// Has the writer write what stands behind the packets, and waits for it.
-    fn finish(&self, writer: WriterThread, report: &Report, drain: &mut Drain<'_>) -> Finished {
-        let WriterThread { handle, finished, closing, gauge } = writer;
-        // A writer that has panicked takes nothing, which is found out below.
-        let _ = closing.send(Closing { report: report.clone(), started: self.started });
-        match drain.wait_for_output(|| handle.is_finished(), || report.clone()) {
-            None => finished.recv().expect("the writer does not panic"),
-            Some(patience) => {
-                let finished = finished.try_recv().unwrap_or_else(|_| Finished::abandoned(&gauge));
-                Finished { failure: Some(WriteFailure::Stalled(patience)), ..finished }
-            }
-        }
+        self.say(&report, outcome, &failures, job)
     }
 
     /// What went wrong with what is captured.
@@ -83,12 +67,12 @@ impl Ended<'_> {
     }
 
     /// Says all of it. A record is the last line of its stream, words are behind the tables where they are seen.
-    fn say(&self, report: &Report, finished: Option<Finished>, failures: &[Failure], job: &impl Job) -> Exit {
+    fn say(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
         let loss = loss::verdict(report, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
-        let moved = finished.as_ref().and_then(moved);
-        let written = finished.map(|finished| finished.written);
+        let moved = outcome.as_ref().and_then(|outcome| self.moved(outcome));
+        let written = outcome.map(|outcome| outcome.written);
         let ending = Some(Ending { end: self.end, error });
         let account = Account { head: self.head, end: ending, report, written };
         let tell_all = || {
@@ -112,29 +96,42 @@ impl Ended<'_> {
             _ => Exit::Failed,
         }
     }
+
+    /// The name of the output in messages.
+    fn output(&self) -> String {
+        self.plan.destination.as_ref().map(Destination::describe).unwrap_or_default()
+    }
+
+    /// What went wrong with the output.
+    fn of_output(&self, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
+        let (failure, written) = (outcome.failure.take(), outcome.written);
+        let unwritten = report.total().delivered.saturating_sub(written.packets);
+        let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
+        let write = failure.map(|cause| Failure::Write { output: self.output(), cause, kept });
+        let file = match &outcome.whereabouts {
+            Whereabouts::InPlace | Whereabouts::Moved(_) => None,
+            Whereabouts::Deleted => {
+                Some(Failure::Deleted { output: self.output(), packets: written.packets })
+            }
+            Whereabouts::Cut => Some(Failure::Cut { output: self.output() }),
+        };
+        let not_taken = Failure::NotTaken { output: self.output(), packets: written.not_taken };
+        let not_taken = (written.not_taken > 0).then_some(not_taken);
+        write.into_iter().chain(not_taken).chain(file).collect()
+    }
+
+    /// Where the file is, if another program has moved it.
+    fn moved(&self, outcome: &Outcome) -> Option<String> {
+        let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
+        let output = self.output();
+        Some(format!("{output} was moved while it was written; the packets are in {}", path.display()))
+    }
 }
 
-/// What went wrong with the output.
-fn of_output(finished: &mut Finished, report: &Report) -> Vec<Failure> {
-    let failure = finished.failure.take();
-    let written = &finished.written;
-    let output = || written.in_words.clone();
-    let unwritten = report.total().delivered.saturating_sub(written.packets);
-    let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
-    let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
-    let file = match &finished.whereabouts {
-        Whereabouts::InPlace | Whereabouts::Moved(_) => None,
-        Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
-        Whereabouts::Cut => Some(Failure::Cut { output: output() }),
-    };
-    let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
-    let not_taken = (written.not_taken > 0).then_some(not_taken);
-    write.into_iter().chain(not_taken).chain(file).collect()
-}
-
-/// Where the file is, if another program has moved it.
-fn moved(finished: &Finished) -> Option<String> {
-    let Whereabouts::Moved(path) = &finished.whereabouts else { return None };
-    let output = &finished.written.in_words;
-    Some(format!("{output} was moved while it was written; the packets are in {}", path.display()))
+/// Has the recorder write what is left and the account behind it.
+fn finish(recorder: Recorder, report: &Report, drain: &mut Drain<'_>) -> Outcome {
+    let closing = Closing { report: report.clone(), comments: describe::comments(report) };
+    let outcome = recorder.finish_with(closing, || drain.show(|| report.clone()));
+    drain.clear();
+    outcome
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::open;
-use super::sink::WriteFailure;
+use wirecap_record::RecordError;
+
+use super::output;
 
 use crate::text::plural::{counted, is, was};
 
@@ -21,7 +22,7 @@ pub(super) enum Failure {
     Trace(String),
     Write {
         output: String,
-        cause: WriteFailure,
+        cause: RecordError,
         kept: Kept,
     },
     /// The output did not take packets in time that were sent on all the same.
@@ -68,20 +69,20 @@ impl fmt::Display for Failure {
                 was(ports.len() as u64)
             ),
             Self::Trace(why) | Self::Job(why) => formatter.write_str(why),
-            Self::Write { output, cause: WriteFailure::GivenUp, kept } => {
+            Self::Write { output, cause: RecordError::GivenUp, kept } => {
                 write!(formatter, "writing {output} was given up on a signal; {kept}")
             }
-            Self::Write { output, cause: WriteFailure::Kernel(cause), kept } => {
-                write!(formatter, "cannot write {output}: {}; {kept}", open::in_words(cause))
-            }
-            Self::Write { output, cause: WriteFailure::Stalled(patience), kept } => write!(
+            Self::Write { output, cause: RecordError::Stalled(timeout), kept } => write!(
                 formatter,
                 "cannot write {output}: it took nothing for {} s at the end; at least {} are in it, and it may end within \
                  one; {}",
-                patience.as_secs(),
+                timeout.as_secs(),
                 kept.volume(),
                 kept.rest()
             ),
+            Self::Write { output, cause, kept } => {
+                write!(formatter, "{}; {kept}", output::cannot_write(output, cause))
+            }
             Self::NotTaken { output, packets } => write!(
                 formatter,
                 "{} {} sent on and not written, since {output} did not take them in time",

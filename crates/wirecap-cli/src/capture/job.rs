@@ -7,12 +7,13 @@
 //!
 //! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
+use wirecap_record::Progress;
 
-use super::{backlog::Backlog, watch::End};
+use super::watch::End;
 
 /// How long a worker may wait for packets when nothing else is to be done.
 const LONG: Duration = Duration::from_secs(1);
@@ -42,11 +43,16 @@ pub(crate) trait Job {
     /// What its workers do.
     type Onward: Onward;
 
-    /// Gets ready: the work of each worker.
+    /// Gets ready: the work of each worker. `output` is what is written, if anything is.
     ///
     /// # Errors
     /// What keeps it from starting.
-    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Self::Onward>>;
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        output: Option<Progress>,
+    ) -> Result<Vec<Self::Onward>>;
 
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
@@ -56,14 +62,9 @@ pub(crate) trait Job {
         true
     }
 
-    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends.
+    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A job that goes on does not
+    /// wait for the output: packets that the output does not take in time are counted, and not written.
     fn without_output(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// What waits for the output, if the job does not: packets that the output does not take in time are counted there, and not
-    /// written.
-    fn backlog(&self) -> Option<&Arc<Backlog>> {
         None
     }
 
@@ -101,7 +102,7 @@ impl Job for JustCapture {
     const COMMAND: &'static str = "capture";
     type Onward = ();
 
-    fn begin(&mut self, _: &mut Capture, workers: usize) -> Result<Vec<()>> {
+    fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<()>> {
         Ok(vec![(); workers])
     }
 

@@ -1,327 +1,127 @@
-//! The file, or standard output.
-//!
-//! Rule: what was there before is not touched until the capture runs, and what was made for a capture
-//! that does not come about is removed.
+//! Opens the output, and words what is wrong with it.
 
 use std::{
-    fs::{self, File},
-    io::{self, ErrorKind, IoSlice},
-    os::{
-        fd::{AsFd, AsRawFd},
-        unix::fs::{FileExt, MetadataExt},
-    },
-    path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicU64},
+    fs::File,
+    io::{self, ErrorKind},
+    os::fd::AsFd,
+    path::Path,
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Result, anyhow};
-use wirecap_file::Format;
+use wirecap_record::{Output, RecordError};
 
-use super::{
-    open::{self, Opened},
-    sink::{Sink, WriteFailure},
-};
-use crate::{plan::Destination, signals::Signals};
+use crate::{exit::tell, plan::Destination, signals::Signals};
 
-/// What standard output is called in messages.
-const STDOUT: &str = "standard output";
+/// How often it is looked whether a pipe has a reader.
+const TICK: Duration = Duration::from_millis(50);
 
-/// Where encoded packets end up.
-#[derive(Debug)]
-pub(crate) struct Output {
-    sink: Sink,
-    /// As the user said it; `-` for standard output.
-    path: PathBuf,
-    format: Format,
-    /// Whether it can be cut to a length: not a pipe or a device, and not standard output, which may be
-    /// a file others append to as well.
-    cuttable: bool,
-    /// Bytes of whole records in it.
-    len: u64,
-    /// Whether it is new and nothing is in it.
-    is_fresh: bool,
-}
-
-/// Where a file is at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
-    /// Where it was, or it is no file.
-    InPlace,
-    /// Somebody has renamed it, to this.
-    Moved(PathBuf),
-    /// Somebody has removed it: its contents go with us.
-    Deleted,
-    /// Somebody else has cut it, so that packets are missing.
-    Cut,
-}
-
-/// An attempt to append that failed.
-#[derive(Debug)]
-pub(crate) struct AppendError {
-    /// Bytes that were written before.
-    pub(crate) written: usize,
-    pub(crate) cause: WriteFailure,
-}
-
-impl Output {
-    /// Opens the destination for writing, and leaves its contents alone. Waits for the reader of a pipe.
-    ///
-    /// # Errors
-    /// Why it cannot be written, in words.
-    pub(crate) fn open(destination: &Destination, signals: &Signals) -> Result<Self> {
-        let format = destination.format();
-        match destination {
-            Destination::Stdout => {
-                let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                let sink = Sink::new(file, signals);
-                Ok(Self { sink, path: "-".into(), format, cuttable: false, len: 0, is_fresh: false })
+/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks for the end.
+///
+/// # Errors
+/// Why it cannot be written, in words.
+pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Output> {
+    let format = destination.format();
+    let Destination::File(path, _) = destination else {
+        return Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format));
+    };
+    let mut waits = false;
+    loop {
+        match Output::open(path, format) {
+            Err(RecordError::NoReader) => {
+                if !waits {
+                    tell(format_args!("wirecap: waiting for a program that reads {}", path.display()));
+                    waits = true;
+                }
+                if signals.end() {
+                    return Err(anyhow!("nobody reads {}, so nothing was captured", path.display()));
+                }
+                thread::sleep(TICK);
             }
-            Destination::File(path, _) => {
-                let Opened { file, is_regular, is_new } = open::open(path, signals)?;
-                let (path, sink) = (path.clone(), Sink::new(file, signals));
-                Ok(Self { sink, path, format, cuttable: is_regular, len: 0, is_fresh: is_new })
+            Err(error) => return Err(cannot_open(path, &error)),
+            Ok(output) => {
+                if let Some(cause) = output.lock_error() {
+                    tell(format_args!(
+                        "wirecap: {} cannot be locked ({cause}); see to it that nothing else writes it",
+                        path.display()
+                    ));
+                }
+                return Ok(output);
             }
         }
     }
+}
 
-    /// Replaces the contents by what stands in front of the packets.
-    ///
-    /// # Errors
-    /// Why it cannot be written, in words.
-    pub(crate) fn begin(&mut self, header: &[u8]) -> Result<()> {
-        let name = PathBuf::from(self.in_words());
-        let failed = |cause: &io::Error| open::explain(&name, cause);
-        self.cut().map_err(|cause| failed(&cause))?;
-        self.append(&mut [IoSlice::new(header)]).map_err(|error| match error.cause {
-            WriteFailure::Kernel(cause) => failed(&cause),
-            WriteFailure::GivenUp | WriteFailure::Stalled(_) => {
-                anyhow!("writing {} was given up on a signal", name.display())
-            }
-        })?;
-        self.keep(header.len());
-        self.is_fresh = false;
-        Ok(())
-    }
-
-    /// As the user said it; `-` for standard output.
-    pub(crate) fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    /// For messages.
-    pub(crate) fn in_words(&self) -> String {
-        if self.path == Path::new("-") { STDOUT.into() } else { self.name() }
-    }
-
-    /// Where the file is now.
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
-        let Ok(metadata) = self.sink.file().metadata() else { return Whereabouts::InPlace };
-        if self.cuttable && !self.begins_as_written(&metadata) {
-            return Whereabouts::Cut;
-        }
-        if !self.cuttable || open::is_at(self.sink.file(), &self.path) {
-            return Whereabouts::InPlace;
-        }
-        if metadata.nlink() == 0 {
-            return Whereabouts::Deleted;
-        }
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
-        Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
-    }
-
-    /// Whether nobody else has cut the file: then it is shorter, or has a hole where it began.
-    fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
-        let mut magic = [0; 4];
-        // Where we may write and not read, it is not known.
-        let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
-        metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
-    }
-
-    /// Bytes that it has taken, whole records or not, for others to read.
-    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
-        self.sink.taken_bytes()
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Bytes of whole records in it.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Writes all of `slices`, with as few system calls as the kernel allows. They stay only if they are
-    /// kept: see [`Output::keep`] and [`Output::cut`].
-    ///
-    /// # Errors
-    /// What the kernel said, or that a signal has given it up; and how far it got.
-    pub(crate) fn append(&mut self, slices: &mut [IoSlice<'_>]) -> Result<(), AppendError> {
-        write_all(slices, |slices| self.sink.write(slices))
-    }
-
-    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other, as it is cut to
-    /// whole records; a stream that may end in the middle of one gets nothing more.
-    ///
-    /// # Errors
-    /// As [`Output::append`].
-    pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
-        let mut slices = [IoSlice::new(trailer)];
-        match (self.cuttable, has_failed) {
-            (true, _) => write_all(&mut slices, |slices| Ok(self.sink.write_now(slices)?))?,
-            (false, true) => return Ok(()),
-            (false, false) => self.append(&mut slices)?,
-        }
-        self.keep(trailer.len());
-        Ok(())
-    }
-
-    /// Whole records of so many bytes were appended.
-    pub(crate) fn keep(&mut self, bytes: usize) {
-        self.len += bytes as u64;
-    }
-
-    /// Takes away what was appended and not kept.
-    ///
-    /// # Errors
-    /// What the kernel said.
-    pub(crate) fn cut(&mut self) -> io::Result<()> {
-        if !self.cuttable {
-            return Ok(());
-        }
-        self.sink.file().set_len(self.len)?;
-        io::Seek::seek(self.sink.file_mut(), io::SeekFrom::Start(self.len)).map(drop)
+/// Why recording cannot start, with what to do about it.
+pub(super) fn cannot_start(destination: &Destination, error: &RecordError) -> anyhow::Error {
+    match error {
+        RecordError::GivenUp => anyhow!("writing {} was given up on a signal", destination.describe()),
+        error => cannot_open(Path::new(&destination.describe()), error),
     }
 }
 
-/// Writes all of `slices` by as many calls of `write` as it takes.
-fn write_all(
-    mut slices: &mut [IoSlice<'_>],
-    mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, WriteFailure>,
-) -> Result<(), AppendError> {
-    let mut written = 0;
-    // Empty slices go: a write of nothing would look like a device that takes nothing.
-    IoSlice::advance_slices(&mut slices, 0);
-    while !slices.is_empty() {
-        match write(slices) {
-            Ok(0) => return Err(AppendError { written, cause: ErrorKind::WriteZero.into() }),
-            Ok(bytes) => {
-                written += bytes;
-                IoSlice::advance_slices(&mut slices, bytes);
-            }
-            Err(cause) => return Err(AppendError { written, cause }),
+fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
+    let name = path.display();
+    let RecordError::Io(cause) = error else {
+        return match error {
+            RecordError::InUse => anyhow!(
+                "cannot write {name}: it is being written by another process; end that one, or name another file \
+                 (fuser -v {name} shows it)"
+            ),
+            error => anyhow!("cannot write {name}: {error}"),
+        };
+    };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let hint = match cause.kind() {
+        ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
+        ErrorKind::PermissionDenied => {
+            format!("; choose a directory you may write to, not {}", directory.display())
         }
-    }
-    Ok(())
+        ErrorKind::IsADirectory => format!("; name a file in it: {}", path.join("trace.pcapng").display()),
+        ErrorKind::ReadOnlyFilesystem => "; choose another disk".into(),
+        _ => String::new(),
+    };
+    anyhow!("{}{hint}", cannot_write(&name.to_string(), error))
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        // Not one that somebody else has put in its place.
-        if self.is_fresh && open::is_at(self.sink.file(), &self.path) {
-            // The error that brought us here is told; that an empty file stays is the lesser one.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+/// Why an output takes no more, and what to do about it.
+pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
+    let hint = match error {
+        RecordError::Io(cause) => match cause.kind() {
+            ErrorKind::BrokenPipe => {
+                return format!(
+                    "cannot write {output}: the program that read it has gone away (broken pipe)"
+                );
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or choose another disk",
+            ErrorKind::FileTooLarge => {
+                "; raise the limit on the size of files (ulimit -f), or stop earlier with -c"
+            }
+            _ => "",
+        },
+        RecordError::WriterGone => ": the thread that writes panicked, please report this",
+        _ => "",
+    };
+    format!("cannot write {output}: {error}{hint}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn open(path: &Path) -> Result<Output> {
-        Output::open(&Destination::File(path.into(), Format::Pcapng), &Signals::default())
-    }
-
     #[test]
-    fn a_new_file_of_a_capture_that_failed_is_removed_and_an_old_one_untouched() {
-        let directory = tempfile::tempdir().unwrap();
-        let (new, old) = (directory.path().join("new.pcapng"), directory.path().join("old.pcapng"));
-        fs::write(&old, "precious").unwrap();
-        drop(open(&new).unwrap());
-        drop(open(&old).unwrap());
-        assert!(!new.exists());
-        assert_eq!(fs::read(&old).unwrap(), b"precious");
-    }
-
-    #[test]
-    fn a_file_that_somebody_else_cuts_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("cut.pcapng");
-        let mut output = open(&path).unwrap();
-        output.begin(b"the beginning").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
-        File::options().write(true).open(&path).unwrap().set_len(3).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Cut, "shorter");
-        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-        output.append(&mut [IoSlice::new(b"more")]).unwrap();
-        output.keep(4);
-        assert_eq!(output.whereabouts(), Whereabouts::Cut, "as long, with a hole");
-    }
-
-    #[test]
-    fn a_link_to_a_file_that_is_not_there_makes_the_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let (link, target) = (directory.path().join("link.pcapng"), directory.path().join("target.pcapng"));
-        std::os::unix::fs::symlink(&target, &link).unwrap();
-        open(&link).unwrap().begin(b"head").unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"head");
-    }
-
-    #[test]
-    fn a_file_that_somebody_else_put_in_the_place_of_ours_is_not_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ours.pcapng");
-        let output = open(&path).unwrap();
-        fs::rename(&path, directory.path().join("moved.pcapng")).unwrap();
-        fs::write(&path, "theirs").unwrap();
-        drop(output);
-        assert_eq!(fs::read(&path).unwrap(), b"theirs");
-    }
-
-    #[test]
-    fn beginning_replaces_what_was_there_and_cutting_leaves_what_was_kept() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pcapng");
-        fs::write(&path, "a long text of another time").unwrap();
-        let mut output = open(&path).unwrap();
-        output.begin(b"head").unwrap();
-        output.append(&mut [IoSlice::new(b""), IoSlice::new(b"one"), IoSlice::new(b"two, torn")]).unwrap();
-        output.keep(3);
-        output.cut().unwrap();
-        output.append(&mut [IoSlice::new(b"tail")]).unwrap();
-        output.keep(4);
-        assert_eq!(output.len(), 11);
-        drop(output);
-        assert_eq!(fs::read(&path).unwrap(), b"headonetail");
-    }
-
-    #[test]
-    fn a_file_is_written_by_one_at_a_time_and_the_second_leaves_it_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pcapng");
-        let mut first = open(&path).unwrap();
-        first.begin(b"head").unwrap();
-        let error = open(&path).unwrap_err().to_string();
-        assert!(error.contains("it is being written by another process"), "{error}");
-        assert_eq!(fs::read(&path).unwrap(), b"head");
-        drop(first);
-        open(&path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_was_moved_or_deleted_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, other) = (directory.path().join("a.pcapng"), directory.path().join("b.pcapng"));
-        let mut output = open(&path).unwrap();
-        output.begin(b"head").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
-        fs::rename(&path, &other).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
-        fs::write(&path, "somebody else's").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
-        fs::remove_file(&other).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Deleted);
+    fn an_error_of_the_kernel_has_its_hint() {
+        let cannot_open = |kind: ErrorKind| {
+            let error = RecordError::Io(kind.into());
+            cannot_open(Path::new("/there/a.pcapng"), &error).to_string()
+        };
+        assert!(cannot_open(ErrorKind::NotFound).ends_with("make the directory first: mkdir -p /there"));
+        assert!(cannot_open(ErrorKind::IsADirectory).ends_with("/there/a.pcapng/trace.pcapng"));
+        assert!(cannot_open(ErrorKind::StorageFull).contains("; make room"));
+        let in_use = super::cannot_open(Path::new("a.pcapng"), &RecordError::InUse).to_string();
+        assert!(in_use.contains("it is being written by another process"), "{in_use}");
+        let broken = cannot_write("standard output", &RecordError::Io(ErrorKind::BrokenPipe.into()));
+        assert!(broken.ends_with("has gone away (broken pipe)"), "{broken}");
     }
 }

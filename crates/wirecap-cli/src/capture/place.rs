@@ -156,12 +156,9 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         return Err(Usage(message.into()).into());
     }
     if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
-        let output = match destination {
-            Destination::File(path, _) => path.display().to_string(),
-            Destination::Stdout => "standard output".into(),
-        };
         let message = format!(
-            "{output} is the trace that is replayed, and would be written over; write to another file"
+            "{} is the trace that is replayed, and would be written over; write to another file",
+            destination.describe()
         );
         return Err(Usage(message).into());
     }

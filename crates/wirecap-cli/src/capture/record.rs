@@ -7,7 +7,8 @@ use wirecap::{
     report::{MemoryReport, PortReport, WorkerReport},
 };
 
-use super::written::Written;
+use wirecap_record::Written;
+
 use crate::{head::Head, text::diagnostic::describe};
 
 /// An account as JSON.
@@ -19,9 +20,18 @@ pub(super) struct Record<'a> {
     pub(super) error: Option<&'a str>,
     #[serde(flatten)]
     pub(super) report: WordedReport,
-    pub(super) written: Option<&'a Written>,
+    pub(super) written: Option<WrittenFile<'a>>,
     #[serde(flatten)]
     pub(super) job: Map<String, Value>,
+}
+
+/// What is in the output.
+#[derive(Serialize)]
+pub(super) struct WrittenFile<'a> {
+    /// As the user named it.
+    pub(super) file: String,
+    #[serde(flatten)]
+    pub(super) written: &'a Written,
 }
 
 /// A report whose diagnostics have words.

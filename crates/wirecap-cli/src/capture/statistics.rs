@@ -9,17 +9,16 @@
 
 use std::{
     io::ErrorKind,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use wirecap::Capture;
+use wirecap_record::Progress as WriteProgress;
 
 use super::{
     job::Job,
     progress::{Progress, Rates},
     summary::{self, Account},
-    written::Gauge,
 };
 use crate::{head::Head, plan::Plan, signals::Signals, stdio};
 
@@ -28,8 +27,8 @@ use crate::{head::Head, plan::Plan, signals::Signals, stdio};
 pub(super) struct Statistics<'a> {
     plan: &'a Plan,
     head: &'a Head,
-    /// What the writer has written; `None` without a file.
-    gauge: Option<Arc<Gauge>>,
+    /// What is written; `None` without a file.
+    output: Option<WriteProgress>,
     /// When the next line of `--stats` is due, and how long after the last.
     due: Option<(Instant, Duration)>,
     rates: Rates,
@@ -38,9 +37,9 @@ pub(super) struct Statistics<'a> {
 }
 
 impl<'a> Statistics<'a> {
-    pub(super) fn new(plan: &'a Plan, head: &'a Head, gauge: Option<Arc<Gauge>>) -> Self {
+    pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<WriteProgress>) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
-        Self { plan, head, gauge, due, rates: Rates::default(), is_blocked: false }
+        Self { plan, head, output, due, rates: Rates::default(), is_blocked: false }
     }
 
     /// Prints what is due or asked for.
@@ -73,7 +72,7 @@ impl<'a> Statistics<'a> {
 
     /// Prints the account as it stands.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
-        let (report, written) = (capture.report(), self.gauge.as_ref().map(|gauge| gauge.read()));
+        let (report, written) = (capture.report(), self.output.as_ref().map(WriteProgress::written));
         let account = Account { head: self.head, end: None, report: &report, written };
         let Err(cause) = account.offer(self.plan, job) else {
             self.is_blocked = false;

@@ -3,15 +3,15 @@
 use std::io;
 
 use wirecap::Report;
+use wirecap_record::Written;
 
 use super::{
     accounts::{self, Stage},
     disorder::Disorder,
     job::Job,
-    record::Record,
+    record::{Record, WrittenFile},
     times,
     watch::End,
-    written::Written,
 };
 use crate::{
     exit::tell,
@@ -53,11 +53,11 @@ impl Account<'_> {
     /// Returns whether it could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
         let printed = if plan.output.json {
-            stdio::print(stream(plan), &self.json(job))
+            stdio::print(stream(plan), &self.json(plan, job))
         } else if plan.output.quiet {
             Ok(())
         } else {
-            stdio::print(stream(plan), &self.in_words(plan.output.keeps_times(), job))
+            stdio::print(stream(plan), &self.in_words(plan, job))
         };
         if let Err(cause) = &printed {
             tell(format_args!("wirecap: cannot print the account: {cause}"));
@@ -70,31 +70,32 @@ impl Account<'_> {
     /// # Errors
     /// See [`stdio::offer`].
     pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
-        let text = if plan.output.json {
-            self.json(job)
-        } else {
-            self.in_words(plan.output.keeps_times(), job) + "\n"
-        };
+        let text = if plan.output.json { self.json(plan, job) } else { self.in_words(plan, job) + "\n" };
         stdio::offer(stream(plan), &text)
     }
 
-    fn json(&self, job: &impl Job) -> String {
+    fn json(&self, plan: &Plan, job: &impl Job) -> String {
+        let written = plan.destination.as_ref().zip(self.written.as_ref());
+        let written = written.map(|(output, written)| WrittenFile { file: output.name(), written });
         json(&Record {
             head: self.head,
             end: self.end.as_ref().map(|ending| ending.end.as_str()),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
             report: self.report.clone().into(),
-            written: self.written.as_ref(),
+            written,
             job: job.json(self.report),
         })
     }
 
-    fn in_words(&self, keeps_times: bool, job: &impl Job) -> String {
+    fn in_words(&self, plan: &Plan, job: &impl Job) -> String {
         let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
         let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
         let mut text = format!("{queues}\n{workers}");
         text += &notes(self.report);
-        text += &volume(self.report, self.written.as_ref(), keeps_times, stage);
+        text += &volume(self.report, plan.output.keeps_times());
+        if let Some((output, written)) = plan.destination.as_ref().zip(self.written.as_ref()) {
+            text += &in_output(self.report, &output.describe(), written, stage);
+        }
         text + &job.in_words(self.report)
     }
 }
@@ -135,8 +136,8 @@ fn notes(report: &Report) -> String {
     lines.iter().map(|line| format!("\n{}", paragraph(line))).collect()
 }
 
-/// How much it was, and what of it was written.
-fn volume(report: &Report, written: Option<&Written>, keeps_times: bool, stage: Stage) -> String {
+/// How much it was.
+fn volume(report: &Report, keeps_times: bool) -> String {
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
     let packets = counted(delivered, "packet");
@@ -146,10 +147,14 @@ fn volume(report: &Report, written: Option<&Written>, keeps_times: bool, stage: 
             text += &paragraph(&format!("{}, times: {remark}", port.name));
         }
     }
-    let Some(written) = written else { return text };
+    text
+}
+
+/// What of it was written.
+fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> String {
     let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
-    let mut line = format!("{packets} written to {}, {bytes}", written.in_words);
-    match delivered.saturating_sub(written.packets) {
+    let mut line = format!("{packets} written to {output}, {bytes}");
+    match report.total().delivered.saturating_sub(written.packets) {
         0 => {}
         unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on their way"),
         unwritten => {
@@ -157,7 +162,7 @@ fn volume(report: &Report, written: Option<&Written>, keeps_times: bool, stage: 
             line += &format!("; {unwritten} more {were} captured and {are} not in it");
         }
     }
-    text += &paragraph(&line);
+    let mut text = paragraph(&line);
     if written.out_of_order > 0 {
         let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
         let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();

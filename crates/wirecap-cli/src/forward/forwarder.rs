@@ -4,26 +4,21 @@
 //!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
 //!                                             │                      └── no room, link down, too long: counted by cause
 //!                                             ├── next hop not known yet: waits
-//!                                             └── a router's, and cannot be sent on: its sender is told, icmp.rs
+//!                                             └── a router discards it: its sender may get an ICMP error
 //! ```
 //!
 //! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in order.
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Batch, Drain, OwnedPacket, Transmitter};
-use wirecap_headers::{Rewrite, Toward, checksum::Pending};
+use wirecap::{Batch, Drain, OwnedPacket, Stock, Transmitter};
+use wirecap_headers::{Rewrite, Toward, checksum};
+use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, RouterWorker};
 
-use super::{
-    icmp::IcmpErrors,
-    neighbours::{Hop, Hops, Source},
-    router::{Next, SharedRouter},
-    waiting::{Admission, Outcome, Waiting, WaitingRoom},
-    way::{Cause, Way},
-};
+use super::stats::{ForwardStats, cause_of};
 use crate::capture::job::Onward;
 
 /// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
@@ -35,19 +30,38 @@ const LONG: Duration = Duration::from_secs(1);
 /// How long packets that were taken have to leave at the end.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where packets go.
-#[derive(Debug)]
-pub(super) enum Paths {
-    /// Between two ports, their headers changed so, by port that they go out of.
+/// Where the packets of one worker go.
+pub(super) enum Path {
+    /// Between two ports, their headers changed like this, by port that they go out of.
     Cable([Rewrite; 2]),
     /// Where their addresses say.
-    Routes(SharedRouter),
+    Router(Box<RouterPath>),
+}
+
+/// What a worker of a router decides with, and makes packets with.
+pub(super) struct RouterPath {
+    pub(super) router: RouterWorker<Parked>,
+    /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells from the pool, and the cells
+    /// behind them would go to the kernel in short runs.
+    pub(super) stock: Stock,
+}
+
+/// Where a packet came in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    port: usize,
+    queue: u16,
+}
+
+/// A packet that waits for its next hop.
+pub(super) struct Parked {
+    packet: OwnedPacket<'static>,
+    origin: Origin,
 }
 
 /// How packets are forwarded: the same for all workers.
 #[derive(Debug)]
 pub(super) struct Rules {
-    pub(super) paths: Paths,
     /// By port that packets come in by: whether senders may have left checksums to be completed.
     pub(super) complete_checksums: Vec<bool>,
     /// Whether a packet waits for room.
@@ -62,14 +76,11 @@ pub(super) struct Forwarder {
     /// By port, those of this worker.
     transmitters: Vec<Vec<Transmitter>>,
     /// By port that packets come in by.
-    ways: Vec<Arc<Way>>,
+    stats: Vec<Arc<ForwardStats>>,
     workers: usize,
     tick: Duration,
     stuck: Stuck,
-    /// Of a router.
-    hops: Option<Hops>,
-    icmp: Option<IcmpErrors>,
-    waiting: WaitingRoom<OwnedPacket<'static>>,
+    path: Path,
     /// Empty between batches.
     tally: Tally,
 }
@@ -130,34 +141,32 @@ impl Forwarder {
     /// With those of the transmitters that are this worker's own, by port.
     pub(super) fn new(
         rules: &Arc<Rules>,
+        path: Path,
         mut transmitters: Vec<Vec<Transmitter>>,
-        ways: Vec<Arc<Way>>,
+        stats: Vec<Arc<ForwardStats>>,
         workers: usize,
-        (hops, icmp): (Option<Hops>, Option<IcmpErrors>),
     ) -> Self {
         let stuck = Stuck::none(transmitters.iter().map(Vec::len));
         // A router may send a packet back out of the port that it came in by.
-        let outputs = if matches!(rules.paths, Paths::Cable(_)) { 1 } else { transmitters.len() };
+        let outputs = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
         transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
-        let (rules, waiting) = (Arc::clone(rules), WaitingRoom::new());
-        let tally = Tally::default();
-        Self { rules, transmitters, ways, workers, tick: TICK, stuck, hops, icmp, waiting, tally }
+        let (rules, tally) = (Arc::clone(rules), Tally::default());
+        Self { rules, transmitters, stats, workers, tick: TICK, stuck, path, tally }
     }
 
     /// Forwards packets from the front as long as nothing has to be decided about them: between two ports, their headers as
     /// they are, one time for all.
-    fn forward_run(&mut self, drain: &mut Drain<'_>, from: usize, queue: u16, tally: &mut Tally) {
-        let Paths::Cable(rewrite) = &self.rules.paths else { return };
-        let to = 1 - from;
+    fn forward_run(&mut self, drain: &mut Drain<'_>, origin: Origin, tally: &mut Tally) {
+        let Path::Cable(rewrite) = &self.path else { return };
+        let (from, to) = (origin.port, 1 - origin.port);
         if !rewrite[to].is_nothing() || !self.rules.batch_times {
             return;
         }
-        let (completes, way) = (self.rules.complete_checksums[from], &self.ways[from]);
-        let lanes = &mut self.transmitters[to];
-        let lane = (usize::from(queue) / self.workers) % lanes.len();
-        let run = drain.forward(&mut lanes[lane], |packet| {
+        let (completes, stats) = (self.rules.complete_checksums[from], &self.stats[from]);
+        let lane = self.lane(to, origin.queue);
+        let run = drain.forward(&mut self.transmitters[to][lane], |packet| {
             if completes && complete_checksum_in_place(packet) {
-                way.count_completed();
+                stats.count_completed();
             }
         });
         if run.packets > 0 {
@@ -166,68 +175,81 @@ impl Forwarder {
         }
     }
 
-    /// Forwards one packet that came in by a port, or counts why not.
-    fn forward(&mut self, mut packet: OwnedPacket<'_>, from: usize, queue: u16, tally: &mut Tally) {
-        let way = &self.ways[from];
-        if self.rules.complete_checksums[from] && complete_checksum(&mut packet) {
-            way.count_completed();
+    /// Which of this worker's transmitters of a port serves a receive queue.
+    fn lane(&self, port: usize, queue: u16) -> usize {
+        (usize::from(queue) / self.workers) % self.transmitters[port].len()
+    }
+
+    /// Forwards one packet, or counts why not.
+    fn forward(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
+        let stats = &self.stats[origin.port];
+        if self.rules.complete_checksums[origin.port] && complete_checksum(&mut packet) {
+            stats.count_completed();
         }
-        let decided = match &self.rules.paths {
-            Paths::Cable(rewrite) => {
-                let to = 1 - from;
-                let toward = if to == 0 { Toward::A } else { Toward::B };
-                let changed =
-                    if rewrite[to].is_nothing() { Ok(()) } else { rewrite[to].apply(toward, &mut packet) };
-                changed.map(|()| Next::Out(to)).map_err(Cause::from)
-            }
-            Paths::Routes(router) => {
-                let hops = self.hops.as_mut().expect("a router has next hops");
-                let icmp = self.icmp.as_ref().expect("a router tells of errors");
-                router.route(&mut packet, from, hops, &icmp.mtus)
-            }
-        };
-        match decided {
-            Ok(Next::Out(to)) => self.send(packet, from, to, queue, tally),
-            Ok(Next::Wait(hop, source)) => self.wait(packet, (from, queue), (hop, source)),
-            Err(cause) => {
-                way.count_dropped(cause);
-                self.tell(&packet, from, queue, cause);
-            }
+        let Path::Cable(rewrite) = &self.path else { return self.route(packet, origin, tally) };
+        let to = 1 - origin.port;
+        let toward = if to == 0 { Toward::A } else { Toward::B };
+        let changed = if rewrite[to].is_nothing() { Ok(()) } else { rewrite[to].apply(toward, &mut packet) };
+        match changed {
+            Ok(()) => self.send(packet, origin, to, tally),
+            Err(refused) => stats.count_dropped(refused.into()),
+        }
+    }
+
+    /// Does with a packet what a router decides.
+    fn route(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
+        let Path::Router(path) = &mut self.path else { return };
+        let len = packet.len();
+        match path.router.route(packet.data_mut(), len, origin.port) {
+            Decision::Forward { port } => self.send(packet, origin, port, tally),
+            Decision::Wait(pending) => self.wait(packet, origin, pending),
+            Decision::Discard { cause } => self.discard(&packet, origin, cause),
         }
     }
 
     /// Has a packet wait for its next hop, if there is room for one more.
     #[cold]
-    fn wait(&mut self, packet: OwnedPacket<'_>, (from, queue): (usize, u16), whither: (Hop, Source)) {
-        let (Some(hops), Some(icmp)) = (&self.hops, &mut self.icmp) else { return };
-        let admission = self.waiting.admit(whither.1, hops.now());
-        if let Admission::InsteadOf(Waiting { from, .. }) = &admission {
-            self.ways[*from].count_dropped(Cause::WaitingFull);
+    fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: Pending) {
+        let Path::Router(path) = &mut self.path else { return };
+        let RouterPath { router, stock } = &mut **path;
+        let admission = router.admit(pending);
+        if let Admission::InsteadOf(Parked { origin, .. }) = &admission {
+            self.stats[origin.port].count_dropped(DropCause::WaitingFull);
         }
         let kept = match admission {
-            Admission::No => None,
-            Admission::Yes | Admission::InsteadOf(_) => icmp.keep(packet),
+            Admission::Full => None,
+            // What it replaces is dropped by now, and its cells are free.
+            Admission::Free | Admission::InsteadOf(_) => stock.keep(packet),
         };
         match kept {
-            Some(packet) => self.waiting.put(packet, (from, queue), whither, hops.now()),
-            None => self.ways[from].count_dropped(Cause::WaitingFull),
+            Some(packet) => router.park(Parked { packet, origin }, pending),
+            None => self.stats[origin.port].count_dropped(DropCause::WaitingFull),
         }
     }
 
-    /// Tells the sender of a packet, which is as it came, why it goes no further, if a router has to.
+    /// Counts a packet that goes no further, and sends its sender the ICMP error that the router answers with, if it does.
     #[cold]
-    fn tell(&mut self, packet: &OwnedPacket<'_>, from: usize, queue: u16, cause: Cause) {
-        let (Paths::Routes(router), Some(icmp)) = (&self.rules.paths, &mut self.icmp) else { return };
-        let lanes = &mut self.transmitters[from];
-        let lane = (usize::from(queue) / self.workers) % lanes.len();
-        icmp.tell(router, (packet, from, cause), &mut lanes[lane], &self.ways[from]);
+    fn discard(&mut self, packet: &OwnedPacket<'_>, origin: Origin, cause: DropCause) {
+        let stats = &self.stats[origin.port];
+        stats.count_dropped(cause);
+        let lane = self.lane(origin.port, origin.queue);
+        let Path::Router(path) = &mut self.path else { return };
+        let RouterPath { router, stock } = &mut **path;
+        let transmitter = &mut self.transmitters[origin.port][lane];
+        let is_sent = match router.answer(packet.data(), packet.len(), origin.port, cause) {
+            Answer::Silence => return,
+            Answer::Suppressed => false,
+            Answer::Error(frame) => {
+                stock.packet(frame).is_some_and(|error| error.forward(transmitter).is_ok())
+            }
+        };
+        stats.count_icmp_error(is_sent);
     }
 
     /// Sends a packet out of a port, or counts why not.
-    fn send(&mut self, packet: OwnedPacket<'_>, from: usize, to: usize, queue: u16, tally: &mut Tally) {
-        let lanes = &mut self.transmitters[to];
-        let lane = (usize::from(queue) / self.workers) % lanes.len();
-        let transmitter = &mut lanes[lane];
+    fn send(&mut self, packet: OwnedPacket<'_>, origin: Origin, to: usize, tally: &mut Tally) {
+        let lane = self.lane(to, origin.queue);
+        let transmitter = &mut self.transmitters[to][lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
             Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is((to, lane)) => {
@@ -235,7 +257,7 @@ impl Forwarder {
             }
             sent => sent,
         };
-        let way = &self.ways[from];
+        let stats = &self.stats[origin.port];
         match sent {
             Ok(()) => {
                 self.stuck.note((to, lane), false);
@@ -248,7 +270,7 @@ impl Forwarder {
                 if refused.reason.is_for_room() && self.rules.wait {
                     self.stuck.note((to, lane), true);
                 }
-                way.count_dropped(refused.reason.into());
+                stats.count_dropped(cause_of(refused.reason));
                 refused.give_up(transmitter);
             }
         }
@@ -256,15 +278,15 @@ impl Forwarder {
 
     /// Counts what was taken of the packets that came in by a port, once the kernel was told of it.
     fn count(&self, from: usize, tally: &Tally) {
-        let way = &self.ways[from];
+        let stats = &self.stats[from];
         if tally.packets > 0 {
-            let (mut latency, now_ns) = (way.latency(), now_ns());
+            let (mut latency, now_ns) = (stats.latency(), now_ns());
             match self.rules.batch_times {
                 true => latency.note(tally.first_ns, now_ns, tally.packets),
                 false => tally.each_ns.iter().for_each(|&came_ns| latency.note(came_ns, now_ns, 1)),
             }
         }
-        way.count_forwarded(tally.packets, tally.bytes);
+        stats.count_forwarded(tally.packets, tally.bytes);
     }
 
     /// Tells the kernel of what was taken, and takes home what it has sent. Returns whether anything moved.
@@ -281,27 +303,26 @@ impl Forwarder {
         moved
     }
 
-    /// Tries the packets anew that wait for next hops, if there is news of these. Those that have waited too long are dropped.
+    /// Begins a batch of a router: tries the packets again whose next hops are known now, and drops those that have waited too long.
     fn retry(&mut self) {
-        let (Some(hops), Some(icmp)) = (&mut self.hops, &mut self.icmp) else { return };
-        icmp.begin(&self.transmitters);
-        let has_news = hops.refresh();
-        let now = hops.now();
-        if !has_news && !self.waiting.is_overdue(now) {
+        let Path::Router(path) = &mut self.path else { return };
+        let mtu = |lanes: &Vec<Transmitter>| lanes.first().map_or(0, Transmitter::mtu);
+        path.router.begin(Instant::now(), self.transmitters.iter().map(mtu));
+        let settled = path.router.settle();
+        if settled.is_empty() {
             return;
         }
-        let settled = self.waiting.settle(now, |hop, source| hops.look_up(hop, source));
         let mut taken = Vec::new();
-        for (Waiting { packet, from, queue, .. }, outcome) in settled {
-            if outcome == Outcome::Lost {
-                self.ways[from].count_dropped(Cause::NoNeighbour);
-                self.tell(&packet, from, queue, Cause::NoNeighbour);
-                continue;
+        for (Parked { packet, origin }, outcome) in settled {
+            match outcome {
+                Outcome::Lost => self.discard(&packet, origin, DropCause::NoNeighbour),
+                Outcome::Known => {
+                    let mut tally = Tally::default();
+                    self.forward(packet, origin, &mut tally);
+                    // Each with its own time: they may have waited for seconds.
+                    taken.push((origin.port, tally));
+                }
             }
-            let mut tally = Tally::default();
-            self.forward(packet, from, queue, &mut tally);
-            // Each with its own time: they may have waited for seconds.
-            taken.push((from, tally));
         }
         // Once for all, since each is a system call.
         self.flush_all();
@@ -312,26 +333,27 @@ impl Forwarder {
 impl Onward for Forwarder {
     fn batch(&mut self, mut batch: Batch) {
         self.retry();
-        let (from, queue) = (batch.port(), batch.queue());
+        let origin = Origin { port: batch.port(), queue: batch.queue() };
         let Some(mut drain) = batch.drain() else { return };
         let mut tally = std::mem::take(&mut self.tally);
         loop {
-            self.forward_run(&mut drain, from, queue, &mut tally);
+            self.forward_run(&mut drain, origin, &mut tally);
             let Some(packet) = drain.next() else { break };
-            self.forward(packet, from, queue, &mut tally);
+            self.forward(packet, origin, &mut tally);
         }
         self.flush_all();
-        self.count(from, &tally);
+        self.count(origin.port, &tally);
         self.tally = tally.emptied();
         self.tick = TICK;
     }
 
     fn patience(&self) -> Duration {
         let flies = self.transmitters.iter().flatten().any(|transmitter| transmitter.in_flight() > 0);
-        match flies {
-            true if self.waiting.is_empty() => self.tick,
-            false if self.waiting.is_empty() => LONG,
-            _ => TICK,
+        let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
+        match (waits, flies) {
+            (true, _) => TICK,
+            (false, true) => self.tick,
+            (false, false) => LONG,
         }
     }
 
@@ -341,8 +363,10 @@ impl Onward for Forwarder {
     }
 
     fn end(&mut self) {
-        for waiting in self.waiting.take_all() {
-            self.ways[waiting.from].count_dropped(Cause::NoNeighbour);
+        if let Path::Router(path) = &mut self.path {
+            for Parked { origin, .. } in path.router.take_waiting() {
+                self.stats[origin.port].count_dropped(DropCause::NoNeighbour);
+            }
         }
         for transmitter in self.transmitters.iter_mut().flatten() {
             // What is left in a ring whose link is down is not sent; the account has it in flight.
@@ -353,14 +377,14 @@ impl Onward for Forwarder {
 
 /// As [`complete_checksum`], for a packet that lies in one piece.
 fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
-    let Some(pending) = Pending::of_frame(packet) else { return false };
+    let Some(pending) = checksum::Pending::of_frame(packet) else { return false };
     let checksum = pending.complete([&*packet].into_iter());
     checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
 /// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
 fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
-    let Some(pending) = Pending::of_frame(packet.data()) else { return false };
+    let Some(pending) = checksum::Pending::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());
     checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
 }

@@ -12,22 +12,15 @@
 //! |---|---|
 //! | flags, settings, and what they may be | [`flags`], [`settings`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
-//! | a small router, its next hops, packets that wait for them | [`router`], [`neighbours`], [`waiting`] |
-//! | whom a router tells that it could not send on | [`icmp`], [`addresses`], [`limit`] |
-//! | what is counted, and how long packets take | [`way`], [`latency`] |
+//! | what a router decides | the crate `wirecap-router` |
+//! | what is counted, and how long packets take | [`stats`], [`latency`] |
 
-mod addresses;
 pub(crate) mod flags;
 mod forwarder;
-mod icmp;
 mod latency;
-mod limit;
-mod neighbours;
 mod plan;
-mod router;
 pub(crate) mod settings;
-mod waiting;
-mod way;
+mod stats;
 
 use std::{
     sync::Arc,
@@ -40,20 +33,21 @@ use wirecap::{
     Capture, HostUse, Report, Timestamp, Transmitter,
     report::{PortReport, QueueMode},
 };
+use wirecap_headers::Rewrite;
+use wirecap_record::Progress;
+use wirecap_router::{NextHopCounts, Router, RunningRouter};
 use wirecap_sys::netdev::Interface;
 
 use self::{
-    forwarder::{Forwarder, Paths, Rules},
-    icmp::IcmpErrors,
-    limit::Limit,
-    neighbours::{Hops, NextHopCountsReader},
+    forwarder::{Forwarder, Path, RouterPath, Rules},
     plan::ForwardPlan,
     settings::ForwardSettings,
-    way::{Way, WayReport},
+    stats::{ForwardReport, ForwardStats},
 };
 use crate::{
-    capture::{self, backlog::Backlog, job::Job, watch::End},
+    capture::{self, job::Job, watch::End},
     exit::{Exit, tell},
+    idle_thread::no_thread,
     signals::Signals,
     table::Table,
     text::{paragraph, plural::counted},
@@ -67,35 +61,37 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
-    let ForwardPlan { capture, interfaces, rules, warnings } = ForwardPlan::new(settings, &signals)?;
+    let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
+        ForwardPlan::new(settings, &signals)?;
     if !capture.output.quiet {
         warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
         announce(&interfaces, &rules);
     }
-    let hops = match rules.paths {
-        Paths::Cable(_) => None,
-        Paths::Routes(_) => {
-            Some(Hops::start(interfaces.iter().map(|interface| interface.ifindex).collect())?)
-        }
-    };
+    let router = router.map(Router::start).transpose().map_err(in_anyhow)?;
     let names = interfaces.into_iter().map(|interface| interface.name).collect();
-    let routed = hops.is_some();
     let job = Forward {
         names,
-        routed,
-        next_hops: hops.as_ref().map(Hops::counts),
-        start: Some((rules, hops)),
-        ways: Vec::new(),
-        dropped: Told::default(),
-        unsent: Told::default(),
-        refused_hops: Told::default(),
-        backlog: Arc::default(),
-        not_taken: Told::default(),
+        next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
+        start: Some(Start { rules, router, rewrite }),
+        stats: Vec::new(),
+        dropped: ReportedCounts::default(),
+        unsent: ReportedCounts::default(),
+        refused_hops: ReportedCounts::default(),
+        output: None,
+        not_taken: ReportedCounts::default(),
         last: None,
         batch_times: true,
         quiet: capture.output.quiet,
     };
     capture::run(capture, job, signals)
+}
+
+fn in_anyhow(error: wirecap_router::Error) -> anyhow::Error {
+    match error {
+        wirecap_router::Error::Thread(cause) => no_thread(wirecap_router::THREAD, &cause),
+        wirecap_router::Error::Kernel(cause) => cause.into(),
+        error => error.into(),
+    }
 }
 
 fn announce(interfaces: &[Interface], rules: &Rules) {
@@ -108,27 +104,32 @@ fn announce(interfaces: &[Interface], rules: &Rules) {
     }
 }
 
+/// What workers are made of.
+struct Start {
+    rules: Rules,
+    router: Option<RunningRouter>,
+    rewrite: [Rewrite; 2],
+}
+
 /// Forwarding, as a job of a capture.
 struct Forward {
     names: Vec<String>,
-    /// Packets go where routes say, not from each of two ports to the other.
-    routed: bool,
-    /// Of a router: what became of the next hops that it wanted.
-    next_hops: Option<NextHopCountsReader>,
-    /// Until it begins: the rules, and what a router has to know of next hops.
-    start: Option<(Rules, Option<Hops>)>,
+    /// Of a router, which sends packets where routes say: what became of the next hops that it wanted.
+    next_hops: Option<Arc<NextHopCounts>>,
+    /// Until it begins.
+    start: Option<Start>,
     /// By port that packets come in by, of each worker.
-    ways: Vec<Vec<Arc<Way>>>,
-    /// Drops that were told of.
-    dropped: Told,
+    stats: Vec<Vec<Arc<ForwardStats>>>,
+    /// Drops that were reported.
+    dropped: ReportedCounts,
     /// Packets that a port was given and did not send.
-    unsent: Told,
+    unsent: ReportedCounts,
     /// Next hops that the kernel had no room for.
-    refused_hops: Told,
-    /// Packets that wait for the output, if there is one.
-    backlog: Arc<Backlog>,
-    /// Those that it did not take in time.
-    not_taken: Told,
+    refused_hops: ReportedCounts,
+    /// What is written, if anything is.
+    output: Option<Progress>,
+    /// Packets that the output did not take in time.
+    not_taken: ReportedCounts,
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
@@ -136,11 +137,15 @@ struct Forward {
 }
 
 impl Forward {
-    fn reports(&self) -> Vec<WayReport> {
-        let ports = self.ways.iter().enumerate();
-        let reports = ports.map(|(port, ways)| {
-            let to = (!self.routed).then(|| self.names[1 - port].as_str());
-            WayReport::new(&self.names[port], to, ways.iter().map(Arc::as_ref))
+    fn is_routed(&self) -> bool {
+        self.next_hops.is_some()
+    }
+
+    fn reports(&self) -> Vec<ForwardReport> {
+        let ports = self.stats.iter().enumerate();
+        let reports = ports.map(|(port, workers)| {
+            let to = (!self.is_routed()).then(|| self.names[1 - port].as_str());
+            ForwardReport::new(&self.names[port], to, workers.iter().map(Arc::as_ref))
         });
         reports.collect()
     }
@@ -168,7 +173,7 @@ impl Forward {
                 ));
             }
         }
-        let not_taken = self.backlog.not_taken();
+        let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
                 "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
@@ -190,9 +195,9 @@ impl Forward {
 
 /// By port, how many packets were told of.
 #[derive(Debug, Default)]
-struct Told(Vec<u64>);
+struct ReportedCounts(Vec<u64>);
 
-impl Told {
+impl ReportedCounts {
     /// How many of `by_now` were not told of yet, if there are any: from now on they were.
     fn since(&mut self, port: usize, by_now: u64) -> Option<u64> {
         if self.0.len() <= port {
@@ -225,7 +230,7 @@ fn warn_of_generic(capture: &Capture) {
     }
 }
 
-fn in_words(report: &WayReport, since: u64) -> String {
+fn in_words(report: &ForwardReport, since: u64) -> String {
     let since = counted(since, "packet");
     let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
     let to = report.to.as_deref().unwrap_or("where they were to go");
@@ -236,25 +241,36 @@ impl Job for Forward {
     const COMMAND: &'static str = "forward";
     type Onward = Forwarder;
 
-    fn begin(&mut self, capture: &mut Capture, workers: usize) -> Result<Vec<Forwarder>> {
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        output: Option<Progress>,
+    ) -> Result<Vec<Forwarder>> {
+        self.output = output;
         if !self.quiet {
             warn_of_generic(capture);
         }
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
-        let (rules, hops) = self.start.take().expect("it begins once");
+        let Start { rules, router, rewrite } = self.start.take().expect("it begins once");
         self.batch_times = batch_times;
         let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
-        let way = || Arc::new(Way::new());
-        self.ways = (0..ports).map(|_| (0..workers).map(|_| way()).collect()).collect();
+        let stats = || Arc::new(ForwardStats::new());
+        self.stats = (0..ports).map(|_| (0..workers).map(|_| stats()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
         // A router's alone: the plan has asked for no stocks else.
-        let (mut stocks, limit) = (capture.take_stocks().into_iter(), Arc::new(Limit::new()));
+        let mut stocks = capture.take_stocks().into_iter();
         let forwarders = (0..workers).map(|worker| {
-            let ways = self.ways.iter().map(|ways| Arc::clone(&ways[worker])).collect();
-            let icmp = stocks.next().map(|stock| IcmpErrors::new(stock, &limit));
-            let dealt = std::mem::take(&mut dealt[worker]);
-            Forwarder::new(&rules, dealt, ways, workers, (hops.clone(), icmp))
+            let stats = self.stats.iter().map(|stats| Arc::clone(&stats[worker])).collect();
+            let path = match &router {
+                Some(router) => Path::Router(Box::new(RouterPath {
+                    router: router.worker(),
+                    stock: stocks.next().expect("each worker of a router has a stock"),
+                })),
+                None => Path::Cable(rewrite.clone()),
+            };
+            Forwarder::new(&rules, path, std::mem::take(&mut dealt[worker]), stats, workers)
         });
         Ok(forwarders.collect())
     }
@@ -271,15 +287,10 @@ impl Job for Forward {
             host_use,
             HostUse::Address { .. } | HostUse::Route { .. } | HostUse::MulticastGroup { .. }
         );
-        !(self.routed && is_left)
+        !(self.is_routed() && is_left)
     }
 
-    /// A reader that stalls is no reason to cut the wire.
-    fn backlog(&self) -> Option<&Arc<Backlog>> {
-        Some(&self.backlog)
-    }
-
-    /// Nor is a full disk.
+    /// A reader that stalls is no reason to cut the wire, nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
         Some("packets are sent on all the same, and not written any more")
     }
@@ -319,7 +330,7 @@ impl Job for Forward {
                 report.from, report.icmp_errors_sent, report.icmp_errors_suppressed
             );
         }
-        if let Some(hops) = self.next_hops.as_ref().map(NextHopCountsReader::report) {
+        if let Some(hops) = self.next_hops.as_ref().map(|counts| counts.report()) {
             text += &paragraph(&format!(
                 "next hops: asked for {}, found {}, silent {}, crowded out {}, refused by the kernel {}",
                 hops.asked, hops.found, hops.silent, hops.crowded_out, hops.table_full
@@ -330,14 +341,14 @@ impl Job for Forward {
 
     fn json(&self, _: &Report) -> Map<String, Value> {
         let ways = serde_json::to_value(self.reports()).expect("figures and names");
-        let next_hops = self.next_hops.as_ref().map(NextHopCountsReader::report);
+        let next_hops = self.next_hops.as_ref().map(|counts| counts.report());
         let next_hops = serde_json::to_value(next_hops).expect("figures");
         Map::from_iter([("forwarded".to_owned(), ways), ("next_hops".to_owned(), next_hops)])
     }
 }
 
 /// What became of the packets of each way.
-fn counts(ways: &[WayReport], report: &Report) -> Table {
+fn counts(ways: &[ForwardReport], report: &Report) -> Table {
     let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
     for way in ways {
         let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
@@ -351,7 +362,7 @@ fn counts(ways: &[WayReport], report: &Report) -> Table {
 }
 
 /// How long they took.
-fn times(ways: &[WayReport]) -> Table {
+fn times(ways: &[ForwardReport]) -> Table {
     let mut table = Table::new(&["from", "to", "p50 us", "p99 us", "p99.9 us", "max us"]).with_keys(2);
     for way in ways {
         let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
@@ -364,7 +375,7 @@ fn times(ways: &[WayReport]) -> Table {
 }
 
 /// Where the packets of a way came in, and where they went.
-fn ends(way: &WayReport) -> [String; 2] {
+fn ends(way: &ForwardReport) -> [String; 2] {
     [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
 }
 

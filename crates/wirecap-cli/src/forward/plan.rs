@@ -5,12 +5,12 @@ use std::{fmt::Display, fs, str::FromStr, thread};
 use anyhow::{Result, anyhow};
 use wirecap::{Access, PortSpec, QueueSet, Unmatched};
 use wirecap_filter::Filter;
-use wirecap_headers::{Rewrite, Routes, Ttl};
+use wirecap_headers::{Rewrite, Ttl};
+use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
 use wirecap_sys::netdev::{self, Interface};
 
 use super::{
-    forwarder::{Paths, Rules},
-    router::{self, Router},
+    forwarder::Rules,
     settings::{Checksums, ForwardRules, ForwardSettings, OnFull},
 };
 use crate::{
@@ -31,6 +31,10 @@ pub(super) struct ForwardPlan {
     pub(super) capture: Plan,
     pub(super) interfaces: Vec<Interface>,
     pub(super) rules: Rules,
+    /// Where packets go: where its routes say; without one, from each of two ports to the other.
+    pub(super) router: Option<Router>,
+    /// What becomes of headers without a router, by port that packets go out of.
+    pub(super) rewrite: [Rewrite; 2],
     /// What the user may not have thought of.
     pub(super) warnings: Vec<String>,
 }
@@ -50,7 +54,7 @@ impl ForwardPlan {
             return Err(Usage(message).into());
         }
         config.ports = config.ports.into_iter().map(taken).collect::<Result<_>>()?;
-        let cable = rewrite(&config.ports, &rules)?;
+        let rewrite = rewrite(&config.ports, &rules)?;
         let routes = rules.route.as_deref().map(routes).transpose()?;
         let (mut warnings, mut known) = (Vec::new(), KnownInterfaces::default());
         let (interfaces, queues) = look_up(&config.ports, &mut known, &mut warnings)?;
@@ -62,28 +66,26 @@ impl ForwardPlan {
         let complete_checksums =
             interfaces.iter().map(|interface| completes(rules.checksums, interface)).collect();
         let wanted = wanted(&rules);
-        let paths = match routes {
+        let router = match routes {
             Some(routes) => {
                 let wanted =
                     wanted.map(|expression| compile(expression, signals, output.quiet)).transpose()?;
-                let ttl = rules.ttl.unwrap_or(Ttl::Decrement);
-                let router = Router::new(routes, &interfaces, ttl, wanted)?;
-                config.filter = Some(router::filter(&interfaces));
+                let router = router(routes, &interfaces, rules.ttl.unwrap_or(Ttl::Decrement), wanted)?;
+                config.filter = Some(router.capture_filter());
                 config.unmatched = Some(Unmatched::Pass);
-                // What tells senders of errors: each worker of a router makes packets of its own.
+                // For ICMP errors and packets that wait: each worker of a router makes packets of its own.
                 config.stocks = workers as u16;
-                Paths::Routes(router.into())
+                Some(router)
             }
             None => {
                 config.unmatched = wanted.is_some().then_some(Unmatched::Drop);
                 config.filter = wanted;
-                Paths::Cable(cable)
+                None
             }
         };
-        let rules =
-            Rules { paths, complete_checksums, wait: rules.on_full == OnFull::Wait, batch_times: true };
+        let rules = Rules { complete_checksums, wait: rules.on_full == OnFull::Wait, batch_times: true };
         let capture = Plan::new(CaptureSettings { capture: config, output }, known)?;
-        Ok(Self { capture, interfaces, rules, warnings })
+        Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
     }
 }
 
@@ -257,6 +259,20 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
     text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+/// # Errors
+/// [`Usage`] for a device that is none of the interfaces, and an interface without an Ethernet address.
+fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
+    let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
+    let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
+        RouterError::UnknownDevice { .. } => Usage(format!("--route: {error}; name it among them")),
+        error => Usage(error.to_string()),
+    })?;
+    Ok(match wanted {
+        Some(filter) => router.with_filter(filter),
+        None => router,
+    })
 }
 
 fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {

@@ -4,7 +4,8 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::require_root;
 use wirecap_traffic::{PacketSender, SendPath};
 
-use crate::chains;
+use wirecap_testing::chains;
+
 use crate::lab::{Ended, Lab, Running, WIRECAP, read};
 
 const CHAINS: usize = 140;

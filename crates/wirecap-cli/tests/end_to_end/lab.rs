@@ -2,30 +2,21 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Condvar, Mutex},
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    process::Command,
+    thread,
+    time::Duration,
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use serde_json::Value;
 use tempfile::TempDir;
 use wirecap_file::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
+pub use wirecap_testing::running::{Account, Ended, READY, Running};
+use wirecap_testing::wait_until;
 use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Marks, Sent, Template};
 
 pub const WIRECAP: &str = env!("CARGO_BIN_EXE_wirecap");
-/// Longer than anything here takes, also on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What `wirecap` says once it captures.
-pub const READY: &str = "wirecap: M = ";
 
 /// Two namespaces joined by veth pairs, and a directory for files.
 pub struct Lab {
@@ -95,11 +86,9 @@ impl Lab {
     /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is stopped gives it
     /// back first of all.
     pub fn wait_until_given_back(&self, interface: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty() {
-            assert!(Instant::now() < deadline, "{interface} is not given back");
-            thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{interface} is given back"), || {
+            self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty()
+        });
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -107,191 +96,6 @@ impl Lab {
 /// Cores there are frames from: 0, and 1 if there is one.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(2)
-}
-
-/// Lines somebody else is still writing.
-#[derive(Default)]
-struct Lines {
-    text: Mutex<(Vec<String>, bool)>,
-    changed: Condvar,
-}
-
-/// A running `wirecap`. Killed when dropped.
-pub struct Running {
-    child: Child,
-    stderr: Arc<Lines>,
-    stdout: Option<JoinHandle<Vec<u8>>>,
-}
-
-/// How it ended.
-#[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub stdout: Vec<u8>,
-    pub stderr: String,
-}
-
-impl Running {
-    pub fn spawn(command: Command) -> Self {
-        let mut running = Self::spawn_unread(command);
-        let mut stdout = running.take_stdout();
-        running.stdout = Some(thread::spawn(move || {
-            let mut bytes = Vec::new();
-            stdout.read_to_end(&mut bytes).unwrap();
-            bytes
-        }));
-        running
-    }
-
-    /// Nobody reads its standard output; see [`Running::take_stdout`].
-    pub fn spawn_unread(command: Command) -> Self {
-        Self::spawn_into(command, Stdio::piped())
-    }
-
-    /// With a standard output of the test's own.
-    pub fn spawn_into(mut command: Command, stdout: Stdio) -> Self {
-        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stderr = Arc::new(Lines::default());
-        let (lines, pipe) = (Arc::clone(&stderr), BufReader::new(child.stderr.take().unwrap()));
-        thread::spawn(move || {
-            for line in pipe.lines() {
-                lines.text.lock().unwrap().0.push(line.unwrap());
-                lines.changed.notify_all();
-            }
-            lines.text.lock().unwrap().1 = true;
-            lines.changed.notify_all();
-        });
-        Self { child, stderr, stdout: None }
-    }
-
-    pub fn take_stdout(&mut self) -> ChildStdout {
-        self.child.stdout.take().unwrap()
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Waits until it says something on standard error.
-    pub fn wait_for(&self, words: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        let mut text = self.stderr.text.lock().unwrap();
-        while !text.0.iter().any(|line| line.contains(words)) {
-            assert!(!text.1 && Instant::now() < deadline, "it did not say {words:?}: {:#?}", text.0);
-            text = self.stderr.changed.wait_timeout(text, Duration::from_millis(100)).unwrap().0;
-        }
-    }
-
-    /// Waits until the file has so many bytes.
-    pub fn wait_for_bytes(&self, path: &Path, bytes: u64) {
-        let deadline = Instant::now() + PATIENCE;
-        while std::fs::metadata(path).map_or(0, |file| file.len()) < bytes {
-            assert!(Instant::now() < deadline, "{} does not grow", path.display());
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// Asks it to end, and waits.
-    pub fn stop(self) -> Ended {
-        self.signal(Signal::SIGTERM);
-        self.wait()
-    }
-
-    /// Waits until it has ended.
-    pub fn wait(mut self) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            thread::sleep(Duration::from_millis(5));
-        };
-        let mut text = self.stderr.text.lock().unwrap();
-        while !text.1 {
-            text = self.stderr.changed.wait(text).unwrap();
-        }
-        let stderr = text.0.join("\n");
-        drop(text);
-        let stdout = self.stdout.take().map_or_else(Vec::new, |reader| reader.join().unwrap());
-        Ended { code: status.code(), stdout, stderr }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Ended {
-    /// The account: the last line of standard output, checked.
-    pub fn account(&self) -> Account {
-        Account::read(std::str::from_utf8(&self.stdout).unwrap(), self)
-    }
-
-    /// The account of a capture whose packets went to standard output.
-    pub fn account_on_stderr(&self) -> Account {
-        Account::read(&self.stderr, self)
-    }
-}
-
-/// What `--json` says.
-#[derive(Debug)]
-pub struct Account(pub Value);
-
-impl Account {
-    fn read(text: &str, ended: &Ended) -> Self {
-        let last = text.trim_end().lines().last().unwrap_or_else(|| panic!("no account: {ended:#?}"));
-        let account = Self(serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {ended:#?}")));
-        account.check();
-        account
-    }
-
-    /// The identity, for each queue.
-    fn check(&self) {
-        for queue in self.queues() {
-            let figure = |name: &str| queue[name].as_u64().unwrap();
-            let lost: u64 =
-                queue["lost"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum();
-            let explained = figure("filtered") + figure("passed") + figure("delivered") + lost;
-            assert_eq!(figure("seen"), explained, "{queue:#}");
-            assert_eq!((queue["unexplained"].as_i64(), figure("refused")), (Some(0), 0), "{queue:#}");
-        }
-        let workers: u64 = self.0["workers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|worker| worker["packets"].as_u64().unwrap())
-            .sum();
-        assert_eq!(workers, self.sum("delivered"), "{:#}", self.0);
-    }
-
-    fn queues(&self) -> Vec<&Value> {
-        let ports = self.0["ports"].as_array().unwrap();
-        ports.iter().flat_map(|port| port["queues"].as_array().unwrap()).collect()
-    }
-
-    /// A figure, over all queues.
-    pub fn sum(&self, name: &str) -> u64 {
-        self.queues().iter().map(|queue| queue[name].as_u64().unwrap()).sum()
-    }
-
-    /// Everything that was sent was delivered.
-    pub fn assert_lossless(&self, sent: u64) {
-        assert_eq!((self.sum("seen"), self.sum("delivered")), (sent, sent), "{:#}", self.0);
-    }
-
-    pub fn written(&self, name: &str) -> u64 {
-        self.0["written"][name].as_u64().unwrap_or_else(|| panic!("{:#}", self.0))
-    }
 }
 
 /// Reads a capture file that must be whole.

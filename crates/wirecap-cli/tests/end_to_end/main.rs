@@ -4,8 +4,6 @@
 //! compares what is in the file with what was sent. The account is checked in every one of them.
 
 mod captures;
-#[path = "../../../wirecap/tests/support/chains.rs"]
-mod chains;
 mod confidential;
 mod endings;
 mod errors;

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::Write,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -72,24 +72,11 @@ fn assert_same(name: &str, got: &[CapturedPacket], expected: &[CapturedPacket]) 
     assert_eq!(got.len(), expected.len(), "{name}");
 }
 
-/// The directory of traces that `WIRECAP_TRACES` names, or that is beside the repository.
-fn traces() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("WIRECAP_TRACES") {
-        return Some(named.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
-}
-
 #[test]
 fn every_trace_is_written_as_it_was_read() {
     const TEST: &str = "every_trace_is_written_as_it_was_read";
-    let Some(traces) = traces() else {
-        return wirecap_lab::skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
-    };
+    let Some(paths) = wirecap_lab::trace_files(TEST) else { return };
     let directory = tempfile::tempdir().unwrap();
-    let mut paths: Vec<PathBuf> = fs::read_dir(traces).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
     let mut replayed = 0;
     for path in paths {
         let Ok(file) = Capture::read(File::open(&path).unwrap()) else { continue };

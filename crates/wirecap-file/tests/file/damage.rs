@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use wirecap_file::{Capture, Damage, Error, Format, MAX_BLOCK_LEN, MAX_COMMENTS, PacketHeader, Reader, pcap};
 
-use crate::build::{EPB, IDB, ISB, ORDERS, Order, SHB, SPB};
+use wirecap_lab::trace_bytes::{EPB, IDB, ISB, ORDERS, Order, SHB, SPB};
 
 const LE: Order = Order::Little;
 

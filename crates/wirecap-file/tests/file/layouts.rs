@@ -3,7 +3,7 @@
 use wirecap_file::pcapng::Counters;
 use wirecap_file::{Capture, Format, Resolution};
 
-use crate::build::{ISB, ORDERS, Order, PB, SPB, pad};
+use wirecap_lab::trace_bytes::{ISB, ORDERS, Order, PB, SPB, pad};
 
 fn read(file: &[u8]) -> Capture {
     let capture = Capture::read(file).expect("a header");

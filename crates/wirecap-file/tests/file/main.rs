@@ -1,6 +1,5 @@
 //! Tests of whole files: written and read back, built by hand, damaged, and judged by other tools.
 
-mod build;
 mod damage;
 mod layouts;
 mod mutation;

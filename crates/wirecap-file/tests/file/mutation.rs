@@ -5,7 +5,7 @@
 use wirecap_file::pcapng::{self, InterfaceInfo, InterfaceStatistics, SectionInfo};
 use wirecap_file::{Error, PacketHeader, Reader, pcap};
 
-use crate::build::{ORDERS, SPB};
+use wirecap_lab::trace_bytes::{ORDERS, SPB};
 
 const CASES: u64 = 20_000;
 

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read};
 
 use wirecap_file::{CapturedPacket, Error, Reader, Record};
 
-use crate::build::{IDB, ORDERS, Order};
+use wirecap_lab::trace_bytes::{IDB, ORDERS, Order};
 
 /// Gives a few bytes at a time; once it drips, it says before each that there are none.
 struct Tap<'a> {

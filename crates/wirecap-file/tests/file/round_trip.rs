@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use wirecap_file::pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo};
 use wirecap_file::{Capture, CapturedPacket, PacketHeader, pcap};
 
-use crate::build::{ORDERS, Order};
+use wirecap_lab::trace_bytes::{ORDERS, Order};
 
 /// A packet's header, its parts, and the interfaces it may be of: 0 or 1.
 fn packet() -> impl Strategy<Value = (PacketHeader, Vec<Vec<u8>>)> {

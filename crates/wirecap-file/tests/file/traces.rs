@@ -3,16 +3,11 @@
 //! The directory is named by `WIRECAP_TRACES`, or stands next to the repository. Its MANIFEST.md has one row for each
 //! file: name, source, licence, packets, flows, bytes, average / greatest length, packets cut, link type, format, …
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use wirecap_file::{Capture, Error, Format};
 
 use crate::skip::skipped;
-
-fn directory() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
-}
 
 struct Row {
     name: String,
@@ -43,8 +38,9 @@ fn rows(manifest: &str) -> Vec<Row> {
 
 #[test]
 fn every_trace_has_what_its_manifest_says() {
-    let directory = directory();
-    let Ok(manifest) = std::fs::read_to_string(directory.join("MANIFEST.md")) else {
+    let directory = wirecap_lab::trace_directory();
+    let manifest = directory.as_ref().map(|directory| std::fs::read_to_string(directory.join("MANIFEST.md")));
+    let (Some(directory), Some(Ok(manifest))) = (directory, manifest) else {
         return skipped(
             "every_trace_has_what_its_manifest_says",
             "no traces with a MANIFEST.md; name their directory in WIRECAP_TRACES",

@@ -1,17 +1,11 @@
-//! Packets of real traces: those in the directory named by `WIRECAP_TRACES`, or beside the
-//! repository.
+//! Packets of real traces.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use wirecap_file::Capture;
 use wirecap_filter::LINK_TYPE_ETHERNET;
 
 use crate::packets::Packet;
-
-fn directory() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    std::env::var_os("WIRECAP_TRACES").map_or(beside, PathBuf::from)
-}
 
 /// All of Ethernet; none, said loudly, if there is no such directory.
 pub fn packets(test_name: &str) -> Vec<Packet> {
@@ -21,20 +15,8 @@ pub fn packets(test_name: &str) -> Vec<Packet> {
 
 /// All of them, with their link types; none, said loudly, if there is no such directory.
 pub fn with_link_types(test_name: &str) -> Vec<(u16, Packet)> {
-    let Ok(entries) = std::fs::read_dir(directory()) else {
-        wirecap_lab::skip(test_name, "its part over real traces: name their directory in WIRECAP_TRACES");
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    let packets: Vec<_> = paths.iter().filter(|path| is_trace(path)).flat_map(|path| of_file(path)).collect();
-    assert!(!packets.is_empty(), "no trace in {}", directory().display());
-    packets
-}
-
-fn is_trace(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension == "pcap" || extension == "pcapng" || extension == "cap")
+    let files = wirecap_lab::trace_files(test_name).unwrap_or_default();
+    files.iter().flat_map(|path| of_file(path)).collect()
 }
 
 fn of_file(path: &Path) -> Vec<(u16, Packet)> {

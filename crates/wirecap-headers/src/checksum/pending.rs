@@ -54,7 +54,7 @@ impl Pending {
         {
             return None;
         }
-        let (start, end) = (ip.transport()?, ip.told_end(data)?);
+        let (start, end) = (ip.transport()?, ip.packet_end(data)?);
         let len = u32::try_from(end.checked_sub(start)?).ok()?;
         let field = start + field_of(ip.version(), protocol)?;
         let pseudo = pseudo_header(ip.source(data)?, ip.destination(data)?, protocol, len);

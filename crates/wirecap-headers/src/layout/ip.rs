@@ -163,6 +163,11 @@ impl IpLayout {
         self.inner.transport
     }
 
+    /// Whether IPv6 extension headers hide what the packet carries: they are cut short, or more than [`MAX_EXTENSIONS`].
+    pub fn ends_in_extensions(&self) -> bool {
+        self.version == IpVersion::V6 && is_extension(self.inner.protocol)
+    }
+
     /// Whether this is part of a packet, be it the first part.
     pub fn is_fragment(&self) -> bool {
         self.inner.fragment
@@ -180,8 +185,8 @@ impl IpLayout {
         }
     }
 
-    /// Whether it is of IPv4 and names each router on its way.
-    pub(crate) fn is_strictly_source_routed(&self, data: &[u8]) -> bool {
+    /// Whether the packet is of IPv4 and names each router on its way (a strict source route, RFC 791, section 3.1).
+    pub fn is_strictly_source_routed(&self, data: &[u8]) -> bool {
         let of_packet = data.get(self.start + V4_HEADER_LEN..self.start + self.header_len);
         self.version == IpVersion::V4
             && of_packet.is_some_and(|bytes| options(bytes).any(|(kind, _)| kind == STRICT_SOURCE_ROUTE))
@@ -190,18 +195,20 @@ impl IpLayout {
     /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before its header, as
     /// packets over 64 KiB that the kernel makes do (length 0).
     pub(crate) fn end(&self, data: &[u8]) -> Option<usize> {
-        self.told_end(data).filter(|&end| end <= data.len())
+        self.packet_end(data).filter(|&end| end <= data.len())
     }
 
-    /// The same, also if `data` is the first part of it only.
-    pub(crate) fn told_end(&self, data: &[u8]) -> Option<usize> {
+    /// Offset at which the packet ends by its own account; `data` may be its first part only. `None` if the packet ends before its header,
+    /// as those of IPv6 over 64 KiB do (length 0).
+    pub fn packet_end(&self, data: &[u8]) -> Option<usize> {
         let end = self.claimed_end(data).filter(|&end| end >= self.start + self.header_len);
         // In IPv6, length 0 may stand for a packet of more than 64 KiB.
         end.filter(|&end| self.version == IpVersion::V4 || end > self.start + V6_HEADER_LEN)
     }
 
-    /// Where the header says that the packet ends, be it before its own end. `None` only in data that is not that of this layout.
-    pub(crate) fn claimed_end(&self, data: &[u8]) -> Option<usize> {
+    /// Offset at which the header says that the packet ends, be it before the end of the header. `None` only in data that is not that of
+    /// this layout.
+    pub fn claimed_end(&self, data: &[u8]) -> Option<usize> {
         let len = match self.version {
             IpVersion::V4 => usize::from(word(data, self.start + 2)?),
             IpVersion::V6 => V6_HEADER_LEN + usize::from(word(data, self.start + 4)?),
@@ -311,7 +318,7 @@ fn has_source_route(of_packet: &[u8]) -> bool {
 }
 
 /// Those with a next header and a length. Encrypted ones (ESP) have none, and are what is carried.
-pub(crate) fn is_extension(protocol: u8) -> bool {
+fn is_extension(protocol: u8) -> bool {
     use protocol::{AUTHENTICATION, DESTINATION, FRAGMENT, HIP, HOP_BY_HOP, MOBILITY, ROUTING, SHIM6};
     matches!(
         protocol,

@@ -9,7 +9,6 @@
 mod ip;
 pub(crate) mod protocol;
 
-pub(crate) use ip::is_extension;
 pub use ip::{IpLayout, IpVersion, MAX_EXTENSIONS};
 
 use crate::bytes::word;

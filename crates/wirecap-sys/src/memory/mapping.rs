@@ -103,6 +103,11 @@ impl Mapping {
     /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal ones. Touches no page. `beside`
     /// is other memory that the caller will need.
     pub(super) fn new(len: usize, beside: Need) -> Result<Self, MemoryError> {
+        let failed = |source| MemoryError::Map { needed: len as u64, source };
+        // Which has no huge pages, and is slow to read what the machine has.
+        if cfg!(miri) {
+            return Ok(Self::over(map(len, 0).map_err(failed)?, len, Pages::Normal, Vec::new()));
+        }
         let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
         if let Ok(start) = map(huge_len, huge) {
@@ -112,7 +117,7 @@ impl Mapping {
             return Ok(mapping);
         }
         available::check(Need { process: beside.process + len as u64, ..beside })?;
-        let start = map(len, 0).map_err(|source| MemoryError::Map { needed: len as u64, source })?;
+        let start = map(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
         let short =
             reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
@@ -170,6 +175,7 @@ impl Drop for Mapping {
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
+
 fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
     let start = unsafe {
@@ -210,6 +216,9 @@ fn follow(advice: Advice, start: ptr::NonNull<u8>, len: usize) -> Option<MemoryF
 
 /// Gives advice about a mapping of ours.
 fn advise(start: ptr::NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
+    if cfg!(miri) {
+        return Ok(());
+    }
     // SAFETY: called for mappings made just now, with advice that changes no contents.
     let result = unsafe { libc::madvise(start.as_ptr().cast(), len, advice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

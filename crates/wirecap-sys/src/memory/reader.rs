@@ -1,25 +1,48 @@
 //! Captured cells: read, and changed by who has them.
 //!
-//! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed.
+//! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed. A range of another pool finds nothing:
+//! the [`SlotTable`] knows its own.
 
 use std::sync::Arc;
 
-use wirecap_core::{ChunkRange, Descriptor, Filled, PoolId, SlotTable};
+use wirecap_core::{ChunkRange, Descriptor, Filled, SlotTable};
 
 use super::PacketMemory;
 
-/// Reads captured cells of one pool.
+/// Reads captured cells of one pool: [`LivePool::reader`](super::LivePool::reader).
+///
+/// Bytes are lent no longer than the range:
+///
+/// ```compile_fail,E0505
+/// # use wirecap_core::ChunkRange;
+/// # use wirecap_sys::memory::{CellReader, LivePool};
+/// fn read_what_went_home(reader: &CellReader, range: ChunkRange, pool: &mut LivePool) {
+///     let (_, bytes) = reader.cells(&range).next().unwrap();
+///     pool.recycle(range).unwrap();
+///     println!("{bytes:?}");
+/// }
+/// ```
+///
+/// ```compile_fail,E0502
+/// # use wirecap_core::ChunkRange;
+/// # use wirecap_sys::memory::CellReader;
+/// fn change_what_is_read(reader: &CellReader, range: &mut ChunkRange) {
+///     let (_, bytes) = reader.cells(range).next().unwrap();
+///     reader.bytes_mut(range, 0)[0] = !bytes[0];
+///     println!("{bytes:?}");
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct CellReader {
     memory: Arc<PacketMemory>,
+    /// INVARIANT: of a pool that was carved out of `memory`.
     slots: Arc<SlotTable>,
-    id: PoolId,
 }
 
 impl CellReader {
-    /// Of the pool that has these slots; it was carved out of the memory under this name.
-    pub(super) fn new(memory: Arc<PacketMemory>, slots: Arc<SlotTable>, id: PoolId) -> Self {
-        Self { memory, slots, id }
+    /// Of the pool that has these slots; it was carved out of the memory.
+    pub(super) fn new(memory: Arc<PacketMemory>, slots: Arc<SlotTable>) -> Self {
+        Self { memory, slots }
     }
 
     /// Asks for the first cache line of a packet that this thread is going to read. Only a hint.
@@ -36,48 +59,41 @@ impl CellReader {
 
     /// What is known of the filled cells of a range. Empty when the range is of another pool.
     pub(crate) fn descriptors<'a>(&'a self, range: &'a ChunkRange) -> impl Iterator<Item = Descriptor> + 'a {
-        let own = range.chunk().pool == self.id;
-        own.then(|| self.slots.range(range)).flatten().into_iter().flatten()
+        self.slots.range(range).into_iter().flatten()
     }
 
     /// What is known of the first filled cell of a range. `None` when the range is of another pool.
     #[inline]
     pub fn first(&self, range: &ChunkRange) -> Option<Descriptor> {
-        let own = range.chunk().pool == self.id;
-        if own { self.slots.get(range, 0) } else { None }
+        self.slots.get(range, 0)
     }
 
     /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,
     /// and when it is of another pool.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, range: &'a mut ChunkRange, offset: u32) -> &'a mut [u8] {
-        let own = range.chunk().pool == self.id;
-        let descriptor = self.slots.get(range, offset).filter(|_| own);
+        let descriptor = self.slots.get(range, offset);
         let in_memory = |descriptor: &Descriptor| {
             let end = descriptor.address.checked_add(u64::from(descriptor.len));
             end.is_some_and(|end| end <= self.memory.len as u64)
         };
         let Some(Descriptor { address, len, .. }) = descriptor.filter(in_memory) else { return &mut [] };
-        // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The cell is captured, and
-        // nobody but who has its `ChunkRange`, borrowed exclusively for `'a`, may touch its bytes: see `Cells`, and what that
-        // rests on.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(address as usize), len as usize)
-        }
+        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`, and in a cell of their own. The cell is
+        // captured, so only the holder of its `ChunkRange` may touch them (rule of `memory.rs`), and that is borrowed exclusively for `'a`.
+        unsafe { self.memory.bytes_mut(address, len) }
     }
 
     /// Moves the bytes of the filled cell number `offset` of a range: it begins at `address` from now on, and has `len`
     /// bytes. Returns whether that lies within the same cell; else nothing is changed. What was not part of the packet
     /// before may hold anything.
     pub fn move_bytes(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
-        range.chunk().pool == self.id && self.slots.replace(range, offset, address, len)
+        self.slots.replace(range, offset, address, len)
     }
 
     /// The filled cells of a range. Empty when the range is of another pool.
     #[inline]
     pub fn cells<'a>(&'a self, range: &'a ChunkRange) -> Cells<'a> {
-        let own = range.chunk().pool == self.id;
-        Cells { memory: &self.memory, filled: if own { self.slots.range(range) } else { None } }
+        Cells { memory: &self.memory, filled: self.slots.range(range) }
     }
 }
 
@@ -103,17 +119,9 @@ impl<'a> Iterator for Cells<'a> {
         if end > self.memory.len as u64 {
             return None;
         }
-        // SAFETY: the range lies in the mapping (checked above), which lives as long as `'a`. The
-        // cell is captured, which the `ChunkRange` behind `filled` proves: only its pool makes a
-        // range, from a cell that the kernel has filled and given up, and does not attach the cell
-        // again before the range has been consumed. So nobody writes these bytes during `'a`. That the range is of the pool
-        // carved here, and not of another that was given its name, is kept by who drives the pools (rule in `memory.rs`).
-        let bytes = unsafe {
-            std::slice::from_raw_parts(
-                self.memory.start.as_ptr().add(descriptor.address as usize),
-                descriptor.len as usize,
-            )
-        };
+        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`. The cell is captured, by the invariant on
+        // `filled`, so only the holder of its `ChunkRange` may write to it (rule of `memory.rs`), and that is borrowed for `'a`.
+        let bytes = unsafe { self.memory.bytes(descriptor.address, descriptor.len) };
         Some((descriptor, bytes))
     }
 }

@@ -1,7 +1,7 @@
 //! Cells that this process fills itself: for a port whose packets come from user space.
 //!
 //! ```text
-//!   attach: cells of free chunks ──► CellWriter ── write() ──► Descriptor ──► the pool: captured
+//!   attach: cells of free chunks ──► CellWriter ── write() ──► FilledCell ──► the pool: captured
 //!
 //!   cell:  │ head room: 256 bytes, as in front of a packet of a NIC       │ the packet, or a part of it │
 //!          │ …                                       │ note: 8 bytes     │
@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use wirecap_core::{Descriptor, Direction, Pool};
+use wirecap_core::{Descriptor, Direction};
 
-use super::{Cells, PacketMemory, PoolClaim};
+use super::{Cells, FilledCell, LivePool, PacketMemory, PoolClaim, Tenant};
 
 /// Bytes that stay free in front of a packet, as the kernel leaves them (`XDP_PACKET_HEADROOM`): whoever forwards a
 /// packet has room for headers.
@@ -62,29 +62,28 @@ pub struct CellWriter {
     claim: PoolClaim,
     /// Cells that are attached and not filled: a ring.
     /// INVARIANT: the length is a power of two that holds the whole pool, and `head <= tail <= head + length`. Entries
-    /// `head .. tail` are cells that the pool of `claim` has attached here and that were not written since, each once.
+    /// `head .. tail` are cells that the pool of `claim` has attached here and that were not filled since, each once.
     cells: Box<[u64]>,
     head: usize,
     tail: usize,
 }
 
 impl CellWriter {
-    /// The writer of a pool; `None` if the pool was not carved out of this memory, or its cells are given to somebody
-    /// else already.
-    pub fn new(memory: &Arc<PacketMemory>, pool: &Pool) -> Option<Self> {
-        let claim = memory.claim(pool)?;
+    /// The writer of a pool; `None` if another writer or a socket has the claim to its cells, or it has no cells.
+    pub fn new(pool: &LivePool) -> Option<Self> {
+        let memory = Arc::clone(pool.memory()?);
+        let claim = pool.claim(&memory, Tenant::Writer)?;
         let cells = vec![0; pool.geometry().ring_entries() as usize].into();
-        Some(Self { memory: Arc::clone(memory), claim, cells, head: 0, tail: 0 })
+        Some(Self { memory, claim, cells, head: 0, tail: 0 })
     }
 
     /// Takes the cells of the pool's free chunks.
     ///
     /// # Panics
     /// When it is another pool.
-    pub fn attach(&mut self, pool: &mut Pool) {
-        assert!(self.claim.is_of(pool), "the writer of another pool");
+    pub fn attach(&mut self, pool: &mut LivePool) {
         let (room, mask) = (self.cells.len() - (self.tail - self.head), self.cells.len() - 1);
-        pool.attach(room as u32, |cell| {
+        pool.attach(&self.claim, room as u32, |cell| {
             self.cells[self.tail & mask] = cell;
             self.tail += 1;
         });
@@ -92,7 +91,7 @@ impl CellWriter {
 
     /// Bytes that one cell holds, behind its head room.
     pub fn payload_bytes(&self) -> usize {
-        (self.claim.place().cell_bytes - u64::from(HEAD_ROOM_BYTES)) as usize
+        (self.claim.place().cell_bytes() - u64::from(HEAD_ROOM_BYTES)) as usize
     }
 
     /// Cells that can be written.
@@ -100,24 +99,45 @@ impl CellWriter {
         (self.tail - self.head) as u32
     }
 
-    /// Writes as much of `bytes` as one cell holds, behind the head room with the note in it. The descriptor says how
-    /// much that was, and whether there is more. It has to go to the pool that the cells came from: whoever drops it
-    /// loses the cell until the port is closed. `None` if no cell is attached.
-    pub fn write(&mut self, note: Note, bytes: &[u8], timestamp_ns: u64) -> Option<Descriptor> {
+    /// Writes as much of `bytes` as one cell holds, behind the head room with the note in it. The cell says how
+    /// much that was, and whether there is more. `None` if no cell is attached.
+    pub fn write(&mut self, note: Note, bytes: &[u8]) -> Option<FilledCell> {
         if self.head == self.tail {
             return None;
         }
-        let cell = self.cells[self.head & (self.cells.len() - 1)];
-        let address = cell + u64::from(HEAD_ROOM_BYTES);
-        let most = self.claim.place().cell_bytes - u64::from(HEAD_ROOM_BYTES);
-        let part = &bytes[..bytes.len().min(most as usize)];
+        let address = self.cells[self.head & (self.cells.len() - 1)] + u64::from(HEAD_ROOM_BYTES);
+        let part = &bytes[..bytes.len().min(self.payload_bytes())];
         let note_at = address - NOTE_BYTES as u64;
-        // The cell is ours to write by the invariant on `cells`, and it leaves them with it.
+        // It leaves `cells` before it is written, and with it the right to fill it.
         self.head += 1;
-        let written = self.memory.write(note_at, &note.to_bytes()) && self.memory.write(address, part);
+        // SAFETY: the cell was attached and not filled since by the invariant on `cells`, so it is with this writer alone (rule of
+        // `memory.rs`), and the note and this part of the packet lie within it.
+        let written =
+            unsafe { self.memory.write(note_at, &note.to_bytes()) && self.memory.write(address, part) };
         debug_assert!(written, "cells of a pool lie in its memory");
-        let more = part.len() < bytes.len();
-        Some(Descriptor { address, len: part.len() as u32, more, timestamp_ns })
+        Some(FilledCell::new(self.claim.number(), address, part.len() as u32, part.len() < bytes.len()))
+    }
+
+    /// Fills up to `count` cells with packets, or parts of `len` bytes that go on in the next cell, without writing them: with whatever is in
+    /// memory. For measuring everything else. A longer part than a cell holds is foreign to the pool.
+    #[inline]
+    pub fn fill_unwritten(
+        &mut self,
+        count: u32,
+        len: u32,
+        more: bool,
+    ) -> impl ExactSizeIterator<Item = FilledCell> + '_ {
+        let (number, mask, first) = (self.claim.number(), self.cells.len() - 1, self.head);
+        self.head += self.attached().min(count) as usize;
+        let cells = &self.cells;
+        (first..self.head).map(move |index| {
+            FilledCell::new(number, cells[index & mask] + u64::from(HEAD_ROOM_BYTES), len, more)
+        })
+    }
+
+    /// The cells that can be filled, by their numbers: cells are numbered through as they are filled.
+    pub fn waiting(&self) -> std::ops::Range<u64> {
+        self.head as u64..self.tail as u64
     }
 }
 
@@ -142,8 +162,8 @@ impl<'a> Cells<'a> {
         if descriptor.address % SMALLEST_CELL_BYTES < u64::from(before) {
             return Some((descriptor, bytes, None));
         }
-        // SAFETY: the bytes lie in the same cell as the first of the packet, in front of it (both checked above), so in the
-        // memory. The cell is captured, which the `ChunkRange` behind `self` proves, so nobody writes to it during `'a`.
+        // SAFETY: the bytes lie in the same cell as the first of the packet, in front of it (checked above), so in the memory, and the
+        // cell is captured and its range borrowed for `'a`, by the invariant on `filled`.
         let word = unsafe { self.memory.bytes(descriptor.address - u64::from(before), NOTE_BYTES as u32) };
         Some((descriptor, bytes, word.try_into().ok()))
     }
@@ -165,16 +185,17 @@ mod tests {
         for cell_bytes in [2048, 4096] {
             let geometry = Geometry::new(4, 2, cell_bytes).unwrap();
             let payload = (cell_bytes - HEAD_ROOM_BYTES) as usize;
-            let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-            let (mut pool, reader) = memory.carve(ID, geometry).unwrap();
-            let mut writer = CellWriter::new(&memory, &pool).unwrap();
-            assert!(CellWriter::new(&memory, &pool).is_none(), "one at a time");
+            let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), cell_bytes).unwrap());
+            let mut pool = memory.carve(ID, geometry).unwrap();
+            let reader = pool.reader();
+            let mut writer = CellWriter::new(&pool).unwrap();
+            assert!(CellWriter::new(&pool).is_none(), "one at a time");
             let notes = [
                 Note { original_len: u32::MAX, direction: Some(Direction::Out) },
                 Note { original_len: 0, direction: None },
                 Note { original_len: 9000, direction: Some(Direction::In) },
             ];
-            assert_eq!(writer.write(notes[0], b"no cell", 1), None);
+            assert!(writer.write(notes[0], b"no cell").is_none());
             writer.attach(&mut pool);
             assert_eq!(writer.attached(), 8);
             let packets = [vec![7; payload], Vec::new(), (0..=payload).map(|at| at as u8).collect()];
@@ -182,11 +203,12 @@ mod tests {
             for (packet, note) in packets.iter().zip(notes) {
                 let mut at = 0;
                 loop {
-                    let part = writer.write(note, &packet[at..], 5).unwrap();
-                    at += part.len as usize;
-                    assert_eq!(part.more, at < packet.len());
-                    assert!(filler.fill(part));
-                    if !part.more {
+                    let part = writer.write(note, &packet[at..]).unwrap();
+                    at += part.len() as usize;
+                    let more = part.more();
+                    assert_eq!(more, at < packet.len());
+                    filler.fill(std::iter::once((part, 5)));
+                    if !more {
                         break;
                     }
                 }
@@ -212,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the writer of another pool")]
+    #[should_panic(expected = "the pool of another socket or writer")]
     fn a_writer_takes_cells_of_its_own_pool_only() {
         let geometry = Geometry::new(1, 1, 2048).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes()).unwrap());
-        let (pool, _) = memory.carve(ID, geometry).unwrap();
-        let (mut other, _) = memory.carve(PoolId { ring_id: 1, ..ID }, geometry).unwrap();
-        CellWriter::new(&memory, &pool).unwrap().attach(&mut other);
+        let memory = Arc::new(PacketMemory::allocate(2 * geometry.pool_bytes(), 2048).unwrap());
+        let pool = memory.carve(ID, geometry).unwrap();
+        let mut other = memory.carve(ID, geometry).unwrap();
+        CellWriter::new(&pool).unwrap().attach(&mut other);
     }
 }

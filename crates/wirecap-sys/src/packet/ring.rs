@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-use wirecap_core::{ChunkRange, Direction, PoolId};
+use wirecap_core::{ChunkRange, Direction, Pool, PoolNumber};
 
 use super::PacketError;
 use crate::socket_option::map_ring;
@@ -49,15 +49,6 @@ pub struct BlockRing {
 unsafe impl Send for BlockRing {}
 // SAFETY: as above; the status word is only accessed atomically.
 unsafe impl Sync for BlockRing {}
-
-/// What a block holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BlockVolume {
-    /// Packets.
-    pub packets: u32,
-    /// Captured bytes of all packets together.
-    pub bytes: u32,
-}
 
 impl BlockRing {
     pub(super) fn map(fd: BorrowedFd<'_>, blocks: u32, block_bytes: u32) -> Result<Self, PacketError> {
@@ -130,8 +121,8 @@ impl BlockRing {
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and counts what
-    /// there is. `last_ns` is the time of the packet before.
+    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and counts
+    /// packets and captured bytes. `last_ns` is the time of the packet before.
     ///
     /// # Safety
     /// The kernel has handed the block over, and nobody reads it yet.
@@ -140,8 +131,8 @@ impl BlockRing {
         block: u32,
         last_ns: &mut u64,
         mut keep: impl FnMut(&Heard<'_>) -> bool,
-    ) -> BlockVolume {
-        let mut volume = BlockVolume::default();
+    ) -> (u32, u32) {
+        let (mut packets, mut bytes) = (0, 0);
         for (mut header, at) in Headers::new(self, block) {
             // SAFETY: `at` is where `Headers` has read this header from, and checked it; the block is ours
             // alone, as the caller promises.
@@ -152,8 +143,8 @@ impl BlockRing {
             let packet_type = unsafe { packet_type(self.block(block), self.block_bytes, at) };
             let kept = keep(&Heard { data, original_len: header.tp_len, tag_restored, packet_type });
             let changed = if kept {
-                volume.packets += 1;
-                volume.bytes += header.tp_snaplen;
+                packets += 1;
+                bytes += header.tp_snaplen;
                 make_later(&mut header, last_ns)
             } else {
                 header.tp_status |= LEFT_OUT;
@@ -164,7 +155,7 @@ impl BlockRing {
                 unsafe { self.block(block).add(at).cast::<libc::tpacket3_hdr>().write_unaligned(header) };
             }
         }
-        volume
+        (packets, bytes)
     }
 }
 
@@ -324,20 +315,23 @@ pub struct BlockPacket<'a> {
 #[derive(Debug, Clone)]
 pub struct BlockReader {
     ring: Arc<BlockRing>,
-    id: PoolId,
+    /// INVARIANT: the pool that was carved for the socket of `ring`; only one is.
+    pool: PoolNumber,
+    cells_per_block: u32,
 }
 
 impl BlockReader {
-    /// Of the blocks of this ring, which are the chunks of pool `id`.
-    pub(super) fn new(ring: &Arc<BlockRing>, id: PoolId) -> Self {
-        Self { ring: Arc::clone(ring), id }
+    /// Of the blocks of this ring, which are the chunks of the pool.
+    pub(super) fn new(ring: &Arc<BlockRing>, pool: &Pool) -> Self {
+        let cells_per_block = pool.geometry().cells_per_chunk();
+        Self { ring: Arc::clone(ring), pool: pool.number(), cells_per_block }
     }
 
     /// The packets of a captured block, in the order in which they came. Empty when the block is of
     /// another pool.
     pub fn packets<'a>(&'a self, range: &'a ChunkRange) -> BlockPackets<'a> {
-        let headers = if range.chunk().pool == self.id {
-            Headers::new(&self.ring, range.chunk().chunk_id)
+        let headers = if range.pool() == self.pool {
+            Headers::new(&self.ring, range.first() / self.cells_per_block)
         } else {
             Headers::none()
         };
@@ -350,7 +344,7 @@ impl BlockReader {
 pub struct BlockPackets<'a> {
     /// INVARIANT: of a block that is captured, in a ring that is mapped, as long as `'a` lasts: a
     /// `ChunkRange` of its pool is borrowed, and such a range is made from a block that was received
-    /// and consumed before the block is given back.
+    /// and consumed before the block is given back (rule of `memory.rs`).
     headers: Headers,
     _block: PhantomData<&'a [u8]>,
 }

@@ -16,13 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Pool, PoolId, SlotTable, choices};
+use wirecap_core::{Geometry, Pool, PoolId, PoolNumber, choices};
 
 use super::{
     PacketError,
-    ring::{BlockReader, BlockRing, BlockVolume, Heard},
+    ring::{BlockReader, BlockRing, Heard},
 };
-use crate::socket_option;
+use crate::{
+    memory::{FilledBlock, LivePool},
+    socket_option,
+    wake::Waker,
+};
 
 /// What to open.
 #[derive(Debug, Clone, Copy)]
@@ -75,8 +79,8 @@ pub struct PacketSocket {
     ring: Arc<BlockRing>,
     ifindex: u32,
     geometry: Geometry,
-    /// The slots of the pool that was carved; a pool is told from others by them.
-    pool: Option<Arc<SlotTable>>,
+    /// The pool that was carved.
+    pool: Option<PoolNumber>,
     outgoing: bool,
     /// The block the kernel hands over next.
     next_filled: u32,
@@ -216,13 +220,14 @@ impl PacketSocket {
 
     /// Makes the pool whose chunks are the blocks of the ring, and what reads them. `None` when it was
     /// made before: two pools would both give the same blocks away.
-    pub fn carve(&mut self, id: PoolId) -> Option<(Pool, BlockReader)> {
+    pub fn carve(&mut self, id: PoolId) -> Option<(LivePool, BlockReader)> {
         if self.pool.is_some() {
             return None;
         }
         let pool = Pool::new(id, self.geometry, 0);
-        self.pool = Some(pool.slots());
-        Some((pool, BlockReader::new(&self.ring, id)))
+        self.pool = Some(pool.number());
+        let reader = BlockReader::new(&self.ring, &pool);
+        Some((LivePool::of_blocks(pool), reader))
     }
 
     /// Begins to hear: what `filter` lets through, or everything. The filter is a loaded program of the
@@ -249,8 +254,8 @@ impl PacketSocket {
 
     /// Becomes readable when a block was handed over; in error when the interface is gone. The socket is closed when nobody has it
     /// any more.
-    pub fn waker(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.fd)
+    pub fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.fd))
     }
 
     /// What ends the listening, from any thread.
@@ -267,11 +272,10 @@ impl PacketSocket {
     ///
     /// # Panics
     /// When the pool is not the one of this socket.
-    pub fn attach(&mut self, pool: &mut Pool) -> u32 {
-        let ours = self.pool.as_ref().is_some_and(|slots| Arc::ptr_eq(slots, &pool.slots()));
-        assert!(ours, "the pool that was carved for this socket");
+    pub fn attach(&mut self, pool: &mut LivePool) -> u32 {
+        assert!(self.pool == Some(pool.number()), "the pool that was carved for this socket");
         let before = self.given;
-        while pool.attach_chunk(self.next_given) {
+        while pool.attach_block(self.next_given) {
             match self.fresh.checked_sub(1) {
                 Some(fresh) => self.fresh = fresh,
                 None => self.ring.give_back(self.next_given),
@@ -282,18 +286,17 @@ impl PacketSocket {
         self.given - before
     }
 
-    /// Takes the next block, if the kernel has handed it over, and says what is in it. Packets that `keep` does not
-    /// want are as if they had not been there.
-    pub fn receive(&mut self, keep: impl FnMut(&Heard<'_>) -> bool) -> Option<BlockVolume> {
-        if !self.is_ready() {
-            return None;
-        }
+    /// Takes the next block, if the kernel has handed it over. Packets that `keep` does not want are as if they had not been there.
+    pub fn receive(&mut self, keep: impl FnMut(&Heard<'_>) -> bool) -> Option<FilledBlock> {
+        let pool = self.pool.filter(|_| self.is_ready())?;
         let block = self.next_filled;
-        // SAFETY: the kernel has handed the block over, and the pool has not made a token for it yet.
-        let volume = unsafe { self.ring.receive(block, &mut self.last_ns, keep) };
+        // It counts as received from here on, also if `keep` panics: it must not be written once more.
         self.next_filled = (block + 1) % self.ring.blocks();
         self.given -= 1;
-        Some(volume)
+        // SAFETY: the kernel has handed the block over (`is_ready`), and it was received just now for the first time since, so the pool has
+        // made no token for it.
+        let (packets, bytes) = unsafe { self.ring.receive(block, &mut self.last_ns, keep) };
+        Some(FilledBlock::new(pool, packets, bytes))
     }
 
     /// Whether a block waits.

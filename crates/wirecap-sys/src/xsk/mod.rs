@@ -28,7 +28,7 @@ mod transmit_queue;
 
 pub use error::XskError;
 pub use in_process::{TransmitRings, modes_of_process};
-pub use received::{Contents, Received, Receiving};
+pub use received::{Contents, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;
 pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};

@@ -13,6 +13,7 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     ptr,
+    sync::Arc,
 };
 
 use super::{
@@ -27,7 +28,7 @@ const VAIN_KICKS: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Outlet {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     tx: ProducerRing<RingDescriptor>,
     completion: ConsumerRing<u64>,
     /// INVARIANT: entries that were staged and did not come back, no more than the completion ring takes.
@@ -166,9 +167,9 @@ impl Socket {
     /// Takes the sending half out of a socket that has a transmit ring; once.
     ///
     /// # Errors
-    /// What the kernel said to copying the descriptor.
+    /// What the kernel said when it was asked for the mode.
     pub(super) fn take_outlet(&mut self) -> io::Result<Option<Outlet>> {
-        let fd = self.try_clone_fd()?;
+        let fd = self.shared_fd();
         let Some(tx) = self.tx.take() else { return Ok(None) };
         let completion = self.completion.take().expect("both are taken together");
         let copies = self.mode()? == BindMode::Copy;

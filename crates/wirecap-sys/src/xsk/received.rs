@@ -1,55 +1,20 @@
 //! What came by a receive ring, before its pool knows of it: the moment to look at a packet and to refuse it.
 //!
 //! ```text
-//!   rx ring ──► Received ──┬── into_descriptor() ──► the pool: captured
-//!                          └── give_back() ──► fill ring: as if it had never been filled
+//!   rx ring ──► FilledCell ──┬── LiveFiller::fill() ──► the pool: captured
+//!                            └── give_back() ──► fill ring: as if it had never been filled
 //! ```
 //!
-//! Rule: a [`Received`] is a token. It is made by the ring only, and going either way consumes it. So the cell is nobody
-//! else's while there is one: the kernel has given it up, and no worker can have it.
+//! Rule: the ring makes one [`FilledCell`] of each of its entries. Its holder alone has the cell: the kernel has given it up, and no worker
+//! can have it.
 
-use wirecap_core::Descriptor;
+use wirecap_core::PoolNumber;
 
 use super::{abi::RingDescriptor, ring::Drain};
-use crate::memory::{PacketMemory, PoolPlace};
+use crate::memory::{FilledCell, PacketMemory, PoolClaim, PoolPlace};
 
-/// A filled cell that is neither the kernel's nor its pool's. To forget one loses the cell until the port is closed,
-/// and nothing else.
-#[derive(Debug)]
-#[must_use = "the cell is lost until it is put into its pool or given back"]
-pub struct Received(RingDescriptor);
-
-impl Received {
-    /// Where the bytes start, in bytes from the start of the packet memory, as the driver says.
-    #[inline]
-    pub fn address(&self) -> u64 {
-        self.0.address
-    }
-
-    /// Bytes of this part of the packet, as the driver says.
-    #[inline]
-    pub fn len(&self) -> u32 {
-        self.0.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.len == 0
-    }
-
-    /// Whether the packet goes on in the next one.
-    #[inline]
-    pub fn more(&self) -> bool {
-        self.0.more()
-    }
-
-    /// For the pool, without a time.
-    #[inline]
-    pub fn into_descriptor(self) -> Descriptor {
-        let RingDescriptor { address, len, .. } = self.0;
-        Descriptor { address, len, more: self.0.more(), timestamp_ns: 0 }
-    }
-}
+/// Bytes of metadata in front of a packet.
+const METADATA_BYTES: u32 = size_of::<u64>() as u32;
 
 /// Takes filled cells out of the receive ring, oldest first. What is not taken stays in the ring.
 #[derive(Debug)]
@@ -70,11 +35,12 @@ impl<'s> Receiving<'s> {
 }
 
 impl Iterator for Receiving<'_> {
-    type Item = Received;
+    type Item = FilledCell;
 
     #[inline]
-    fn next(&mut self) -> Option<Received> {
-        self.drain.next().map(Received)
+    fn next(&mut self) -> Option<FilledCell> {
+        let entry = self.drain.next()?;
+        Some(FilledCell::new(self.contents.number, entry.address, entry.len, entry.more()))
     }
 
     #[inline]
@@ -90,40 +56,101 @@ impl ExactSizeIterator for Receiving<'_> {}
 pub struct Contents<'s> {
     memory: &'s PacketMemory,
     place: PoolPlace,
+    number: PoolNumber,
 }
 
 impl<'s> Contents<'s> {
-    pub(super) fn new(memory: &'s PacketMemory, place: PoolPlace) -> Self {
-        Self { memory, place }
+    pub(super) fn new(memory: &'s PacketMemory, claim: &PoolClaim) -> Self {
+        Self { memory, place: claim.place(), number: claim.number() }
     }
 
-    /// The bytes of this part of the packet. None, if the driver has reported what does not lie within one cell of the
-    /// socket's pool: its pool will refuse it, too.
+    /// The bytes of this part of the packet. None, if the cell was received by another socket, or the driver has reported what does not lie
+    /// within one cell of the socket's pool: its pool will refuse it, too.
     #[inline]
-    pub fn bytes<'r>(&self, received: &'r Received) -> &'r [u8]
+    pub fn bytes<'r>(&self, cell: &'r FilledCell) -> &'r [u8]
     where
         's: 'r,
     {
-        self.read(received.address(), received.len())
+        self.read(cell.address_in(self.number), cell.len())
     }
 
     /// The word of metadata that the XDP program has put right in front of the packet, if there is room for one in its
     /// cell.
     #[inline]
-    pub fn metadata(&self, received: &Received) -> Option<u64> {
-        let address = received.address().checked_sub(size_of::<u64>() as u64)?;
-        self.read(address, size_of::<u64>() as u32).try_into().ok().map(u64::from_ne_bytes)
+    pub fn metadata(&self, cell: &FilledCell) -> Option<u64> {
+        let packet = cell.address_in(self.number);
+        let address = packet.checked_sub(METADATA_BYTES.into())?;
+        // Not that of the cell before.
+        let within = self.place.cell(packet)? <= address;
+        let bytes = if within { self.read(address, METADATA_BYTES) } else { &[] };
+        bytes.try_into().ok().map(u64::from_ne_bytes)
     }
 
+    /// Bytes of a cell whose token is borrowed, if they lie in a cell of the pool.
     #[inline]
     fn read(&self, address: u64, len: u32) -> &'s [u8] {
         if !self.place.holds(address, len) {
             return &[];
         }
-        // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. The kernel has
-        // given the cell up, and nobody else can have it, since the token is still there that only the ring makes
-        // and that goes to the pool or back to the kernel by value. The socket is borrowed as long as the bytes, or
-        // the token is.
+        // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. It is the cell of a token of this
+        // claim, since others have no address here, and the holder of the token alone has the cell (rule of `memory.rs`). The socket is
+        // borrowed as long as the bytes, or the token is.
         unsafe { self.memory.bytes(address, len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wirecap_core::{Geometry, PoolId};
+
+    use super::*;
+    use crate::memory::{LivePool, Tenant};
+
+    const CELL: u64 = 2048;
+
+    fn claimed() -> (Arc<PacketMemory>, LivePool, PoolClaim) {
+        let geometry = Geometry::new(4, 1, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+        let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let claim = pool.claim(&memory, Tenant::Writer).unwrap();
+        (memory, pool, claim)
+    }
+
+    fn cell(claim: &PoolClaim, address: u64, len: u32) -> FilledCell {
+        FilledCell::new(claim.number(), address, len, false)
+    }
+
+    /// Once: the cell of one socket was read with the contents of another, of another memory: where the kernel may be writing.
+    #[test]
+    fn a_cell_is_read_with_the_contents_of_its_own_socket_only() {
+        let (memory, _pool, claim) = claimed();
+        let (other_memory, _other_pool, other) = claimed();
+        // SAFETY: this test alone has the memory.
+        assert!(unsafe {
+            memory.write(CELL + 248, &7_u64.to_ne_bytes()) && memory.write(CELL + 256, b"own")
+        });
+        let own = cell(&claim, CELL + 256, 3);
+        let contents = Contents::new(&memory, &claim);
+        assert_eq!((contents.bytes(&own), contents.metadata(&own)), (&b"own"[..], Some(7)));
+        let stranger = Contents::new(&other_memory, &other);
+        assert_eq!((stranger.bytes(&own), stranger.metadata(&own)), (&[][..], None));
+    }
+
+    /// Once: the metadata of a packet at the very start of its cell was read from the cell before.
+    #[test]
+    fn nothing_beyond_the_cell_is_read() {
+        let (memory, _pool, claim) = claimed();
+        let contents = Contents::new(&memory, &claim);
+        for (address, len) in [(CELL, 2049), (2 * CELL - 1, 2), (4 * CELL, 1), (u64::MAX, 1)] {
+            assert_eq!(contents.bytes(&cell(&claim, address, len)), []);
+        }
+        for start in [0, CELL] {
+            assert_eq!(contents.bytes(&cell(&claim, start, 2048)).len(), 2048);
+            assert_eq!(contents.metadata(&cell(&claim, start, 60)), None);
+            assert_eq!(contents.metadata(&cell(&claim, start + 7, 60)), None);
+            assert_eq!(contents.metadata(&cell(&claim, start + 8, 60)), Some(0));
+        }
     }
 }

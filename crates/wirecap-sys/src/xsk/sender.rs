@@ -8,7 +8,18 @@
 //! ```
 //!
 //! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has said that
-//! the cell was sent, and never if it does not.
+//! the cell was sent, and never if it does not. Until then nothing writes to it, and no pool attaches it.
+//!
+//! What cannot be done with a cell that was sent, since its token went with it:
+//!
+//! ```compile_fail,E0382
+//! # use wirecap_core::ChunkRange;
+//! # use wirecap_sys::{memory::CellReader, xsk::Sender};
+//! fn write_what_is_sent(sender: &mut Sender, reader: &CellReader, mut cell: ChunkRange) {
+//!     sender.send_cell(reader, cell).unwrap();
+//!     reader.bytes_mut(&mut cell, 0)[0] = 0;
+//! }
+//! ```
 
 use std::{io, sync::Arc};
 
@@ -39,8 +50,8 @@ pub struct Sender {
 
 impl Sender {
     fn new(outlet: Outlet, memory: Arc<PacketMemory>, config: SocketConfig) -> Self {
-        debug_assert!(config.cell_bytes.is_power_of_two(), "the kernel takes no others");
-        let cell_shift = config.cell_bytes.trailing_zeros();
+        debug_assert!(memory.cell_bytes().is_power_of_two(), "the kernel takes no others");
+        let cell_shift = memory.cell_bytes().trailing_zeros();
         let in_flight = (0..memory.len() >> cell_shift).map(|_| None).collect();
         let most_parts = if config.multi_buffer { outlet.capacity().min(MAX_PARTS as u32) } else { 1 };
         Self { outlet, memory, cell_shift, in_flight, most_parts, foreign: 0 }
@@ -211,7 +222,7 @@ impl Socket {
     /// Takes the sending half out of a socket that has a transmit ring; once.
     ///
     /// # Errors
-    /// What the kernel said to copying the descriptor.
+    /// What the kernel said when it was asked for the mode.
     pub fn take_sender(&mut self) -> io::Result<Option<Sender>> {
         let Some(outlet) = self.take_outlet()? else { return Ok(None) };
         Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.config())))

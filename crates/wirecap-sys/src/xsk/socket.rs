@@ -3,25 +3,25 @@
 use std::{
     io, mem,
     ops::Range,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     ptr,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use wirecap_core::Pool;
-
 use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
-    received::{Contents, Received, Receiving},
+    received::{Contents, Receiving},
     ring::{ConsumerRing, ProducerRing},
 };
 use crate::{
-    memory::{PacketMemory, PoolClaim},
+    bpf::{self, Map},
+    memory::{FilledCell, LivePool, PacketMemory, PoolClaim, QueueName, Tenant},
     socket_option,
+    wake::Waker,
 };
 
 /// Entries of the ring that a socket does not use. The kernel insists on it.
@@ -104,8 +104,6 @@ pub struct SocketConfig {
     pub ifindex: u32,
     /// Queue of that interface.
     pub queue_id: u32,
-    /// Size of a cell in bytes: 2048 or 4096.
-    pub cell_bytes: u32,
     /// Bytes of each cell that the kernel leaves free in front of a packet, besides its own 256.
     pub headroom: u32,
     /// Sizes of the rings.
@@ -131,12 +129,22 @@ pub struct SocketStatistics {
 ///
 /// Create it, [`Socket::attach`] cells, then [`Socket::bind`]: some drivers only look at the fill ring when the
 /// socket is bound.
+///
+/// It does not lend its descriptor: the kernel fills cells as long as a copy is open.
+///
+/// ```compile_fail,E0277
+/// # use wirecap_sys::xsk::Socket;
+/// # fn is_descriptor(_: impl std::os::fd::AsFd) {}
+/// fn keep(socket: &Socket) {
+///     is_descriptor(socket);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Socket {
     fd: Arc<OwnedFd>,
     config: SocketConfig,
     /// The socket whose registration this one uses; `None` once it is bound, or if it has its own.
-    shared: Option<OwnedFd>,
+    shared: Option<Arc<OwnedFd>>,
     /// Cells for the kernel to fill.
     pub(super) fill: ProducerRing<u64>,
     /// Cells the kernel has sent; `None` once the sending half was taken.
@@ -164,10 +172,7 @@ impl Socket {
                 register(&fd, memory, config)?;
                 (memory, None)
             }
-            Umem::Share(other) => {
-                let shared = other.fd.try_clone().map_err(set_up("sharing the packet memory"))?;
-                (&other.memory, Some(shared))
-            }
+            Umem::Share(other) => (&other.memory, Some(Arc::clone(&other.fd))),
         };
         let sizes = [
             (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
@@ -214,17 +219,16 @@ impl Socket {
     /// the number of cells.
     ///
     /// # Panics
-    /// Unless it is always the same pool, with cells of the socket's size, carved out of the socket's memory, and
-    /// no other socket has it: the kernel would write into cells that somebody reads.
-    pub fn attach(&mut self, pool: &mut Pool) -> u32 {
+    /// Unless it is always the same pool, carved out of the socket's memory, and no other socket has it, nor one of another queue had it: the
+    /// kernel would write into cells that are being read.
+    pub fn attach(&mut self, pool: &mut LivePool) -> u32 {
         let claim = self.pool.get_or_insert_with(|| {
-            assert_eq!(pool.geometry().cell_bytes(), self.config.cell_bytes, "cells of another size");
-            self.memory.claim(pool).expect("a pool of this memory that no other socket has")
+            let tenant = Tenant::Socket(Arc::clone(&self.fd), queue_name(&self.fd, self.config));
+            pool.claim(&self.memory, tenant).expect("a pool of this memory that no other socket has")
         });
-        assert!(claim.is_of(pool), "a socket has one pool");
         let mut batch = self.fill.batch();
         let room = batch.room();
-        pool.attach(room, |cell| {
+        pool.attach(claim, room, |cell| {
             batch.push(cell);
         })
     }
@@ -232,23 +236,24 @@ impl Socket {
     /// Up to `max` filled cells, oldest first. `None` without a receive ring or a pool.
     #[inline]
     pub fn receive(&mut self, max: u32) -> Option<Receiving<'_>> {
-        let contents = Contents::new(&self.memory, self.pool.as_ref()?.place());
+        let contents = Contents::new(&self.memory, self.pool.as_ref()?);
         self.rx.as_mut().map(|rx| Receiving::new(rx.drain(max), contents))
     }
 
     /// What is in cells that were received.
     pub fn contents(&self) -> Option<Contents<'_>> {
-        Some(Contents::new(&self.memory, self.pool.as_ref()?.place()))
+        Some(Contents::new(&self.memory, self.pool.as_ref()?))
     }
 
     /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled. Those for which the
     /// fill ring has no room yet stay; the kernel makes room a little after it has handed over what it filled.
-    pub fn give_back(&mut self, cells: &mut Vec<Received>) {
+    pub fn give_back(&mut self, cells: &mut Vec<FilledCell>) {
         let Some(claim) = &self.pool else { return };
         let mut batch = self.fill.batch();
-        for received in cells.drain(cells.len().saturating_sub(batch.room() as usize)..) {
-            // A cell that is not of this pool is not this socket's to give, whatever the driver has said.
-            if let Some(cell) = claim.place().cell(received.address()) {
+        for cell in cells.drain(cells.len().saturating_sub(batch.room() as usize)..) {
+            // A cell that another socket has received is not this one's to give, nor one that is not of its pool, whatever the driver has
+            // said.
+            if let Some(cell) = claim.place().cell(cell.address_in(claim.number())) {
                 batch.push(cell);
             }
         }
@@ -355,13 +360,21 @@ impl Socket {
 
 impl Socket {
     /// Becomes readable when packets wait. The socket is closed when nobody has it any more.
-    pub fn waker(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.fd)
+    pub fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.fd))
     }
 
-    /// Another descriptor of the same socket.
-    pub(super) fn try_clone_fd(&self) -> io::Result<OwnedFd> {
-        self.fd.try_clone()
+    /// Puts it into a map of sockets, at `index`: see [`Map::set_socket`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_into(&self, map: &Map, index: u32) -> Result<(), bpf::Error> {
+        map.set_socket(index, self.fd.as_fd())
+    }
+
+    /// Its descriptor, for its sending half.
+    pub(super) fn shared_fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     /// Whether its UMEM is this memory.
@@ -372,12 +385,6 @@ impl Socket {
     /// How it was set up.
     pub(super) fn config(&self) -> SocketConfig {
         self.config
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 
@@ -418,6 +425,13 @@ fn set_up(step: &'static str) -> impl Fn(io::Error) -> XskError {
     move |source| XskError::SetUp { step, source }
 }
 
+/// The queue that the socket is for; `None` if the kernel does not report its namespace.
+fn queue_name(fd: &OwnedFd, config: SocketConfig) -> Option<QueueName> {
+    let SocketConfig { ifindex, queue_id, .. } = config;
+    let namespace = socket_option::get(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).ok()?;
+    Some(QueueName { namespace, ifindex, queue_id })
+}
+
 fn open() -> Result<OwnedFd, XskError> {
     // SAFETY: socket(2) takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -437,7 +451,7 @@ fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result
     let registration = abi::UmemReg {
         address: memory.start_address(),
         len: memory.len(),
-        chunk_size: config.cell_bytes,
+        chunk_size: memory.cell_bytes(),
         headroom: config.headroom,
         ..Default::default()
     };

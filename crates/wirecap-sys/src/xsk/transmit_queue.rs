@@ -101,11 +101,11 @@ impl TransmitQueue {
     /// [`XskError`] when the socket cannot be set up, or the cells do not fit into memory.
     pub fn open(ifindex: u32, queue_id: u32, options: TransmitOptions) -> Result<Self, XskError> {
         let TransmitOptions { cells, cell_bytes, ring_entries, bind, multi_buffer } = options;
-        let memory = PacketMemory::allocate(u64::from(cells) * u64::from(cell_bytes))
+        let memory = PacketMemory::allocate(u64::from(cells) * u64::from(cell_bytes), cell_bytes)
             .map_err(|error| XskError::SetUp { step: "packet memory", source: io::Error::other(error) })?;
         let memory = Arc::new(memory);
         let rings = RingSizes::sending(ring_entries)?;
-        let config = SocketConfig { ifindex, queue_id, cell_bytes, headroom: 0, rings, multi_buffer };
+        let config = SocketConfig { ifindex, queue_id, headroom: 0, rings, multi_buffer };
         let bound = |mode| {
             let mut socket = Socket::create(config, Umem::Register(&memory))?;
             socket.bind(mode, BUSY_PATIENCE)?;

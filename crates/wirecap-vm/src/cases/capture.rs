@@ -6,10 +6,9 @@ use wirecap::{Dispatch, Mode, Wait};
 use wirecap_traffic::FrameSpec;
 
 use super::Case;
-use crate::{
-    machine::Machine,
-    support::{check, crew::Crew},
-};
+use wirecap_testing::{check, crew::Crew};
+
+use crate::machine::Machine;
 
 pub(super) const CASES: [Case; 6] = [
     ("capture-basic-pull", |machine| captures(machine, Mode::Basic, Dispatch::Pull, Wait::Sleep)),

@@ -7,9 +7,11 @@ use wirecap_file::{Capture, CapturedPacket};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use super::Case;
+use wirecap_testing::running::Running;
+
 use crate::{
     machine::{CAPTURED, Machine},
-    program::Running,
+    program,
 };
 
 pub(super) const CASES: [Case; 2] = [("file", file), ("snaplen", snaplen)];
@@ -38,7 +40,7 @@ fn writes(machine: &Machine, path: &Path, kept: usize, flags: &[&str]) {
     machine.traffic(SPEC).send_slowly(FRAMES);
     running.wait_for_bytes(path, FRAMES * kept as u64);
     machine.ledger.note_given_back();
-    let account = running.stop();
+    let account = program::stop(running);
     assert_modes(machine, &account);
     machine.ledger.note_packets(delivered(&account));
     assert_eq!(delivered(&account), FRAMES, "{account:#}");
@@ -60,7 +62,7 @@ pub(super) fn start(machine: &Machine, path: &Path, flags: &[&str]) -> Running {
     // It must not be refused where there is zero-copy.
     let must: &[&str] = if machine.zero_copy { &["--require-zero-copy"] } else { &[] };
     machine.ledger.note_start();
-    Running::start(&[&words, must, flags].concat())
+    program::start(&[&words, must, flags].concat())
 }
 
 /// Which frame a packet of a file is: it must be that one, byte for byte.

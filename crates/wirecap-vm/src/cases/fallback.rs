@@ -5,7 +5,7 @@ use wirecap::{Diagnostic, Error, Modes, diagnostic::ModeRefusal, report::QueueMo
 use super::Case;
 use crate::{
     machine::{CAPTURED, Machine},
-    program::Running,
+    program,
 };
 
 pub(super) const CASES: [Case; 2] =
@@ -24,10 +24,10 @@ fn fallback_is_told(machine: &Machine) {
     machine.finish(capture);
 
     machine.ledger.note_start();
-    let running = Running::start(&["capture", &format!("xdp:{CAPTURED}"), "-R", "16", "--json"]);
+    let running = program::start(&["capture", &format!("xdp:{CAPTURED}"), "-R", "16", "--json"]);
     let expected = "zero-copy is not available: the driver does not offer it";
     assert!(running.said().contains(expected), "{}", running.said());
-    let account = running.stop();
+    let account = program::stop(running);
     super::command::assert_modes(machine, &account);
     machine.ledger.note_packets(super::command::delivered(&account));
 }
@@ -37,7 +37,7 @@ fn zero_copy_required(machine: &Machine) {
     assert!(matches!(error, Error::NoMode { .. }), "{error}");
 
     let port = format!("xdp:{CAPTURED}");
-    let ended = Running::spawn(&["capture", &port, "-R", "16", "--require-zero-copy"]).wait();
+    let ended = program::spawn(&["capture", &port, "-R", "16", "--require-zero-copy"]).wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(
         ended.stderr.contains(CAPTURED) && ended.stderr.contains("zero-copy is not available"),

@@ -14,11 +14,12 @@ use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
 use super::{Case, command};
+use wirecap_testing::{check, crew::Crew, wait_until};
+
 use crate::{
     host,
     machine::{CAPTURED, Machine, SENDER, Traffic, run, try_run},
     qemu::Cable,
-    support::{check, crew::Crew, wait_until},
 };
 
 pub(super) const CASES: [Case; 7] = [

@@ -14,10 +14,9 @@ use wirecap_sys::xsk::TransmitRings;
 use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
 
 use super::Case;
-use crate::{
-    machine::{CAPTURED, FLOWS, Machine, SENDER, Traffic},
-    support::{check, wait_until},
-};
+use wirecap_testing::{check, wait_until};
+
+use crate::machine::{CAPTURED, FLOWS, Machine, SENDER, Traffic};
 
 pub(super) const CASES: [Case; 1] = [("forward", forwards)];
 

@@ -11,10 +11,9 @@ use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, Marks};
 
 use super::Case;
-use crate::{
-    machine::{CAPTURED, FLOWS, Machine, run},
-    support::{check, crew::Crew},
-};
+use wirecap_testing::{check, crew::Crew};
+
+use crate::machine::{CAPTURED, FLOWS, Machine, run};
 
 pub(super) const CASES: [Case; 5] = [
     ("vlan-tags", vlan_tags),
@@ -38,7 +37,7 @@ fn filter(machine: &Machine) {
     machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
     let wanted = FRAMES / u64::from(FLOWS);
     machine.wait_for(wanted, &crew, &capture);
-    crate::support::wait_until("all are seen", || capture.report().total().seen == FRAMES);
+    wirecap_testing::wait_until("all are seen", || capture.report().total().seen == FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);

@@ -10,10 +10,9 @@ use wirecap::{Capture, Diagnostic, Report, diagnostic::ModeRefusal, report::Queu
 use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
-use crate::{
-    machine::{CAPTURED, Machine, SENDER, assert_mode, run},
-    support::{check, crew::Crew, wait_until},
-};
+use wirecap_testing::{check, crew::Crew, wait_until};
+
+use crate::machine::{CAPTURED, Machine, SENDER, assert_mode, run};
 
 pub(super) const CASES: [Case; 4] = [
     ("cells-of-2-kib", cells_of_2_kib),

@@ -4,10 +4,9 @@ use wirecap::{Capture, Dispatch, Mode, report::QueueReport};
 use wirecap_traffic::FrameSpec;
 
 use super::Case;
-use crate::{
-    machine::Machine,
-    support::{check, crew::Crew, gate::Gate, wait_until},
-};
+use wirecap_testing::{check, crew::Crew, gate::Gate, wait_until};
+
+use crate::machine::Machine;
 
 pub(super) const CASES: [Case; 3] = [
     ("offload-pull", |machine| buddies_help(machine, Dispatch::Pull)),

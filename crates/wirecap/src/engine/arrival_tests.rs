@@ -1,8 +1,9 @@
 //! Looks at a ring in memory: times and their bounds hold, whatever the thread and the clock did.
 
-use std::{thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, PoolId};
+use wirecap_sys::memory::{LivePool, PacketMemory};
 
 use super::*;
 use crate::port::{
@@ -13,10 +14,11 @@ use crate::port::{
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A queue of memory whose cells are filled as they are attached: 2 chunks of 8.
-fn queue() -> (AnyQueue, Pool) {
+fn queue() -> (AnyQueue, LivePool) {
     let geometry = Geometry::new(8, 2, 2048).unwrap();
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: u64::MAX };
-    let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, geometry, 0);
+    let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+    let mut pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
     (AnyQueue::Null(NullQueue::new(&port, &mut pool)), pool)
 }
 
@@ -24,7 +26,7 @@ fn queue() -> (AnyQueue, Pool) {
 fn receive(
     watch: &mut ArrivalWatch,
     source: &mut AnyQueue,
-    pool: &mut Pool,
+    pool: &mut LivePool,
     batch: BatchTime,
     max: u32,
 ) -> Vec<u64> {

@@ -111,8 +111,9 @@ impl CaptureThread {
             let full = owner.pool.is_full();
             let crew = Workers { shared: &shared, capture_queues: &self.capture_queues };
             let dispatcher = &mut self.dispatchers[position];
+            let worker = dispatcher.next(&owner.pool, queue.home, group, &crew, stopping);
             if let Some((worker, handover)) =
-                dispatcher.next(&mut owner.pool, queue.home, group, &crew, stopping)
+                worker.and_then(|worker| Some((worker, owner.pool.hand_over()?)))
             {
                 moved = true;
                 self.push(position, worker, handover);

@@ -34,7 +34,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolId};
+use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber};
 use wirecap_sys::wake::Wakers;
 
 use self::{
@@ -43,10 +43,7 @@ use self::{
     stopping::Stopping,
     wait::{Rest, Waiter},
 };
-use crate::{
-    Wait,
-    transmit::{STOCK_NIC, StockHome},
-};
+use crate::{Wait, transmit::StockHome};
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -96,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) homes: Vec<Vec<usize>>,
     /// For each port, where its queues begin in `queues`, and how many there are.
     pub(crate) ports: Vec<std::ops::Range<usize>>,
+    /// The pools of `queues`, then those of `stocks`.
+    pub(crate) numbers: Vec<PoolNumber>,
     pub(crate) workers: Vec<WorkerState>,
     /// By which these and the capture threads are woken.
     pub(crate) sleepers: Arc<Sleepers>,
@@ -174,7 +173,7 @@ impl Shared {
     /// Sends cells home, whoever they belong to.
     #[inline]
     pub(crate) fn send_home(&self, range: ChunkRange) {
-        self.send_home_to(self.pool_index(range.chunk().pool), range);
+        self.send_home_to(self.pool_index(range.pool()), range);
     }
 
     /// Sends cells of a pool home.
@@ -189,29 +188,18 @@ impl Shared {
 
     /// How many pools there are.
     pub(crate) fn pools(&self) -> usize {
-        self.queues.len() + self.stocks.len()
+        self.numbers.len()
     }
 
-    /// The number of a pool: those of the queues first, as in `queues`, then those of the stocks.
+    /// Where a pool is among those of the queues, in the order of `queues`, and those of the stocks behind them.
     #[inline]
-    pub(crate) fn pool_index(&self, pool: PoolId) -> usize {
-        if pool.nic_id == STOCK_NIC {
-            return self.queues.len() + usize::from(pool.ring_id);
+    pub(crate) fn pool_index(&self, pool: PoolNumber) -> usize {
+        // Nearly always they were made in this order, and no other capture made any in between.
+        let guess = pool.get().wrapping_sub(self.numbers[0].get()) as usize;
+        if self.numbers.get(guess) == Some(&pool) {
+            return guess;
         }
-        self.queue_index(pool)
-    }
-
-    /// Where the queue of a pool is in `queues`.
-    pub(crate) fn queue_index(&self, pool: PoolId) -> usize {
-        let range = self.ports[usize::from(pool.nic_id)].clone();
-        let queues = &self.queues[range.clone()];
-        // Nearly always a port has all queues from its first one on.
-        let guess = usize::from(pool.ring_id.wrapping_sub(queues[0].ring_id));
-        if queues.get(guess).is_some_and(|queue| queue.ring_id == pool.ring_id) {
-            return range.start + guess;
-        }
-        let found = queues.iter().position(|queue| queue.ring_id == pool.ring_id);
-        range.start + found.expect("a pool of this engine")
+        self.numbers.iter().position(|&number| number == pool).expect("a pool of this engine")
     }
 
     /// The buddy group of a worker.

@@ -10,14 +10,14 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
-use wirecap_core::{ChunkRange, Handover, Pool, RecycleQueue};
+use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
     clock::{BatchClock, StampClock},
-    memory::CellReader,
+    memory::{CellReader, LivePool},
+    wake::Waker,
     xsk::Sender,
 };
 
@@ -53,7 +53,7 @@ impl Queue {
         home: usize,
         reader: Reader,
         source: AnyQueue,
-        pool: Pool,
+        pool: LivePool,
         clock: BatchClock,
     ) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Queue {
             ring_id: pool.id().ring_id,
             home,
             reader,
-            recycle: RecycleQueue::new(pool.id(), pool.geometry()),
+            recycle: RecycleQueue::new(&pool),
             is_of_frames: true,
             has_waker: false,
             owner: Mutex::new(QueueOwner {
@@ -181,7 +181,7 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
     source: AnyQueue,
-    pub(crate) pool: Pool,
+    pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
     /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
@@ -300,7 +300,7 @@ impl QueueOwner {
     }
 
     /// Readable when packets wait.
-    pub(crate) fn waker(&self) -> Option<Arc<OwnedFd>> {
+    pub(crate) fn waker(&self) -> Option<Waker> {
         self.source.waker()
     }
 

@@ -192,7 +192,7 @@ impl Worker {
     }
 
     fn deliver(&self, handover: Handover) -> Batch {
-        let queue = self.shared.queue_index(handover.pool());
+        let queue = self.shared.pool_index(handover.pool());
         let (packets, bytes) = (u64::from(handover.packets), u64::from(handover.bytes));
         let state = &self.shared.workers[self.index];
         add(&state.packets, packets);
@@ -265,7 +265,7 @@ impl Drop for Worker {
             gone.store(true, Ordering::Release);
             // Nobody else may have them. In the capture queues they would only be missing in the pool.
             while let Some(handover) = self.capture_queues.pop_own() {
-                self.shared.queues[self.shared.queue_index(handover.pool())].send_home(handover);
+                self.shared.queues[self.shared.pool_index(handover.pool())].send_home(handover);
             }
         } else {
             self.shared.orphans.leave(group, std::mem::take(&mut self.capture_queues), gone);

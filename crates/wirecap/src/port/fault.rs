@@ -1,9 +1,6 @@
 //! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
 
-use std::{os::fd::OwnedFd, sync::Arc};
-
-use wirecap_core::{Descriptor, Pool};
-use wirecap_sys::clock::StampClock;
+use wirecap_sys::{clock::StampClock, memory::LivePool, wake::Waker};
 
 pub use crate::config::Faults;
 
@@ -53,14 +50,13 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         }
         if max > 0 && self.strikes(self.faults.foreign_cell) {
             self.foreign += 1;
-            let nowhere = Descriptor { address: u64::MAX, len: 60, more: false, timestamp_ns: 0 };
-            intake.take(std::iter::once(nowhere));
+            intake.take_nowhere();
         }
         let max = if self.strikes(self.faults.short_batch) { max.min(1) } else { max };
         self.inner.receive(max, intake);
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
+    fn attach(&mut self, pool: &mut LivePool) {
         if !self.strikes(self.faults.starve) {
             self.inner.attach(pool);
         }
@@ -86,7 +82,7 @@ impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
         self.inner.counts()
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         self.inner.waker()
     }
 

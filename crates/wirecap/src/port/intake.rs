@@ -1,14 +1,13 @@
 //! Where a port puts what it received: the rest of the chunk that is filled.
 //!
 //! ```text
-//!   rx ring ──► Descriptor ──► Intake { time, cache hint } ──► Filler ──► slots of the chunk
+//!   rx ring ──► FilledCell ──► Intake { time, cache hint } ──► LiveFiller ──► slots of the chunk
 //! ```
 //!
 //! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns later. Only when the
 //! system clock is set back do they go back with it, which is counted: see `engine/arrival.rs`.
 
-use wirecap_core::{Descriptor, Filler};
-use wirecap_sys::memory::CellReader;
+use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, LiveFiller};
 
 /// What is known of the time of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +60,7 @@ pub(crate) struct BatchEnd {
 #[derive(Debug)]
 #[must_use = "the cells count as filled only after finish()"]
 pub(crate) struct Intake<'q> {
-    filler: Filler<'q>,
+    filler: LiveFiller<'q>,
     batch: BatchTime,
     /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
@@ -75,7 +74,7 @@ pub(crate) struct Intake<'q> {
 impl<'q> Intake<'q> {
     /// Fills what is left of a chunk.
     #[inline]
-    pub(crate) fn new(filler: Filler<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
+    pub(crate) fn new(filler: LiveFiller<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
         Self { filler, batch, untimed: 0, latest_ns: 0, raised_ns: 0, near }
     }
 
@@ -95,19 +94,19 @@ impl<'q> Intake<'q> {
         self.filler.space()
     }
 
-    /// Takes cells, as long as there is space. Ignores their `timestamp_ns`: packets get the time of the batch, 1 ns apart.
+    /// Takes cells, as long as there is space. Packets get the time of the batch, 1 ns apart.
     #[inline]
-    pub(crate) fn take(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
+    pub(crate) fn take(&mut self, cells: impl Iterator<Item = FilledCell>) {
         let (near, first_ns) = (self.near, self.batch.time_ns.max(self.batch.least_ns));
         let (space, mut timestamp_ns) = (self.space(), first_ns);
-        self.filler.fill_all(descriptors.map(|descriptor| {
+        self.filler.fill(cells.map(|cell| {
             if let Some(reader) = near {
-                reader.fetch(descriptor.address);
+                reader.fetch(cell.address());
             }
-            let timed = Descriptor { timestamp_ns, ..descriptor };
+            let packet_ns = timestamp_ns;
             // All parts of a packet have the time of the packet.
-            timestamp_ns += u64::from(!descriptor.more);
-            timed
+            timestamp_ns += u64::from(!cell.more());
+            (cell, packet_ns)
         }));
         if self.space() < space {
             self.batch.least_ns = timestamp_ns;
@@ -118,12 +117,12 @@ impl<'q> Intake<'q> {
 
     /// Takes cells whose times may be known one by one, as long as there is space.
     #[inline]
-    pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (Descriptor, Told)>) {
+    pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (FilledCell, Told)>) {
         let (near, time_ns, mut least_ns) = (self.near, self.batch.time_ns, self.batch.least_ns);
         let (mut untimed, mut latest_ns, mut raised_ns) = (self.untimed, self.latest_ns, self.raised_ns);
-        self.filler.fill_all(cells.map(|(descriptor, told)| {
+        self.filler.fill(cells.map(|(cell, told)| {
             if let Some(reader) = near {
-                reader.fetch(descriptor.address);
+                reader.fetch(cell.address());
             }
             let timestamp_ns = match told {
                 Told::At(told_ns) => {
@@ -138,20 +137,25 @@ impl<'q> Intake<'q> {
                 Told::Continued => least_ns - 1,
             };
             least_ns = timestamp_ns + 1;
-            Descriptor { timestamp_ns, ..descriptor }
+            (cell, timestamp_ns)
         }));
         (self.batch.least_ns, self.raised_ns) = (least_ns, raised_ns);
         (self.untimed, self.latest_ns) = (untimed, latest_ns);
     }
 
     /// Takes cells whose packets have a time already: it is kept as it is.
-    pub(crate) fn take_timed(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
-        self.filler.fill_all(descriptors);
+    pub(crate) fn take_timed(&mut self, cells: impl Iterator<Item = (FilledCell, u64)>) {
+        self.filler.fill(cells);
     }
 
     /// Takes a block: a chunk that the kernel has packed with packets.
-    pub(crate) fn take_block(&mut self, packets: u32, bytes: u32) {
-        self.filler.fill_block(packets, bytes);
+    pub(crate) fn take_block(&mut self, block: FilledBlock) {
+        self.filler.fill_block(block);
+    }
+
+    /// Counts a cell that lies nowhere, as a broken driver reports it.
+    pub(crate) fn take_nowhere(&mut self) {
+        self.filler.fill_nowhere();
     }
 
     /// Makes what was taken known to the pool.
@@ -173,35 +177,42 @@ impl<'q> Intake<'q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirecap_core::{Geometry, Pool, PoolId};
+    use std::sync::Arc;
+
+    use wirecap_core::{Geometry, PoolId};
+    use wirecap_sys::memory::{CellWriter, LivePool, PacketMemory};
 
     /// A batch of the time 1,000 whose packets came up to 300 ns before.
     fn batch(time_ns: u64, least_ns: u64) -> BatchTime {
         BatchTime { uncertainty_ns: 300, ..BatchTime::certain(time_ns, least_ns, 8) }
     }
 
-    fn pool() -> Pool {
-        let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, Geometry::new(8, 1, 2048).unwrap(), 0);
-        pool.attach(8, |_| ());
-        pool
+    fn pool() -> (LivePool, CellWriter) {
+        let geometry = Geometry::new(8, 1, 2048).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+        let mut pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let mut writer = CellWriter::new(&pool).unwrap();
+        writer.attach(&mut pool);
+        (pool, writer)
     }
 
-    fn cell(index: u64, more: bool) -> Descriptor {
-        Descriptor { address: index * 2048 + 256, len: 60, more, timestamp_ns: 0 }
+    /// The next cell, with a part of a packet.
+    fn cell(writer: &mut CellWriter, more: bool) -> FilledCell {
+        writer.fill_unwritten(1, 60, more).next().expect("an attached cell")
     }
 
-    fn times(pool: &mut Pool) -> Vec<u64> {
+    fn times(pool: &mut LivePool) -> Vec<u64> {
         let (slots, handover) = (pool.slots(), pool.hand_over().unwrap());
         slots.range(&handover.range).unwrap().map(|cell| cell.timestamp_ns).collect()
     }
 
     #[test]
     fn told_times_are_kept_unless_they_would_go_back() {
-        let mut pool = pool();
+        let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         let told =
             [Told::At(110), Told::At(700), Told::At(700), Told::Unknown, Told::At(990), Told::At(2_000)];
-        intake.take_stamped((0..).zip(told).map(|(index, told)| (cell(index, false), told)));
+        intake.take_stamped(told.into_iter().map(|told| (cell(&mut writer, false), told)));
         let end = intake.finish();
         assert_eq!(
             (end.last_ns, end.untimed, end.uncertainty_ns),
@@ -214,13 +225,13 @@ mod tests {
     /// A packet that began in the batch before has its time, and what follows may be earlier than this batch.
     #[test]
     fn a_packet_that_goes_on_in_the_next_batch_keeps_its_time() {
-        let mut pool = pool();
+        let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 1), None);
-        intake.take_stamped([(cell(0, true), Told::At(600))].into_iter());
+        intake.take_stamped([(cell(&mut writer, true), Told::At(600))].into_iter());
         let last_ns = intake.finish().last_ns;
         let mut intake = Intake::new(pool.filler().unwrap(), batch(5_000, last_ns + 1), None);
-        let parts = [(cell(1, true), Told::Continued), (cell(2, false), Told::Continued)];
-        intake.take_stamped(parts.into_iter().chain([(cell(3, false), Told::At(800))]));
+        let parts = [(true, Told::Continued), (false, Told::Continued), (false, Told::At(800))];
+        intake.take_stamped(parts.into_iter().map(|(more, told)| (cell(&mut writer, more), told)));
         assert_eq!(intake.finish().untimed, 0);
         let times = times(&mut pool);
         assert_eq!((times[0], times[3]), (600, 800));
@@ -228,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_is_empty_leaves_the_times_as_they_were() {
-        let mut pool = pool();
+        let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         intake.take(std::iter::empty());
         let end = intake.finish();
@@ -238,7 +249,7 @@ mod tests {
             "a stamp before 1,000 is still to come"
         );
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 2_000), None);
-        intake.take([cell(0, true), cell(1, false), cell(2, false)].into_iter());
+        intake.take([true, false, false].into_iter().map(|more| cell(&mut writer, more)));
         let end = intake.finish();
         assert_eq!((end.untimed, end.uncertainty_ns), (2, 300 + 1_002), "they are later than their batch");
         assert_eq!(times(&mut pool), [2_000, 2_000, 2_001]);

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, PoolId};
 use wirecap_lab::{Bridge, Namespace, VethOptions, VethPair};
 use wirecap_sys::{
-    memory::{CellReader, PacketMemory},
+    memory::{LivePool, PacketMemory},
     netdev::{self, Interface},
 };
 use wirecap_traffic::{PacketSender, SendPath};
@@ -38,8 +38,7 @@ pub(super) struct Lab {
 pub(super) struct Opened {
     pub(super) port: XdpPort,
     pub(super) queue: XdpQueue,
-    pub(super) pool: Pool,
-    pub(super) reader: CellReader,
+    pub(super) pool: LivePool,
 }
 
 impl Lab {
@@ -59,8 +58,8 @@ impl Lab {
         prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
     ) -> Result<Opened, Error> {
         let geometry = Geometry::new(64, 4, 2048).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes()).unwrap());
-        let (pool, reader) = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
+        let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
+        let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
         let mut pools = [pool];
         let config = Config { promiscuous: false, xdp_mode: modes, ..Config::default() };
         let context = OpenContext { config: &config, hooks: &Hooks::default(), geometry, ring_entries: 256 };
@@ -70,7 +69,7 @@ impl Lab {
             xdp::open_prepared(&interface, false, &mut pools, &[memory], (&context, None, prepared), &[])
         })?;
         let [pool] = pools;
-        Ok(Opened { port, queue: queues.remove(0), pool, reader })
+        Ok(Opened { port, queue: queues.remove(0), pool })
     }
 
     pub(super) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
@@ -95,6 +94,6 @@ impl Opened {
         self.queue.receive(space, &mut intake);
         intake.finish();
         let handover = self.pool.hand_over().unwrap();
-        self.reader.cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
+        self.pool.reader().cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
     }
 }

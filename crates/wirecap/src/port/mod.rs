@@ -49,10 +49,9 @@ mod tags;
 pub(crate) mod upkeep;
 pub(crate) mod xdp;
 
-use std::{io, ops::Range, os::fd::OwnedFd, sync::Arc};
+use std::{io, ops::Range};
 
-use wirecap_core::Pool;
-use wirecap_sys::{clock::StampClock, xsk::Sender};
+use wirecap_sys::{clock::StampClock, memory::LivePool, wake::Waker, xsk::Sender};
 
 pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
 use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
@@ -108,7 +107,7 @@ pub(crate) trait ReceiveQueue: Send {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>);
 
     /// Gives the pool's free chunks to the kernel, as far as its ring has room.
-    fn attach(&mut self, pool: &mut Pool);
+    fn attach(&mut self, pool: &mut LivePool);
 
     /// Gives the kernel cells that it could not be given before, if the port has such. Without `gives` it is given none
     /// from now on.
@@ -128,7 +127,7 @@ pub(crate) trait ReceiveQueue: Send {
     fn counts(&mut self) -> QueueCounts;
 
     /// A descriptor that becomes readable when packets wait, if there is one. It is open for as long as somebody has it.
-    fn waker(&self) -> Option<Arc<OwnedFd>>;
+    fn waker(&self) -> Option<Waker>;
 
     /// What is certain, at `now_ns` by the system clock, of the times of packets that are received from here on.
     fn outlook(&self, now_ns: u64) -> Outlook;
@@ -216,7 +215,7 @@ impl ReceiveQueue for AnyQueue {
         each_port!(self, queue => queue.receive(max, intake), _closed => ())
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
+    fn attach(&mut self, pool: &mut LivePool) {
         each_port!(self, queue => queue.attach(pool), _closed => ());
     }
 
@@ -240,7 +239,7 @@ impl ReceiveQueue for AnyQueue {
         each_port!(self, queue => queue.counts(), closed => closed.counts)
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         each_port!(self, queue => queue.waker(), _closed => None)
     }
 

@@ -3,10 +3,11 @@
 //! Cells that are attached count as filled at once, with whatever is in memory, so that a
 //! measurement shows the engine alone: capture, hand over, read, recycle.
 
-use std::{os::fd::OwnedFd, sync::Arc};
-
-use wirecap_core::{Descriptor, Pool};
-use wirecap_sys::{clock::StampClock, memory::HEAD_ROOM_BYTES};
+use wirecap_sys::{
+    clock::StampClock,
+    memory::{CellWriter, FilledCell, LivePool},
+    wake::Waker,
+};
 
 pub use crate::config::NullPort;
 
@@ -14,11 +15,7 @@ use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
 
 #[derive(Debug)]
 pub(crate) struct NullQueue {
-    /// The cells the "kernel" has: a ring like the real one.
-    /// INVARIANT: the length is a power of two, and `head <= tail <= head + length`.
-    cells: Box<[u64]>,
-    head: usize,
-    tail: usize,
+    writer: CellWriter,
     packet_bytes: u32,
     cell_payload: u32,
     /// Bytes of the packet that was begun and is not whole.
@@ -28,47 +25,29 @@ pub(crate) struct NullQueue {
 }
 
 impl NullQueue {
-    pub(crate) fn new(port: &NullPort, pool: &mut Pool) -> Self {
-        let geometry = pool.geometry();
-        let cell_payload = geometry.cell_bytes() - HEAD_ROOM_BYTES;
+    pub(crate) fn new(port: &NullPort, pool: &mut LivePool) -> Self {
+        let writer = CellWriter::new(pool).expect("a new pool");
+        let cell_payload = writer.payload_bytes() as u32;
         // Long enough that a packet lies in two at most.
         pool.allow_runs(port.packet_bytes.div_ceil(cell_payload));
-        Self {
-            cells: vec![0; geometry.ring_entries() as usize].into(),
-            head: 0,
-            tail: 0,
-            packet_bytes: port.packet_bytes,
-            cell_payload,
-            remaining: 0,
-            left: port.packets_per_queue,
-            seen: 0,
-        }
-    }
-
-    fn filled(&self) -> usize {
-        self.tail - self.head
-    }
-
-    fn next_cell(&mut self) -> u64 {
-        let cell = self.cells[self.head & (self.cells.len() - 1)];
-        self.head += 1;
-        cell
+        let (packet_bytes, left) = (port.packet_bytes, port.packets_per_queue);
+        Self { writer, packet_bytes, cell_payload, remaining: 0, left, seen: 0 }
     }
 
     /// The next part of a packet of several cells.
-    fn next_part(&mut self) -> Option<Descriptor> {
-        if self.filled() == 0 || (self.remaining == 0 && self.left == 0) {
+    fn next_part(&mut self) -> Option<FilledCell> {
+        if self.remaining == 0 && self.left == 0 {
             return None;
         }
+        let rest = if self.remaining == 0 { self.packet_bytes } else { self.remaining };
+        let len = rest.min(self.cell_payload);
+        let part = self.writer.fill_unwritten(1, len, rest > len).next()?;
         if self.remaining == 0 {
             self.left -= 1;
             self.seen += 1;
-            self.remaining = self.packet_bytes;
         }
-        let len = self.remaining.min(self.cell_payload);
-        self.remaining -= len;
-        let (address, more) = (self.next_cell() + u64::from(HEAD_ROOM_BYTES), self.remaining > 0);
-        Some(Descriptor { address, len, more, timestamp_ns: 0 })
+        self.remaining = rest - len;
+        Some(part)
     }
 }
 
@@ -77,29 +56,22 @@ impl ReceiveQueue for NullQueue {
         if self.remaining > 0 || self.packet_bytes > self.cell_payload {
             return intake.take((0..max).map_while(|_| self.next_part()));
         }
-        let count = (self.filled() as u64).min(u64::from(max)).min(self.left);
-        let (len, mask) = (self.packet_bytes, self.cells.len() - 1);
-        intake.take((self.head..self.head + count as usize).map(|index| {
-            let address = self.cells[index & mask] + u64::from(HEAD_ROOM_BYTES);
-            Descriptor { address, len, more: false, timestamp_ns: 0 }
-        }));
-        self.head += count as usize;
+        let most = u64::from(max).min(self.left) as u32;
+        let cells = self.writer.fill_unwritten(most, self.packet_bytes, false);
+        let count = cells.len() as u64;
+        intake.take(cells);
         self.left -= count;
         self.seen += count;
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
-        let (room, mask) = (self.cells.len() - self.filled(), self.cells.len() - 1);
-        pool.attach(room as u32, |cell| {
-            self.cells[self.tail & mask] = cell;
-            self.tail += 1;
-        });
+    fn attach(&mut self, pool: &mut LivePool) {
+        self.writer.attach(pool);
     }
 
     fn tidy(&mut self, _gives: bool) {}
 
     fn backlog(&self) -> u32 {
-        (self.filled() as u64).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
+        u64::from(self.writer.attached()).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
     }
 
     fn unreceived(&self) -> u32 {
@@ -107,7 +79,7 @@ impl ReceiveQueue for NullQueue {
     }
 
     fn waiting(&self) -> Option<Waiting> {
-        let first = self.head as u64;
+        let first = self.writer.waiting().start;
         Some(Waiting { cells: first..first + u64::from(self.backlog()), may_refuse: false })
     }
 
@@ -115,7 +87,7 @@ impl ReceiveQueue for NullQueue {
         QueueCounts { seen: self.seen, ..QueueCounts::default() }
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         None
     }
 

@@ -9,18 +9,16 @@
 //! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
 //! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    sync::Arc,
-    time::Duration,
-};
+use std::{os::fd::AsFd, sync::Arc, time::Duration};
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, PoolId};
 use wirecap_sys::{
     bpf,
     clock::StampClock,
+    memory::{FilledBlock, LivePool},
     netdev::{HardwareType, Interface, Promiscuous},
-    packet::{BlockVolume, Closer, PacketConfig, PacketError, PacketSocket},
+    packet::{Closer, PacketConfig, PacketError, PacketSocket},
+    wake::Waker,
 };
 
 use super::{
@@ -246,7 +244,7 @@ impl PacketQueue {
     }
 
     /// Takes the next block, without what the filter does not want.
-    fn receive_block(&mut self) -> Option<BlockVolume> {
+    fn receive_block(&mut self) -> Option<FilledBlock> {
         let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };
         let in_kernel = filter.in_kernel.is_some();
         self.socket.receive(|packet| {
@@ -265,8 +263,8 @@ impl ReceiveQueue for PacketQueue {
         if max < self.cells_per_block {
             return;
         }
-        if let Some(volume) = self.receive_block() {
-            intake.take_block(volume.packets, volume.bytes);
+        if let Some(block) = self.receive_block() {
+            intake.take_block(block);
             self.until_counted = self.until_counted.checked_sub(1).unwrap_or_else(|| {
                 self.counts();
                 BLOCKS_BETWEEN_COUNTS
@@ -274,7 +272,7 @@ impl ReceiveQueue for PacketQueue {
         }
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
+    fn attach(&mut self, pool: &mut LivePool) {
         self.socket.attach(pool);
     }
 
@@ -306,7 +304,7 @@ impl ReceiveQueue for PacketQueue {
         self.last
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         Some(self.socket.waker())
     }
 

@@ -13,12 +13,13 @@
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
 //! counted by what the socket reports.
 
-use std::os::fd::BorrowedFd;
-
 use wirecap_filter::ebpf::{self, Length, Splice};
-use wirecap_sys::bpf::{
-    self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
-    Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+use wirecap_sys::{
+    bpf::{
+        self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
+        Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+    },
+    xsk::Socket,
 };
 
 use super::{
@@ -171,8 +172,8 @@ impl CaptureProgram {
     }
 
     /// From now on packets of the queue go to this socket.
-    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), bpf::Error> {
-        self.sockets.set_socket(queue, socket)
+    pub(crate) fn set_socket(&self, queue: u32, socket: &Socket) -> Result<(), bpf::Error> {
+        socket.put_into(&self.sockets, queue)
     }
 
     /// The numbers of the queues without a socket. The last stands for all from there on: what no driver should

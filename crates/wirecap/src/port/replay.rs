@@ -22,17 +22,17 @@ mod trace;
 
 use std::{
     io::ErrorKind,
-    os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Descriptor, Direction, Geometry, Pool};
+use wirecap_core::{Direction, Geometry};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
 use wirecap_sys::{
     clock::StampClock,
     input::Input,
-    memory::{CellWriter, HEAD_ROOM_BYTES, Note, PacketMemory},
+    memory::{CellWriter, FilledCell, HEAD_ROOM_BYTES, LivePool, Note},
+    wake::Waker,
 };
 
 use self::status::Status;
@@ -116,11 +116,10 @@ struct Rest {
 /// Opens the port over a trace. Of the times that are wanted it is only said that they cannot be had.
 pub(crate) fn open(
     trace: Trace,
-    pool: &mut Pool,
-    memory: &Arc<PacketMemory>,
+    pool: &mut LivePool,
     (filter, timestamp): (Option<&PortFilter>, Option<Timestamp>),
 ) -> (OpenPort, AnyQueue) {
-    let writer = CellWriter::new(memory, pool).expect("a pool of this memory that nobody else has");
+    let writer = CellWriter::new(pool).expect("a new pool");
     let longest = longest(pool.geometry());
     // A packet must lie in two runs at most, too.
     pool.allow_runs(MAX_CAPTURED_LEN.div_ceil(writer.payload_bytes() as u32));
@@ -195,21 +194,21 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl ReplayQueue {
-    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one.
-    fn next_part(&mut self, turn: &mut Turn) -> Option<Descriptor> {
+    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one; with its time.
+    fn next_part(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
         if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
     }
 
-    fn next_of_rest(&mut self) -> Option<Descriptor> {
+    fn next_of_rest(&mut self) -> Option<(FilledCell, u64)> {
         let Rest { bytes, written, note, timestamp_ns } = &mut self.rest;
-        let part = self.writer.write(*note, &bytes[*written..], *timestamp_ns)?;
-        *written += part.len as usize;
-        self.counts.seen += u64::from(!part.more);
-        Some(part)
+        let part = self.writer.write(*note, &bytes[*written..])?;
+        *written += part.len() as usize;
+        self.counts.seen += u64::from(!part.more());
+        Some((part, *timestamp_ns))
     }
 
     /// Reads on to the next packet, and fills a cell with the beginning of it.
-    fn next_packet(&mut self, turn: &mut Turn) -> Option<Descriptor> {
+    fn next_packet(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
         while self.writer.attached() > 0 && !self.has_ended() && turn.next(self.reader.offset()) {
             match self.reader.next() {
                 Ok(Some(Record::Packet(packet))) if packet.link_type != self.link_type => {
@@ -227,13 +226,13 @@ impl ReplayQueue {
                 }
                 Ok(Some(Record::Packet(packet))) => {
                     let (note, timestamp_ns) = (note(&packet), packet.timestamp_ns.unwrap_or(0));
-                    let part = self.writer.write(note, packet.data, timestamp_ns)?;
-                    if part.more {
-                        self.rest.keep(&packet.data[part.len as usize..], note, timestamp_ns);
+                    let part = self.writer.write(note, packet.data)?;
+                    if part.more() {
+                        self.rest.keep(&packet.data[part.len() as usize..], note, timestamp_ns);
                     } else {
                         self.counts.seen += 1;
                     }
-                    return Some(part);
+                    return Some((part, timestamp_ns));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => self.end(None),
@@ -297,7 +296,7 @@ impl ReceiveQueue for ReplayQueue {
         self.status.read_to(self.reader.offset());
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
+    fn attach(&mut self, pool: &mut LivePool) {
         self.writer.attach(pool);
     }
 
@@ -325,7 +324,7 @@ impl ReceiveQueue for ReplayQueue {
         self.counts
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         self.reader.get_ref().waker()
     }
 

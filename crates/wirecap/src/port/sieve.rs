@@ -10,7 +10,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use wirecap_sys::xsk::{Contents, Received, Socket};
+use wirecap_sys::{
+    memory::FilledCell,
+    xsk::{Contents, Socket},
+};
 
 use super::{Intake, filter::UserFilter, stamp::StampReader};
 
@@ -24,13 +27,13 @@ const LARGEST_PACKET_BYTES: usize = 64 << 10;
 pub(crate) struct Sieve {
     filter: Arc<UserFilter>,
     /// Packets that could not be passed on yet, each part with the number it had in the ring.
-    parts: VecDeque<(u64, Received)>,
+    parts: VecDeque<(u64, FilledCell)>,
     /// INVARIANT: so many of `parts`, from the front, are of packets that are whole and wanted. The others are of one
     /// packet that is not whole.
     wanted: usize,
     /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it has handed
     /// over what it filled. Has room for the whole pool.
-    refused: Vec<Received>,
+    refused: Vec<FilledCell>,
     /// Cells are still given to the kernel.
     gives: bool,
     /// A packet of several cells in one piece.
@@ -122,7 +125,7 @@ impl Sieve {
 
     /// Returns what can be passed on at once.
     #[inline]
-    fn sift(&mut self, number: u64, received: Received, contents: Contents<'_>) -> Option<Received> {
+    fn sift(&mut self, number: u64, received: FilledCell, contents: Contents<'_>) -> Option<FilledCell> {
         if received.more() || !self.parts.is_empty() {
             self.sift_part(number, received, contents);
             return None;
@@ -137,7 +140,7 @@ impl Sieve {
 
     /// A part of a packet of several cells, or a packet that comes behind one.
     #[cold]
-    fn sift_part(&mut self, number: u64, received: Received, contents: Contents<'_>) {
+    fn sift_part(&mut self, number: u64, received: FilledCell, contents: Contents<'_>) {
         let is_last = !received.more();
         self.parts.push_back((number, received));
         if !is_last {

@@ -4,10 +4,10 @@
 
 use std::{cell::Cell, sync::Arc, thread};
 
-use wirecap_core::{Geometry, Pool, PoolId};
+use wirecap_core::{Geometry, PoolId};
 use wirecap_sys::{
     clock,
-    memory::{CellReader, PacketMemory},
+    memory::{LivePool, PacketMemory},
     netdev::{self, Interface},
     xsk::BindMode,
 };
@@ -32,8 +32,7 @@ use crate::{
 
 /// The pools of a port, one for each receive queue.
 pub(crate) struct PortPools {
-    pools: Vec<Pool>,
-    readers: Vec<CellReader>,
+    pools: Vec<LivePool>,
     /// In which memory each of them lies.
     memories: Vec<Arc<PacketMemory>>,
     /// Why they are not near the NIC.
@@ -66,7 +65,7 @@ enum Kind {
 }
 
 /// A queue of an open port with its pool.
-pub(crate) type OpenQueue = (AnyQueue, Pool, Reader);
+pub(crate) type OpenQueue = (AnyQueue, LivePool, Reader);
 
 impl Source {
     /// Finds out what a port is; an interface among the `known` ones was looked up already. A passive port gets a socket for each of
@@ -251,17 +250,15 @@ impl Source {
         memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
         geometry: Geometry,
     ) -> Result<PortPools, Error> {
-        let mut carved =
-            PortPools { pools: Vec::new(), readers: Vec::new(), memories: Vec::new(), far: None };
+        let mut carved = PortPools { pools: Vec::new(), memories: Vec::new(), far: None };
         for (&ring_id, memory) in self.rings.iter().zip(memories) {
-            let (pool, reader) = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
+            let pool = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
             if let Some(node) = self.numa_node() {
                 if let Err(refused) = memory.prefer_node(pool.base(), geometry.pool_bytes(), node) {
                     carved.far = Some(Diagnostic::FarMemory { node, cause: refused.into() });
                 }
             }
             carved.pools.push(pool);
-            carved.readers.push(reader);
             carved.memories.push(Arc::clone(memory));
         }
         Ok(carved)
@@ -273,7 +270,7 @@ impl Source {
         context: &OpenContext<'_>,
         others: &[Vec<OpenQueue>],
     ) -> Result<(OpenPort, Vec<OpenQueue>), Error> {
-        let PortPools { mut pools, readers, memories, far } = pools;
+        let PortPools { mut pools, memories, far } = pools;
         let (mut port, queues): (OpenPort, Vec<AnyQueue>) = match &self.kind {
             Kind::Passive(interface, reason) => {
                 let (timestamp, fallback) = passive_timestamp(context.config.timestamp);
@@ -297,7 +294,7 @@ impl Source {
             Kind::Replay(trace) => {
                 let trace = trace.take().expect("a port is opened once");
                 let wishes = (self.filter.as_ref(), context.config.timestamp);
-                let (open, queue) = replay::open(*trace, &mut pools[0], &memories[0], wishes);
+                let (open, queue) = replay::open(*trace, &mut pools[0], wishes);
                 (open, vec![queue])
             }
             Kind::Null(null) => {
@@ -316,8 +313,12 @@ impl Source {
             Some(at) => Reader::Hashed(cells, at),
             None => Reader::Cells(cells),
         };
-        let opened = queues.into_iter().zip(pools).zip(readers.into_iter().map(reader));
-        let opened = opened.map(|((queue, pool), reader)| self.with_faults((queue, pool, reader))).collect();
+        // Only now: a pool that was given to a second socket is a new one.
+        let opened = queues.into_iter().zip(pools).map(|(queue, pool)| {
+            let reader = reader(pool.reader());
+            self.with_faults((queue, pool, reader))
+        });
+        let opened = opened.collect();
         Ok((port, opened))
     }
 
@@ -374,11 +375,11 @@ mod tests {
         )
         .unwrap();
         let geometry = Geometry::new(1, 2, 4096).unwrap();
-        let memory = Arc::new(PacketMemory::allocate(4 * geometry.pool_bytes()).unwrap());
+        let memory = Arc::new(PacketMemory::allocate(4 * geometry.pool_bytes(), 4096).unwrap());
         assert_eq!(source.carve(0, [&memory; 2].into_iter(), geometry).unwrap().far, None);
         source.kind = Kind::Xdp(Box::new(interface));
         let carved = source.carve(1, [&memory; 2].into_iter(), geometry).unwrap();
-        assert_eq!((carved.pools.len(), carved.readers.len()), (2, 2), "it is a preference only");
+        assert_eq!(carved.pools.len(), 2, "it is a preference only");
         assert!(matches!(carved.far, Some(Diagnostic::FarMemory { node: 63, .. })));
     }
 }

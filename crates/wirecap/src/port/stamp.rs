@@ -14,8 +14,9 @@ use std::{sync::Arc, time::Duration};
 use wirecap_sys::{
     bpf::{self, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size},
     clock::{ClockSource, LeapSeconds, PtpClock, StampClock, system_ns},
+    memory::FilledCell,
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
-    xsk::{Contents, Received},
+    xsk::Contents,
 };
 
 use super::{Intake, Outlook, Told, metadata};
@@ -216,12 +217,12 @@ impl StampReader {
     #[inline]
     pub(crate) fn take(
         &mut self,
-        cells: impl Iterator<Item = Received>,
+        cells: impl Iterator<Item = FilledCell>,
         contents: Contents<'_>,
         intake: &mut Intake<'_>,
     ) {
         let Some(stamps) = &mut self.stamps else {
-            return intake.take(cells.map(Received::into_descriptor));
+            return intake.take(cells);
         };
         let (now_ns, in_packet) = (intake.now_ns(), &mut self.in_packet);
         stamps.look(now_ns);
@@ -232,7 +233,7 @@ impl StampReader {
                 stamps.tell(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
             };
             *in_packet = cell.more();
-            (cell.into_descriptor(), told)
+            (cell, told)
         }));
     }
 }

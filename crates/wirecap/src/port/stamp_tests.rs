@@ -53,7 +53,8 @@ fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
 
 fn packets_that_the_driver_does_not_stamp(more: bool) {
     let lab = Lab::new("stampdrv");
-    let Opened { port, mut queue, mut pool, reader } = open(&lab, Modes::Copy, more).unwrap();
+    let Opened { port, mut queue, mut pool } = open(&lab, Modes::Copy, more).unwrap();
+    let reader = pool.reader();
     let is_of_tags = |fallback: &Diagnostic| matches!(fallback, Diagnostic::VlanTagsNotPutBack { .. });
     assert!(!port.fallbacks.iter().any(is_of_tags), "{:?}", port.fallbacks);
     lab.send((0..FRAMES).map(|_| [[2; 6], [4; 6], [0x55; 6]].concat()));

@@ -29,7 +29,7 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 pub(crate) use self::outlet::{Outlet, Sent};
 use self::share::Shares;
-pub(crate) use self::stock::{STOCK_NIC, StockHome, StockParts, carve as carve_stocks};
+pub(crate) use self::stock::{StockHome, StockParts, carve as carve_stocks};
 pub use self::{
     owned::{Drain, Forwarded, OwnedPacket},
     stock::Stock,
@@ -319,7 +319,7 @@ impl Transmitter {
     fn complete(&mut self) {
         let Self { shared, sender, shares, .. } = self;
         sender.complete(|cells| {
-            let pool = shared.pool_index(cells.chunk().pool);
+            let pool = shared.pool_index(cells.pool());
             shares.note_home(pool, cells.count());
             shared.send_home_to(pool, cells);
         });

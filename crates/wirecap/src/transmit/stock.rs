@@ -12,15 +12,15 @@
 use std::{fmt, sync::Arc};
 
 use wirecap_core::{
-    Geometry, Pool, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
+    Geometry, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
 };
-use wirecap_sys::memory::{CellReader, CellWriter, MemoryError, Note, PacketMemory};
+use wirecap_sys::memory::{CellReader, CellWriter, LivePool, MemoryError, Note, PacketMemory};
 
 use super::OwnedPacket;
 use crate::{Packet, engine::Shared};
 
 /// The port that stocks belong to, by their names: one more than there can be.
-pub(crate) const STOCK_NIC: u16 = MAX_NICS - 1;
+const STOCK_NIC: u16 = MAX_NICS - 1;
 
 /// Where cells of a stock come home, for all threads.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct StockHome {
 }
 
 /// A stock before the engine runs: what all threads share of it, and what is its own.
-pub(crate) type StockParts = (StockHome, (Pool, CellWriter));
+pub(crate) type StockParts = (StockHome, (LivePool, CellWriter));
 
 /// Carves the pools of stocks, each out of its memory.
 pub(crate) fn carve<'m>(
@@ -38,10 +38,10 @@ pub(crate) fn carve<'m>(
     geometry: Geometry,
 ) -> Result<Vec<StockParts>, MemoryError> {
     let carve = |(ring_id, memory): (u16, &Arc<PacketMemory>)| {
-        let (mut pool, reader) = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
+        let mut pool = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
         pool.allow_runs(MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
-        let writer = CellWriter::new(memory, &pool).expect("a pool that nobody else has yet");
-        let recycle = RecycleQueue::new(pool.id(), geometry);
+        let writer = CellWriter::new(&pool).expect("a new pool");
+        let (reader, recycle) = (pool.reader(), RecycleQueue::new(&pool));
         Ok((StockHome { reader, recycle }, (pool, writer)))
     };
     (0..).zip(memories).map(carve).collect()
@@ -63,7 +63,7 @@ pub(crate) fn carve<'m>(
 pub struct Stock {
     shared: Arc<Shared>,
     index: usize,
-    pool: Pool,
+    pool: LivePool,
     writer: CellWriter,
     numbers: u64,
     copied_bytes: u64,
@@ -73,7 +73,7 @@ pub struct Stock {
 
 impl Stock {
     /// Those of an engine.
-    pub(crate) fn all(shared: &Arc<Shared>, pools: Vec<(Pool, CellWriter)>) -> Vec<Self> {
+    pub(crate) fn all(shared: &Arc<Shared>, pools: Vec<(LivePool, CellWriter)>) -> Vec<Self> {
         let stock = |(index, (pool, writer))| {
             let shared = Arc::clone(shared);
             Self { shared, index, pool, writer, numbers: 0, copied_bytes: 0, whole: Vec::new() }
@@ -138,9 +138,9 @@ impl Stock {
         let handover = loop {
             let mut filler = self.pool.filler()?;
             while !rest.is_empty() && filler.space() > 0 {
-                let part = self.writer.write(note, rest, timestamp_ns)?;
-                rest = &rest[part.len as usize..];
-                filler.fill(part);
+                let part = self.writer.write(note, rest)?;
+                rest = &rest[part.len() as usize..];
+                filler.fill(std::iter::once((part, timestamp_ns)));
             }
             filler.finish();
             // At the end of a chunk, what has begun goes on in the next one.

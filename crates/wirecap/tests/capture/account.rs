@@ -5,7 +5,7 @@ use std::thread;
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     kernel_is_at_least, need_root, wait_until,

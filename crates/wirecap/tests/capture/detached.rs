@@ -7,7 +7,7 @@ use wirecap_sys::{
 };
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::Crew,
     need_root, wait_until,

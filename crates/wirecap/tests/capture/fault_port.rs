@@ -6,7 +6,7 @@ use wirecap::{
 };
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 const PACKETS: u64 = 5_000;
 

@@ -11,7 +11,7 @@ use wirecap::{
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
 use wirecap_lab::VethOptions;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// More than the verifier takes: it looks farther than an instruction of eBPF can name.
 const NOT_FOR_THE_KERNEL: &str = "udp port 53 or ether[40000] = 1";
@@ -55,7 +55,7 @@ pub fn run(wire: &Wire, builder: Builder, port: &str, frames: &[Vec<u8>]) -> (Ve
         sender.send(frame).unwrap();
         if sender.frames() % 50 == 0 {
             let explain = || format!("the workers keep up\n{}", wire.explain(&capture));
-            crate::support::wait_or_explain(explain, || {
+            wirecap_testing::wait_or_explain(explain, || {
                 let account = capture.report().total();
                 account.filtered + account.delivered >= sender.frames()
             });

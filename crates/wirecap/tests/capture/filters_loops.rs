@@ -3,7 +3,7 @@
 use wirecap::{Diagnostic, Dispatch, Unmatched, diagnostic::KernelRefusal, report::FilterPlace};
 
 use crate::filters::{run, runs, small_pool, wanted};
-use crate::support::{chains, need_root, wire::Wire};
+use wirecap_testing::{chains, need_root, wire::Wire};
 
 #[test]
 fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {

@@ -5,7 +5,7 @@ use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};
 use wirecap_traffic::{PacketSender, SendPath};
 
 use crate::filters::{frames, run, runs, small_pool, wanted};
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// Loops, so that all is decided in user space; holds for no frame.
 const LOOPS: &str = "ip6 protochain 132";

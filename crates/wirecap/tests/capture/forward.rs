@@ -11,7 +11,7 @@ use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::xsk::TransmitRings;
 use wirecap_traffic::{PacketSender, SendPath};
 
-use crate::support::{PATIENCE, check, need_root, wait_until};
+use wirecap_testing::{PATIENCE, check, need_root, wait_until};
 
 /// left:l0 ── middle:m0 … m1 ── right:r0
 struct Bridge {

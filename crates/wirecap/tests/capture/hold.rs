@@ -5,7 +5,7 @@ use std::{sync::mpsc, thread, time::Duration};
 use wirecap::{Batch, Capture, Dispatch, Next, Worker};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, arrivals},
     need_root, wait_until,

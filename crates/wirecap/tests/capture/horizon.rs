@@ -9,7 +9,7 @@ use std::{
 use wirecap::{Builder, Capture, Dispatch, Horizon, Mode, Timestamp};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// A burst of each length, and a pause behind it.
 const BURSTS: u64 = 50;

@@ -7,7 +7,7 @@ use wirecap_lab::{VethOptions, VethPair};
 use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 #[test]
 fn another_interface_of_the_host_is_not_touched() {

@@ -9,10 +9,9 @@ use std::{
 use wirecap::{Builder, Capture, HostUse, PortEvent};
 use wirecap_lab::{Namespace, VethOptions};
 
-use crate::{
-    passive::{left_to_the_host, taken},
-    support::{need_root, wait_until, wire::Wire},
-};
+use wirecap_testing::{need_root, wait_until, wire::Wire};
+
+use crate::passive::{left_to_the_host, taken};
 
 /// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all interfaces.
 const LISTEN: &str = r#"

@@ -10,7 +10,7 @@ use std::{
 use wirecap::{Capture, Dispatch};
 use wirecap_lab::VethOptions;
 
-use crate::support::{crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{crew::Crew, need_root, wait_until, wire::Wire};
 
 /// Set for the process that is to be killed: this same test, run again.
 const VICTIM: &str = "WIRECAP_TEST_VICTIM";

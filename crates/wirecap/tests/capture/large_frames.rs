@@ -4,7 +4,7 @@ use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::Random;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew, arrivals},
     need_root, wait_until,

@@ -3,7 +3,7 @@
 use wirecap::{Capture, Dispatch, PortEvent};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 fn builder(dispatch: Dispatch) -> wirecap::Builder {
     Capture::builder().chunks_per_pool(32).dispatch(dispatch)

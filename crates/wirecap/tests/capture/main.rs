@@ -24,9 +24,6 @@
 //! | forwarding; sending where it does not go as it should | `forward`, `transmit` |
 //! | traces, sent and captured again | `traces` |
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod account;
 mod detached;
 mod fault_port;

@@ -3,7 +3,7 @@
 use wirecap::{Capture, queue_devices};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 
 #[test]
 fn of_more_than_1024_queues_the_first_1024_can_be_captured_by_name() {

@@ -12,7 +12,7 @@ use std::{
 use wirecap::{Builder, Capture, Error, Homes, Mode, Next, Reach, Refusal, port::null::NullPort};
 use wirecap_lab::VethOptions;
 
-use crate::support::{need_root, wire::Wire};
+use wirecap_testing::{need_root, wire::Wire};
 
 const QUEUES: u32 = 24;
 

@@ -3,7 +3,7 @@
 use wirecap::{Capture, Dispatch, Grouping, Mode, Report};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::Crew,
     gate::Gate,

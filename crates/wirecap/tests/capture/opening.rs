@@ -12,7 +12,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::Crew,
     need_root, wait_until,

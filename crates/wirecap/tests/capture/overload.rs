@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
 
 const FRAMES: u64 = 5_000;
 /// M × R.

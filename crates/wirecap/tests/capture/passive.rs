@@ -9,7 +9,7 @@ use wirecap::{
 use wirecap_lab::VethOptions;
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// A pair whose ends have addresses.
 fn addressed(label: &str) -> Wire {

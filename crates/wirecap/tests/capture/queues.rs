@@ -7,7 +7,7 @@ use wirecap_lab::VethOptions;
 use wirecap_sys::bpf::XdpMode;
 use wirecap_traffic::{FrameSpec, Template};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     need_root, wait_until,

@@ -10,7 +10,7 @@ use wirecap::{Access, Builder, Capture, Error, PortSpec, QueueDevice, QueueWait,
 use wirecap_lab::VethOptions;
 use wirecap_traffic::CopySender;
 
-use crate::support::{need_root, wait_until, wire::Wire};
+use wirecap_testing::{need_root, wait_until, wire::Wire};
 
 /// Asserts that opening fails, with all of `words` in the message.
 #[track_caller]

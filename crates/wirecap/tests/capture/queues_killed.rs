@@ -12,7 +12,7 @@ use wirecap_lab::VethOptions;
 use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// Set for the process that is to be killed, to the port it captures: this same test, run again.
 const VICTIM: &str = "WIRECAP_TEST_QUEUES_VICTIM";

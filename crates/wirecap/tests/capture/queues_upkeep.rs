@@ -4,7 +4,7 @@ use wirecap::{Builder, Capture, Diagnostic, PortEvent, diagnostic::Recovery};
 use wirecap_sys::{bpf, netdev};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// Name of the table that all who share an interface have.
 const TABLE: &str = "wirecap_queues";

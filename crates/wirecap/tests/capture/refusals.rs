@@ -3,7 +3,7 @@
 use wirecap::{Builder, Capture, Error, Mode, Modes, PortSpec, Rss, port::null::NullPort};
 use wirecap_lab::{Namespace, VethOptions};
 
-use crate::support::{need_root, wait_until, wire::Wire};
+use wirecap_testing::{need_root, wait_until, wire::Wire};
 
 fn null(queues: u16) -> PortSpec {
     NullPort { queues, packet_bytes: 60, packets_per_queue: 0 }.into()

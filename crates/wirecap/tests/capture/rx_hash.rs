@@ -13,10 +13,9 @@ use wirecap_lab::VethOptions;
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
-use crate::{
-    support::{check, crew::Crew, need_root, wire::Wire},
-    vlan_tags::Beside,
-};
+use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
+
+use crate::vlan_tags::Beside;
 
 const FLOWS: u32 = 50;
 const FRAMES: u64 = 1_000;

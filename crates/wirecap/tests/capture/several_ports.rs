@@ -4,7 +4,7 @@ use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::{VethOptions, VethPair};
 use wirecap_traffic::{CopySender, FrameSpec, PacketSender, SendPath, Template};
 
-use crate::support::{check, crew::Crew, need_root, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 
 /// The frames of each port have a length of their own.
 const LENGTHS: [usize; 2] = [60, 200];
@@ -37,7 +37,7 @@ fn packets_of_each_port_are_told_apart() {
                 for sequence in 0..300 {
                     let frame = template.stamp(queue.into(), sequence);
                     transmitter.send(std::iter::once(frame)).unwrap();
-                    assert!(transmitter.finish(crate::support::PATIENCE).unwrap());
+                    assert!(transmitter.finish(wirecap_testing::PATIENCE).unwrap());
                 }
             }
         }

@@ -3,7 +3,7 @@
 use wirecap::{Capture, Dispatch, Mode, port::null::NullPort};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
 
 const FRAMES: u64 = 700;
 

@@ -9,7 +9,7 @@ use wirecap::{
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, Marks};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     gate::Gate,

@@ -1,29 +1,21 @@
 //! Captured traffic, sent again over a veth pair and captured: packet by packet, byte by byte, in order per queue.
 //!
-//! Which traces: those of the directory that the environment variable `WIRECAP_TRACES` names, else of `shared/traces`
-//! beside the repository; and always a small one that is made here.
+//! Which traces: those of [`wirecap_lab::trace_files`], and always a small one that is made here.
 
-use std::{
-    collections::VecDeque,
-    env, fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{collections::VecDeque, env, fs, io::Write, path::Path};
 
 use wirecap::{Capture, Dispatch};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::{FrameSpec, IpVersion, PACKET_LEN_MAX, PACKET_LEN_MIN, Template};
 
-use crate::support::{
+use wirecap_testing::{
     check,
     crew::{Arrival, Crew},
     need_root, wait_or_explain,
     wire::Wire,
 };
 
-/// Names the directory of traces.
-const TRACES: &str = "WIRECAP_TRACES";
 /// Frames under way at most: the largest take 37 cells each, and a pool has 16,384. A veth's ring holds 256, of which some
 /// may be used up and not given back yet.
 const UNDER_WAY: u64 = 128;
@@ -32,18 +24,9 @@ const QUEUES: u16 = 2;
 #[test]
 fn traces_come_out_as_they_went_in() {
     need_root!("traces::traces_come_out_as_they_went_in");
-    let Some(directory) = directory() else {
-        wirecap_lab::skip(
-            "traces::traces_come_out_as_they_went_in",
-            "there are no traces; name them in WIRECAP_TRACES",
-        );
-        return;
-    };
-    let mut names: Vec<PathBuf> =
-        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
+    let Some(paths) = wirecap_lab::trace_files("traces::traces_come_out_as_they_went_in") else { return };
     let (mut traces, mut sent, mut unsendable) = (0, 0, 0);
-    for path in names {
+    for path in paths {
         let Some((frames, left_out)) = ethernet_frames(&path) else { continue };
         if left_out > 0 {
             say(&format!("{}: {left_out} frames cannot be sent", path.display()));
@@ -60,7 +43,7 @@ fn traces_come_out_as_they_went_in() {
         unsendable += left_out;
     }
     say(&format!("{traces} traces, {sent} frames sent and captured, {unsendable} cannot be sent"));
-    assert!(sent > 0, "no frames in {}", directory.display());
+    assert!(sent > 0, "no frames");
 }
 
 #[test]
@@ -100,15 +83,6 @@ fn small_trace() -> Vec<Vec<u8>> {
     frames.extend([vec![0; PACKET_LEN_MAX], vec![0xff; PACKET_LEN_MAX - 1]]);
     frames.extend([vec![1; PACKET_LEN_MIN - 1], vec![1; PACKET_LEN_MAX + 1]]);
     frames
-}
-
-/// The directory of traces, if there is one.
-fn directory() -> Option<PathBuf> {
-    if let Some(named) = env::var_os(TRACES) {
-        return Some(named.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
 }
 
 /// The Ethernet frames of a file that can be sent, and how many cannot; `None` if it is no capture or has none.

@@ -6,7 +6,7 @@ use wirecap::{Builder, Capture, Diagnostic, Next, Refusal, Transmitter, Worker};
 use wirecap_file::{PacketHeader, pcap};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 
-use crate::support::{PATIENCE, need_root, wait_until};
+use wirecap_testing::{PATIENCE, need_root, wait_until};
 
 /// here:t0 ── there:u0, where somebody listens beside the host
 struct Link {

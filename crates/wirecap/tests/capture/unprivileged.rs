@@ -6,7 +6,7 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use wirecap::{Capture, Diagnostic, Timestamp, diagnostic::KernelRefusal, report::FilterPlace};
 use wirecap_lab::VethOptions;
 
-use crate::support::{need_root, wire::Wire};
+use wirecap_testing::{need_root, wire::Wire};
 
 /// Set for the process without privilege: this same test, run again.
 const NOBODY: &str = "WIRECAP_TEST_NOBODY";

@@ -13,10 +13,9 @@ use wirecap_lab::{Bridge, VethOptions, VethPair};
 use wirecap_sys::netdev;
 use wirecap_traffic::{PacketSender, SendPath};
 
-use crate::{
-    filters::{runs, wanted},
-    support::{check, crew::Crew, need_root, wire::Wire},
-};
+use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
+
+use crate::filters::{runs, wanted};
 
 /// A wire whose far end sends frames with their outermost tag beside them.
 pub struct Beside {
@@ -105,7 +104,7 @@ fn run(
         sender.send(&sent[index]).unwrap();
         if sent.len() % 50 == 0 {
             let explain = || format!("the workers keep up\n{}", wire.explain(&capture));
-            crate::support::wait_or_explain(explain, || {
+            wirecap_testing::wait_or_explain(explain, || {
                 let account = capture.report().total();
                 account.filtered + account.passed + account.delivered >= sent.len() as u64
             });
@@ -121,7 +120,7 @@ fn run(
     arrivals.sort_by_key(|arrival| arrival.number);
     heard.wait_for(if drops { 0 } else { account.filtered + account.passed });
     host.stopper().stop();
-    let bytes = |arrivals: Vec<crate::support::crew::Arrival>| {
+    let bytes = |arrivals: Vec<wirecap_testing::crew::Arrival>| {
         arrivals.into_iter().map(|arrival| arrival.bytes).collect::<Vec<_>>()
     };
     Ran { sent, got: bytes(arrivals), heard: bytes(heard.join()), report }

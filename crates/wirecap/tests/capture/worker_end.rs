@@ -5,7 +5,7 @@ use std::{panic, thread, time::Duration};
 use wirecap::{Capture, Dispatch, Mode, Next, Worker};
 use wirecap_traffic::FrameSpec;
 
-use crate::support::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 /// M × R.
 const POOL: u64 = 64 * 16;

@@ -9,11 +9,10 @@ use std::{
 
 use wirecap::{Capture, Error, Next, PortEvent, port::null::NullPort};
 
-use crate::{
-    build::{ORDERS, Order},
-    run::{Got, assert_same, collect, file, port, setups, to_the_end},
-    support::{check, crew::Crew, wait_until},
-};
+use wirecap_lab::trace_bytes::{ORDERS, Order};
+use wirecap_testing::{check, crew::Crew, wait_until};
+
+use crate::run::{Got, assert_same, collect, file, port, setups, to_the_end};
 
 fn record(order: Order, number: u32) -> Vec<u8> {
     order.pcap_record(number, 0, (100, 100), &[number as u8; 100])

@@ -6,7 +6,7 @@ use wirecap_filter::{DEFAULT_SNAPLEN, Filter};
 use wirecap_traffic::{FrameSpec, Template};
 
 use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
-use crate::support::chains;
+use wirecap_testing::chains;
 
 /// A pcap file of frames of several flows and sizes, some of them cut to 60 bytes.
 fn frames(link_type: u16, skipped: usize) -> Vec<u8> {

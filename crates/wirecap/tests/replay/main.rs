@@ -9,13 +9,6 @@
 //! | real traces, whole and damaged | `traces` |
 //! | what is refused | `refusals` |
 
-#[allow(dead_code, reason = "the tests of the file crate use the rest")]
-#[path = "../../../wirecap-file/tests/file/build.rs"]
-mod build;
-#[allow(unused_imports, unused_macros, reason = "no test needs root here")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod end;
 mod filter;
 mod pipe;

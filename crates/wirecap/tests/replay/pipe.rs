@@ -11,11 +11,10 @@ use std::{
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use wirecap::{Capture, Wait};
 
-use crate::{
-    build::Order,
-    run::port,
-    support::{check, crew::Crew},
-};
+use wirecap_lab::trace_bytes::Order;
+use wirecap_testing::{check, crew::Crew};
+
+use crate::run::port;
 
 fn fifo(directory: &tempfile::TempDir) -> PathBuf {
     let path = directory.path().join("pipe");

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use wirecap::{Capture, Error, port::replay};
 
-use crate::{
-    build::Order,
-    run::{file, port},
-};
+use wirecap_lab::trace_bytes::Order;
+
+use crate::run::{file, port};
 
 /// What is said of a file: by a capture that is opened, and by the early check, which must agree.
 fn refusal(path: &Path) -> String {

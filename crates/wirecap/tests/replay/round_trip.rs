@@ -2,10 +2,9 @@
 
 use wirecap::{Capture, Diagnostic, PortSpec, port::fault::Faults, report::QueueMode};
 
-use crate::{
-    build::{ORDERS, Order, PB, SPB, pad},
-    run::{Got, assert_same, expected, file, port, setups, to_the_end},
-};
+use wirecap_lab::trace_bytes::{ORDERS, Order, PB, SPB, pad};
+
+use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
 
 /// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its times, bytes
 /// of a record's header that mean nothing here.

@@ -8,7 +8,7 @@ use std::{
 use wirecap::{Batch, Builder, Capture, Direction, Dispatch, Mode, PortSpec, Report, Worker};
 use wirecap_file::CapturedPacket;
 
-use crate::support::{check, wait_until};
+use wirecap_testing::{check, wait_until};
 
 /// A packet as a worker got it, in the form of what a file has.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,32 +1,15 @@
 //! Real traces: each comes out as the reader reads it; the damaged ones up to their damage.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use wirecap::PortSpec;
 
 use crate::run::{assert_same, expected, port, setups, to_the_end};
 
-/// The directory of traces that `WIRECAP_TRACES` names, or that is beside the repository.
-fn directory() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("WIRECAP_TRACES") {
-        return Some(named.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
-}
-
 #[test]
 fn every_trace_comes_out_as_it_is_read_up_to_its_damage() {
     const TEST: &str = "every_trace_comes_out_as_it_is_read_up_to_its_damage";
-    let Some(directory) = directory() else {
-        return wirecap_lab::skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
-    };
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
+    let Some(paths) = wirecap_lab::trace_files(TEST) else { return };
     let (mut whole, mut damaged, mut mixed) = (0, 0, 0);
     for path in paths {
         let Ok(file) = wirecap_file::Capture::read(fs::File::open(&path).unwrap()) else { continue };
@@ -55,5 +38,5 @@ fn every_trace_comes_out_as_it_is_read_up_to_its_damage() {
         }
     }
     eprintln!("{whole} whole, {damaged} damaged, {mixed} of several link types");
-    assert!(whole > 0, "no traces in {}", directory.display());
+    assert!(whole > 0, "no trace is whole");
 }

@@ -1,10 +1,7 @@
 //! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by default all but those whose
 //! checksum was left to a NIC.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::checksum::Pending;
@@ -99,25 +96,13 @@ fn frames_that_lie_about_themselves_pass_unchanged() {
     assert_pass("lies", &frames);
 }
 
-fn traces() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("WIRECAP_TRACES") {
-        return Some(named.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
-}
-
 #[test]
 fn packets_of_real_traces_pass_unchanged() {
     const TEST: &str = "forward::packets_of_real_traces_pass_unchanged";
     if !require_root(TEST) {
         return;
     }
-    let Some(directory) = traces() else {
-        return wirecap_lab::skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
-    };
-    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let Some(files) = wirecap_lab::trace_files(TEST) else { return };
     let mut frames = Vec::new();
     for file in files {
         let Ok(capture) =

@@ -1,27 +1,13 @@
 //! Every kind of trace: what an interface can send is sent unchanged, also what is broken; all else is an error that says
 //! what to do.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
 use wirecap_file::LINK_TYPE_ETHERNET;
-use wirecap_lab::{VethOptions, require_root, skip};
+use wirecap_lab::{VethOptions, require_root, trace_files};
 
 use super::{assert_same, figure, packets_of, report, run};
 use crate::lab::{Lab, read};
 
 const MTU: u32 = 9_000;
-
-/// The directory of traces that `WIRECAP_TRACES` names, or that is beside the repository.
-fn traces() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("WIRECAP_TRACES") {
-        return Some(named.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    Some(root.parent()?.join("shared/traces")).filter(|directory| directory.is_dir())
-}
 
 /// Whether an interface of that MTU can send it: with room for an Ethernet header and a VLAN tag.
 fn can_be_sent(bytes: &[u8]) -> bool {
@@ -34,19 +20,12 @@ fn every_trace_is_sent_unchanged_or_refused_with_what_to_do() {
     if !require_root(TEST) {
         return;
     }
-    let Some(directory) = traces() else {
-        return skip(TEST, "there are no traces; name them in WIRECAP_TRACES");
-    };
+    let Some(files) = trace_files(TEST) else { return };
     let lab = Lab::new("everytrace", &[VethOptions { mtu: MTU, ..VethOptions::default() }]);
     let path = lab.path("arrived.pcapng");
     let capture = lab.capture(&["r0", "-w", path.to_str().unwrap(), "-M", "64", "-R", "1024"]);
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
     let mut expected = Vec::new();
-    let is_trace =
-        |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_str().unwrap().contains("cap"));
-    for file in files.iter().filter(|file| is_trace(file)) {
+    for file in &files {
         let packets = packets_of(file);
         let damaged = file.display().to_string().contains("DAMAGED");
         let ended = run(&lab, &[file.to_str().unwrap(), "--top-speed"]);

@@ -6,12 +6,12 @@
 //!       sockets of all queues, fill rings filled ─► bind ─► program loaded, sockets registered ─► link attached
 //! ```
 
-use std::{mem::take, os::fd::AsFd, sync::Arc};
+use std::{mem::take, sync::Arc};
 
-use wirecap_core::{Geometry, Pool, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
+use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    memory::PacketMemory,
+    memory::{LivePool, PacketMemory},
     netdev::{self, Interface, Promiscuous},
     xsk::{BindMode, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
@@ -65,7 +65,7 @@ pub(in crate::port) struct Prepared {
 pub(crate) fn open(
     interface: &Interface,
     shared: bool,
-    pools: &mut [Pool],
+    pools: &mut [LivePool],
     memories: &[Arc<PacketMemory>],
     (context, filter): (&OpenContext<'_>, Option<&PortFilter>),
     sharable: Sharable<'_>,
@@ -87,7 +87,7 @@ pub(crate) fn open(
 pub(in crate::port) fn open_prepared(
     interface: &Interface,
     shared: bool,
-    pools: &mut [Pool],
+    pools: &mut [LivePool],
     memories: &[Arc<PacketMemory>],
     (context, filter, mut prepared): (&OpenContext<'_>, Option<&PortFilter>, Prepared),
     sharable: Sharable<'_>,
@@ -101,7 +101,7 @@ pub(in crate::port) fn open_prepared(
         match open_by(&way, interface, pools, memories, request, sharable) {
             // Somebody else became the founder just before us.
             Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
-                pools.iter_mut().for_each(Pool::detach_unfilled);
+                take_back(pools);
             }
             opened => break opened?,
         }
@@ -112,7 +112,7 @@ pub(in crate::port) fn open_prepared(
 }
 
 /// How the interface can be had, if it can.
-fn way_of(interface: &Interface, shared: bool, pools: &[Pool]) -> Result<Way, Error> {
+fn way_of(interface: &Interface, shared: bool, pools: &[LivePool]) -> Result<Way, Error> {
     let queues = pools.iter().map(|pool| pool.id().ring_id);
     if shared { Way::of_queues(interface, queues) } else { Way::of_whole(interface) }
 }
@@ -120,7 +120,7 @@ fn way_of(interface: &Interface, shared: bool, pools: &[Pool]) -> Result<Way, Er
 fn open_by(
     way: &Way,
     interface: &Interface,
-    pools: &mut [Pool],
+    pools: &mut [LivePool],
     memories: &[Arc<PacketMemory>],
     request: OpenRequest<'_>,
     sharable: Sharable<'_>,
@@ -160,7 +160,7 @@ fn open_by(
             let mut run = attempt.run(pools, sharable);
             if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
                 not_put_back = Some(reason);
-                pools.iter_mut().for_each(Pool::detach_unfilled);
+                take_back(pools);
                 attempt.tags = None;
                 run = attempt.run(pools, sharable);
             }
@@ -191,12 +191,20 @@ fn open_by(
                 Err(error) if attempt.is_final(&error) => return Err(error),
                 Err(error) => {
                     failures.push(attempt.failure(error));
-                    pools.iter_mut().for_each(Pool::detach_unfilled);
+                    take_back(pools);
                 }
             }
         }
     }
     Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
+}
+
+/// Takes the cells back from the sockets of a failed attempt, which are closed.
+fn take_back(pools: &mut [LivePool]) {
+    for pool in pools {
+        let is_back = pool.renew();
+        debug_assert!(is_back, "nothing else has the socket, and nothing was handed over");
+    }
 }
 
 /// The first candidate that has the mode, and the memory.
@@ -254,7 +262,7 @@ struct Opened {
 }
 
 impl Attempt<'_> {
-    fn run(&self, pools: &mut [Pool], sharable: Sharable<'_>) -> Result<Opened, Error> {
+    fn run(&self, pools: &mut [LivePool], sharable: Sharable<'_>) -> Result<Opened, Error> {
         let geometry = pools[0].geometry();
         let program_error = |source| self.program_error(source);
         let queues = self.interface.queues.max.max(self.interface.queues.current);
@@ -278,7 +286,7 @@ impl Attempt<'_> {
             let umem = self.umem(memory, opened.queues(), sharable);
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
-            program.set_socket(queue, socket.as_fd()).map_err(program_error)?;
+            program.set_socket(queue, &socket).map_err(program_error)?;
             let (program, last) = (Arc::clone(&program), QueueCounts::default());
             let (sieve, stamps) = (filter.sieve(geometry.cells_per_pool()), StampReader::new(plan.stamping));
             let multi_buffer = self.multi_buffer;
@@ -322,13 +330,12 @@ impl Attempt<'_> {
         Ok((program, not_in_kernel))
     }
 
-    fn open_socket(&self, pool: &mut Pool, umem: Umem<'_>) -> Result<Socket, Error> {
+    fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
         let (context, socket_error) =
             (self.request.context, |source| socket_error(&self.interface.name, source));
         let config = SocketConfig {
             ifindex: self.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
-            cell_bytes: pool.geometry().cell_bytes(),
             headroom: 0,
             rings: match context.config.transmit_entries {
                 0 => RingSizes::receiving(context.ring_entries),

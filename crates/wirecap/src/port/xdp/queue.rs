@@ -1,10 +1,11 @@
 //! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
 
-use std::{io, ops::Range, os::fd::OwnedFd, sync::Arc};
+use std::{io, ops::Range, sync::Arc};
 
-use wirecap_core::Pool;
 use wirecap_sys::{
     clock::StampClock,
+    memory::LivePool,
+    wake::Waker,
     xsk::{BindMode, Sender, Socket},
 };
 
@@ -77,7 +78,7 @@ impl ReceiveQueue for XdpQueue {
         }
     }
 
-    fn attach(&mut self, pool: &mut Pool) {
+    fn attach(&mut self, pool: &mut LivePool) {
         if self.socket.attach(pool) > 0 {
             self.socket.wake_receiver();
         }
@@ -124,7 +125,7 @@ impl ReceiveQueue for XdpQueue {
         self.stamps.clock()
     }
 
-    fn waker(&self) -> Option<Arc<OwnedFd>> {
+    fn waker(&self) -> Option<Waker> {
         Some(self.socket.waker())
     }
 

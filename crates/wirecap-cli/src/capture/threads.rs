@@ -1,0 +1,108 @@
+//! The threads of a capture: made before the ports are opened, then given their work.
+
+use std::{sync::mpsc::Sender, thread::JoinHandle};
+
+use anyhow::Result;
+use wirecap::{Capture, Worker};
+use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop};
+
+use super::{
+    describe,
+    job::Onward,
+    output,
+    place::Place,
+    watch::Notice,
+    worker::{self, Count, Sink},
+};
+use crate::{idle_thread::IdleThread, plan::Plan, signals::Signals};
+
+/// The threads of a capture, before it runs.
+pub(super) struct IdleThreads {
+    pub(super) workers: Vec<IdleThread>,
+    /// `None` when packets are only counted.
+    pub(super) writer: Option<IdleWriter>,
+}
+
+/// The thread that will write, and what to.
+pub(super) struct IdleWriter {
+    pub(super) thread: IdleThread,
+    pub(super) output: Output,
+}
+
+impl IdleThreads {
+    pub(super) fn start(workers: usize, output: Option<Output>) -> Result<Self> {
+        let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
+        let writer = |output| IdleThread::start("wirecap-writer").map(|thread| IdleWriter { thread, output });
+        let workers = (0..workers).map(worker).collect::<Result<_>>()?;
+        Ok(Self { workers, writer: output.map(writer).transpose()? })
+    }
+}
+
+/// What a recorder is started from.
+pub(super) struct Recording<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) places: &'a [Place],
+    pub(super) signals: &'a Signals,
+    pub(super) notices: &'a Sender<Notice>,
+}
+
+impl Recording<'_> {
+    /// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
+    pub(super) fn start(&self, writer: IdleWriter, capture: &Capture, waits: bool) -> Result<Recorder> {
+        let IdleWriter { thread, output } = writer;
+        let destination = self.plan.destination.as_ref().expect("an output has a destination");
+        let config = RecordConfig {
+            snaplen: self.plan.output.snaplen,
+            max_packets: self.plan.output.count,
+            header: Some(describe::header(self.plan, self.places, &capture.report())),
+            drop_when_behind: !waits,
+            give_up: self.signals.give_up_flag(),
+            on_stop: Some(notifier(destination.describe(), self.notices.clone()).into()),
+        };
+        let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));
+        started.map_err(|error| output::cannot_start(destination, &error))
+    }
+}
+
+/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture already.
+fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
+    move |stop| {
+        let notice = match stop {
+            Stop::LimitReached => Notice::CountReached,
+            Stop::Failed(RecordError::GivenUp) => return,
+            Stop::Failed(error) => Notice::WriteFailed(output::cannot_write(&output, error)),
+        };
+        // No thread listens once the capture is ending.
+        let _ = notices.send(notice);
+    }
+}
+
+/// The threads of a capture.
+pub(super) struct Threads {
+    pub(super) workers: Vec<JoinHandle<()>>,
+    /// `None` when packets are only counted.
+    pub(super) recorder: Option<Recorder>,
+}
+
+impl Threads {
+    pub(super) fn start<O: Onward>(
+        idle: Vec<IdleThread>,
+        work: impl Iterator<Item = (Worker, O)>,
+        mut recorder: Option<Recorder>,
+        count: &Count,
+    ) -> Self {
+        let lanes = recorder.as_mut().map_or_else(Vec::new, Recorder::take_lanes);
+        let lanes = lanes.into_iter().map(Sink::Record);
+        let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
+        let mut workers = Vec::new();
+        for ((thread, (worker, onward)), sink) in idle.into_iter().zip(work).zip(sinks) {
+            workers.push(thread.run(move || worker::run(worker, sink, onward)));
+        }
+        Self { workers, recorder }
+    }
+
+    /// What is written, if anything is.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.recorder.as_ref().map(Recorder::progress)
+    }
+}

@@ -1,0 +1,39 @@
+//! Buffers that go round: from a worker to the file and back, and those the merger copies into.
+
+use std::sync::mpsc::SyncSender;
+
+use super::records::Records;
+
+/// Empty buffers of the merger that are kept.
+const SPARE: usize = 16;
+
+/// Takes written buffers and returns each to its owner.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    /// The way back to each worker.
+    returns: Vec<SyncSender<Records>>,
+    spare: Vec<Records>,
+}
+
+impl Buffers {
+    /// With the way back to each worker.
+    pub(crate) fn new(returns: Vec<SyncSender<Records>>) -> Self {
+        Self { returns, spare: Vec::new() }
+    }
+
+    /// An empty one for the merger.
+    pub(crate) fn take(&mut self) -> Records {
+        self.spare.pop().unwrap_or_else(|| Records::new(None))
+    }
+
+    /// These are written, or copied.
+    pub(crate) fn give_back(&mut self, mut records: Records) {
+        records.clear();
+        if let Some(worker) = records.owner {
+            // A worker that has enough of them, or is gone, does not take it; then it is freed.
+            let _ = self.returns[worker].try_send(records);
+        } else if self.spare.len() < SPARE {
+            self.spare.push(records);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A worker's end of a recorder.
+
+use std::sync::{
+    Arc,
+    mpsc::{Receiver, SyncSender, TrySendError},
+};
+
+use wirecap::Batch;
+
+use super::{
+    backlog::Backlog,
+    block::{Block, Gap, Message},
+    encode::Encoding,
+    error::RecordError,
+    records::Records,
+};
+
+/// Encodes what one worker captures, and hands it to the writer.
+///
+/// Give each worker's thread the lane of its index. The file is complete once all lanes are dropped.
+#[derive(Debug)]
+pub struct Lane {
+    /// Index of the worker.
+    pub(crate) worker: usize,
+    pub(crate) encoding: Arc<Encoding>,
+    pub(crate) messages: SyncSender<Message>,
+    /// Buffers that the writer has emptied.
+    pub(crate) emptied: Receiver<Records>,
+    pub(crate) backlog: Option<Arc<Backlog>>,
+    /// Packets that will not come, and that the writer still waits for.
+    pub(crate) gaps: Vec<Gap>,
+}
+
+impl Lane {
+    /// Records a batch, and gives its cells back. Waits while the output is slow, unless the recorder drops packets then.
+    ///
+    /// # Errors
+    /// [`RecordError::WriterGone`]. An output that fails is no error here: packets are taken, so that no worker waits in vain, and
+    /// [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
+    pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
+        self.record_then(batch, drop)
+    }
+
+    /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it was encoded and before
+    /// the writer is waited for, since its cells are worth more in the pool.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn record_then(&mut self, batch: Batch, then: impl FnOnce(Batch)) -> Result<(), RecordError> {
+        if let Some(backlog) = self.backlog.as_ref().filter(|backlog| !backlog.has_room()) {
+            backlog.count_not_taken(batch.len() as u64);
+            let numbers = batch.first_number()..batch.first_number() + batch.len() as u64;
+            let gap = Gap { queue: self.encoding.queue_of(&batch), numbers };
+            then(batch);
+            self.add_gap(gap);
+            self.idle();
+            return Ok(());
+        }
+        // At the start, and while the writer holds blocks back, none has come back.
+        let empty = self.emptied.try_recv().unwrap_or_else(|_| Records::new(Some(self.worker)));
+        let mut block = self.encoding.encode(&batch, empty);
+        then(batch);
+        block.records.trim();
+        match self.backlog.clone() {
+            Some(backlog) => self.offer(&backlog, block),
+            None => self.messages.send(Message::Block(block)).map_err(|_| RecordError::WriterGone),
+        }
+    }
+
+    /// Call it when no batch has come for a while: a recorder that drops packets tells the writer here which ones will not come,
+    /// so that packets of other workers do not wait for them.
+    pub fn idle(&mut self) {
+        let messages = &self.messages;
+        self.gaps.retain(|Gap { queue, numbers }| {
+            let gap = Gap { queue: *queue, numbers: numbers.clone() };
+            messages.try_send(Message::Gap(gap)).is_err()
+        });
+    }
+
+    /// Passes a block on if there is room, and never waits.
+    fn offer(&mut self, backlog: &Backlog, block: Block) -> Result<(), RecordError> {
+        let bytes = block.records.memory_bytes();
+        let gap = Gap { queue: block.queue, numbers: block.numbers() };
+        backlog.add(bytes);
+        self.idle();
+        let Err(refused) = self.messages.try_send(Message::Block(block)) else { return Ok(()) };
+        backlog.remove(bytes);
+        backlog.count_not_taken(gap.numbers.end - gap.numbers.start);
+        self.add_gap(gap);
+        match refused {
+            TrySendError::Full(_) => Ok(()),
+            TrySendError::Disconnected(_) => Err(RecordError::WriterGone),
+        }
+    }
+
+    fn add_gap(&mut self, gap: Gap) {
+        let continues = |last: &&mut Gap| last.queue == gap.queue && last.numbers.end == gap.numbers.start;
+        match self.gaps.iter_mut().find(continues) {
+            Some(last) => last.numbers.end = gap.numbers.end,
+            None => self.gaps.push(gap),
+        }
+    }
+}

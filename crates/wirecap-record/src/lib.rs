@@ -1,0 +1,104 @@
+//! Files out of a capture: the packets of several queues, written in the order of their times.
+//!
+//! ```text
+//!   worker 0 ─ batch ─► Lane: encode ─┐ bounded channel       per queue, in order          by time
+//!   worker 1 ─ batch ─► Lane: encode ─┼───────────────► sequencer ──────────────► merger ─────────► Output
+//!   worker 2 ─ batch ─► Lane: encode ─┘                        (Writer: one thread)                   │
+//!        ▲                                                      └── emptied buffers ──┐      file, pipe, stream
+//!        └────────────────────────────────────────────────────────────────────────────┘
+//!   Recorder ── starts them ── Progress ── finish: the account behind the packets ──► Outcome
+//! ```
+//!
+//! Rule: a batch goes home as soon as it is encoded. When the output is slow, the channel fills up, the workers wait, the pools
+//! absorb, and what the pools cannot hold is in the account of the capture as `no_free_cell`. Memory is bounded, and no packet
+//! costs an allocation, a lock or a system call of its own.
+//!
+//! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and copies bytes. A
+//! queue in which nothing comes holds the others up until the engine promises that what comes next is later
+//! ([`wirecap::Horizon`]). Packets are held back for 2 s and in 64 MiB at most: beyond that the earliest is written, and each packet that
+//! then stands behind a later one is counted ([`Written::out_of_order`]). Trace files wait instead, so that their order is exact.
+//!
+//! The library makes no thread, prints nothing, handles no signal and has no state of the process: the caller provides the thread,
+//! words the failures ([`RecordError`]) and asks for the end.
+//!
+//! # Example
+//!
+//! Two queues become one ordered file. On a real machine the port is `"eth1"`.
+//!
+//! ```
+//! use std::thread;
+//!
+//! use wirecap::{Capture, port::null::NullPort};
+//! use wirecap_file::Format;
+//! use wirecap_record::{Output, RecordConfig, Recorder};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("trace.pcapng");
+//! # let nic = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1000 };
+//! let output = Output::open(&path, Format::Pcapng)?;
+//! let mut capture = Capture::builder().port(nic).chunks_per_pool(4).workers(2).open()?;
+//! let config = RecordConfig { snaplen: 96, ..RecordConfig::default() };
+//! let mut recorder = Recorder::start(output, &capture, config, |writer| _ = thread::spawn(|| writer.run()))?;
+//!
+//! let workers = capture.take_workers().into_iter().zip(recorder.take_lanes());
+//! let threads = workers.map(|(mut worker, mut lane)| {
+//!     thread::spawn(move || {
+//!         while let Some(batch) = worker.next_batch() {
+//!             lane.record(batch).expect("a writer that runs");
+//!         }
+//!     })
+//! });
+//! let threads: Vec<_> = threads.collect();
+//! # while capture.report().total().delivered < 2000 { thread::sleep(std::time::Duration::from_millis(1)) }
+//! capture.stopper().stop();
+//! threads.into_iter().for_each(|thread| thread.join().unwrap());
+//!
+//! let outcome = recorder.finish(capture.finish());
+//! assert!(outcome.failure.is_none());
+//! assert_eq!((outcome.written.packets, outcome.written.out_of_order), (2000, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | starting and finishing, and what can be asked for | [`Recorder`], [`RecordConfig`] |
+//! | a worker's end | [`Lane`], `encode`, `backlog` (packets dropped when the output is behind) |
+//! | encoded packets with their times beside them | `records`, `block`, `buffers` |
+//! | putting batches of a queue in order | [`Sequencer`] |
+//! | merging queues by time | `merge`, `order`; queues in which nothing comes: `lookout`, `pace` |
+//! | writing, and failing to | [`Writer`], `appender`, [`Output`], `open`, `sink` |
+//! | what stands around the packets | [`Closing`], `description` |
+#![forbid(unsafe_code)]
+
+mod appender;
+mod backlog;
+mod block;
+mod buffers;
+mod description;
+mod encode;
+mod error;
+mod lane;
+mod lookout;
+mod merge;
+mod open;
+mod order;
+mod output;
+mod pace;
+mod progress;
+mod queues;
+mod recorder;
+mod records;
+mod sequencer;
+mod sink;
+mod writer;
+
+pub use appender::{Outcome, Stop, StopCallback};
+pub use description::Closing;
+pub use error::RecordError;
+pub use lane::Lane;
+pub use output::{Output, Whereabouts};
+pub use progress::{Forced, Progress, Written};
+pub use queues::Queues;
+pub use recorder::{RecordConfig, Recorder};
+pub use sequencer::Sequencer;
+pub use writer::Writer;

@@ -1,0 +1,248 @@
+//! Merges what came from several queues by time.
+//!
+//! ```text
+//!   queue 0   ██ 1-4 ██  ██ 9-12 ██        ─┐
+//!   queue 1   ██ 5-8 ██  ██ 10-14 ██       ─┼─► 1-4  5-8  9 10 10 11 …       whole blocks where they do not overlap,
+//!   queue 2   nothing, and certainly later  ─┘                               runs copied together where they do
+//!             than 15: its horizon
+//! ```
+//!
+//! Rules: a packet is given on when no queue can have an earlier one any more: each holds a later one, or has
+//! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for its
+//! [`Horizon`]; one that has paused, of whose times nothing can be known, is not waited for. Of packets with the same time, that of the lower queue comes first, so that the order is a function
+//! of the packets alone. And packets of one queue keep their order, whatever their times.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+use wirecap::Horizon;
+
+use super::{
+    block::{Block, Gap},
+    buffers::Buffers,
+    records::{Position, Records},
+    sequencer::Sequencer,
+};
+
+/// Runs are copied together up to this size.
+const MERGED_BYTES: usize = 256 << 10;
+/// A block that is not longer is copied to the run before it: that costs less than a write of its own.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Holds packets back until it is their turn.
+#[derive(Debug)]
+pub(crate) struct Merger {
+    sequencer: Sequencer<Records>,
+    queues: Vec<Queue>,
+    /// The queues that hold something, by the time of their first packet. INVARIANT: each once.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Bytes of memory of all that is held, in `queues` and before it is its turn in its queue.
+    held_bytes: usize,
+    /// Runs that were copied together.
+    merged: Records,
+}
+
+/// What has come from one queue.
+#[derive(Debug, Default)]
+struct Queue {
+    /// In order.
+    waiting: VecDeque<Records>,
+    /// Bytes of memory of all that is held of it.
+    held_bytes: usize,
+    /// How much of the first is given on.
+    taken: Position,
+    /// What has not come is later than this.
+    certain_ns: u64,
+    /// A promise that begins to hold when all before its number has come.
+    horizon: Option<Horizon>,
+    /// It is not waited for in the next merge; then it is asked again.
+    has_paused: bool,
+}
+
+/// Takes the records whose turn it is, without those that stand for packets that were skipped.
+struct InTurn<'q>(&'q mut VecDeque<Records>);
+
+impl Extend<Records> for InTurn<'_> {
+    fn extend<I: IntoIterator<Item = Records>>(&mut self, records: I) {
+        self.0.extend(records.into_iter().filter(|records| !records.is_empty()));
+    }
+}
+
+impl Queue {
+    /// Time of the first packet that waits.
+    fn head_ns(&self) -> Option<u64> {
+        let first = self.waiting.front()?;
+        first.entries.get(self.taken.entries).map(|entry| entry.time_ns)
+    }
+
+    /// Relies on the promise, if all before `next` has come.
+    fn keep_promise(&mut self, next: u64) {
+        if let Some(horizon) = self.horizon.take_if(|horizon| horizon.number <= next) {
+            self.certain_ns = self.certain_ns.max(horizon.time_ns);
+            // With more behind it that has come, the pause is over.
+            self.has_paused = horizon.is_pause() && horizon.number == next;
+        }
+    }
+
+    /// Whether the others wait for its next packet.
+    fn is_awaited(&self) -> bool {
+        self.waiting.is_empty() && !self.has_paused
+    }
+}
+
+impl Merger {
+    /// For this number of queues.
+    pub(crate) fn new(queues: usize) -> Self {
+        Self {
+            sequencer: Sequencer::new(queues),
+            queues: (0..queues).map(|_| Queue::default()).collect(),
+            heads: BinaryHeap::with_capacity(queues),
+            held_bytes: 0,
+            merged: Records::new(None),
+        }
+    }
+
+    /// Bytes of memory of all that is held back: what buffers have room for, whatever is in them.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// The part of [`Self::held_bytes`] that is of this queue.
+    pub(crate) fn held_of(&self, queue: usize) -> usize {
+        self.queues[queue].held_bytes
+    }
+
+    /// Takes a block.
+    pub(crate) fn accept(&mut self, block: Block) {
+        let numbers = block.numbers();
+        let Block { queue, records, .. } = block;
+        self.held_bytes += records.memory_bytes();
+        self.queues[queue].held_bytes += records.memory_bytes();
+        self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
+    }
+
+    /// Does not wait for packets that will not come.
+    pub(crate) fn skip(&mut self, gap: Gap) {
+        let (Gap { queue, numbers }, none) = (gap, Records::new(None));
+        self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, none, waiting));
+    }
+
+    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut InTurn<'_>)) {
+        let to = &mut self.queues[queue];
+        let before = to.waiting.len();
+        add(&mut self.sequencer, &mut InTurn(&mut to.waiting));
+        for records in to.waiting.range(before..) {
+            to.certain_ns = to.certain_ns.max(records.span.newest_ns);
+        }
+        to.keep_promise(self.sequencer.next(queue));
+        if let (0, Some(first)) = (before, to.waiting.front()) {
+            self.heads.push(Reverse((first.span.first_ns, queue)));
+        }
+    }
+
+    /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to come true.
+    pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
+        let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
+        for (queue, asked) in self.queues.iter_mut().enumerate() {
+            if asked.waiting.is_empty() && asked.certain_ns < first_ns && asked.horizon.is_none() {
+                asked.horizon = horizon(queue);
+                asked.keep_promise(self.sequencer.next(queue));
+            }
+        }
+    }
+
+    /// Gives on what certainly comes next.
+    pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        self.give_on(None, out, buffers);
+        self.queues.iter_mut().for_each(|queue| queue.has_paused = false);
+    }
+
+    /// Gives on what comes next, certainly or not, until at most so much is held.
+    pub(crate) fn force(&mut self, most_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        self.give_on(Some(most_bytes), out, buffers);
+        if self.held_bytes > most_bytes {
+            for queue in 0..self.queues.len() {
+                self.extend(queue, |sequencer, waiting| sequencer.drain(queue, waiting));
+            }
+            self.give_on(Some(most_bytes), out, buffers);
+        }
+    }
+
+    fn give_on(&mut self, force: Option<usize>, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        let silent = self.queues.iter().filter(|queue| queue.is_awaited());
+        let mut certain_ns = match force {
+            None => silent.map(|queue| queue.certain_ns).min().unwrap_or(u64::MAX),
+            Some(_) => u64::MAX,
+        };
+        while let Some(&Reverse((first_ns, queue))) = self.heads.peek() {
+            if first_ns > certain_ns || force.is_some_and(|most_bytes| self.held_bytes <= most_bytes) {
+                break;
+            }
+            self.heads.pop();
+            // Up to the first packet of the next queue, whose turn it is at the same time if it is the lower one.
+            let limit_ns = match self.heads.peek() {
+                Some(&Reverse((next_ns, next))) => certain_ns.min(next_ns - u64::from(next < queue)),
+                None => certain_ns,
+            };
+            self.take(queue, limit_ns, out, buffers);
+            match self.queues[queue].head_ns() {
+                Some(head_ns) => self.heads.push(Reverse((head_ns, queue))),
+                None if force.is_none() && self.queues[queue].is_awaited() => {
+                    certain_ns = certain_ns.min(self.queues[queue].certain_ns);
+                }
+                None => {}
+            }
+        }
+        self.close(out, buffers);
+    }
+
+    /// Gives on what a queue has up to a time.
+    fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        while let Some(first) = self.queues[queue].waiting.front() {
+            let start = self.queues[queue].taken;
+            let is_rest = first.span.newest_ns <= limit_ns;
+            if !is_rest || start.entries > 0 {
+                let end = if is_rest { first.end() } else { first.run_until(start, limit_ns) };
+                self.merged.append_run(first, start..end);
+                self.queues[queue].taken = end;
+            }
+            if self.merged.bytes.len() >= MERGED_BYTES {
+                self.close(out, buffers);
+            }
+            if !is_rest {
+                return;
+            }
+            self.give_block(queue, out, buffers);
+        }
+    }
+
+    /// The first block of a queue goes: to the output as it is, or, when it was copied, back to its worker.
+    fn give_block(&mut self, queue: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        let from = &mut self.queues[queue];
+        let Some(first) = from.waiting.pop_front() else { return };
+        self.held_bytes -= first.memory_bytes();
+        from.held_bytes -= first.memory_bytes();
+        if std::mem::take(&mut from.taken).entries > 0 {
+            buffers.give_back(first);
+        } else if !self.merged.is_empty() && first.bytes.len() <= SMALL_BYTES {
+            self.merged.append(&first);
+            buffers.give_back(first);
+        } else {
+            self.close(out, buffers);
+            out.push_back(first);
+        }
+    }
+
+    /// What was copied together is given on.
+    fn close(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        if !self.merged.is_empty() {
+            out.push_back(std::mem::replace(&mut self.merged, buffers.take()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -1,0 +1,341 @@
+//! What is written: a file, a pipe, a device, or a stream that was open already.
+//!
+//! Rule: what was there before is not touched until the capture runs, and what was made for a capture
+//! that does not come about is removed.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, IoSlice},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, MetadataExt},
+    },
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
+};
+
+use wirecap_file::Format;
+
+use super::{
+    error::RecordError,
+    open::{self, OpenFile},
+    sink::Sink,
+};
+
+/// Where packets are written, not begun yet.
+///
+/// Dropping it undoes its opening: what was there before is untouched, and a file that was made for it is removed.
+///
+/// ```
+/// use wirecap_file::Format;
+/// use wirecap_record::{Output, RecordError};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("trace.pcapng");
+/// let output = Output::open(&path, Format::Pcapng)?;
+/// assert!(matches!(Output::open(&path, Format::Pcapng), Err(RecordError::InUse)));
+/// drop(output);
+/// assert!(!path.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Output {
+    sink: Sink,
+    /// `None` for a stream.
+    path: Option<PathBuf>,
+    format: Format,
+    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file that others append
+    /// to as well.
+    cuttable: bool,
+    /// Bytes of whole records in it.
+    len: u64,
+    /// Whether it is new and nothing is in it.
+    is_fresh: bool,
+    lock_error: Option<io::Error>,
+}
+
+/// Where a file is at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Where it was, or it is no file.
+    InPlace,
+    /// Another program has renamed it, to this.
+    Moved(PathBuf),
+    /// Another program has removed it: its contents are gone once it is closed.
+    Deleted,
+    /// Another program has cut it: packets are missing, and it is damaged.
+    Cut,
+}
+
+/// An attempt to append that failed.
+#[derive(Debug)]
+pub(crate) struct AppendError {
+    /// Bytes that were written before.
+    pub(crate) written: usize,
+    pub(crate) cause: RecordError,
+}
+
+impl Output {
+    /// Opens a file, a pipe or a device for writing, and leaves its contents alone. A new file is for its owner alone (mode 0600).
+    /// A file is locked (`flock`), so that no other output writes it. Waits for nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be written. [`RecordError::NoReader`] asks to try again later.
+    pub fn open(path: impl Into<PathBuf>, format: Format) -> Result<Self, RecordError> {
+        let path = path.into();
+        let OpenFile { file, is_regular, is_new, lock_error } = open::open(&path)?;
+        let (sink, path) = (Sink::new(file), Some(path));
+        Ok(Self { sink, path, format, cuttable: is_regular, len: 0, is_fresh: is_new, lock_error })
+    }
+
+    /// Takes what is open already, for instance standard output. It is neither locked nor cut nor removed.
+    pub fn stream(file: File, format: Format) -> Self {
+        let sink = Sink::new(file);
+        Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
+    }
+
+    /// Why the file could not be locked, on a file system without locks: then the caller has to see to it that no other program
+    /// writes it.
+    pub fn lock_error(&self) -> Option<&io::Error> {
+        self.lock_error.as_ref()
+    }
+
+    /// From now on a write that waits is given up once this is set.
+    pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
+        self.sink.set_give_up(flag);
+    }
+
+    /// Replaces the contents by what stands in front of the packets.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(crate) fn begin(&mut self, header: &[u8]) -> Result<(), RecordError> {
+        self.cut()?;
+        self.append(&mut [IoSlice::new(header)]).map_err(|error| error.cause)?;
+        self.keep(header.len());
+        self.is_fresh = false;
+        Ok(())
+    }
+
+    /// Where the file is now.
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        let Ok(metadata) = self.sink.file().metadata() else { return Whereabouts::InPlace };
+        if self.cuttable && !self.begins_as_written(&metadata) {
+            return Whereabouts::Cut;
+        }
+        if !self.cuttable || self.is_at_path() {
+            return Whereabouts::InPlace;
+        }
+        if metadata.nlink() == 0 {
+            return Whereabouts::Deleted;
+        }
+        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
+    }
+
+    fn is_at_path(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| open::is_at(self.sink.file(), path))
+    }
+
+    /// Whether no other program has cut the file: then it is shorter, or has a hole where it began.
+    fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
+        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        let mut magic = [0; 4];
+        // Where we may write and not read, it is not known.
+        let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
+        metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
+    }
+
+    /// Bytes that it has taken, whole records or not, for others to read.
+    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
+        self.sink.taken_bytes()
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bytes of whole records in it.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes all of `slices`, with as few system calls as the kernel allows. They stay only if they are
+    /// kept: see [`Output::keep`] and [`Output::cut`].
+    ///
+    /// # Errors
+    /// Why not all was written, and how much was.
+    pub(crate) fn append(&mut self, slices: &mut [IoSlice<'_>]) -> Result<(), AppendError> {
+        write_all(slices, |slices| self.sink.write(slices))
+    }
+
+    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other, as it is cut to
+    /// whole records; a stream that may end in the middle of one gets nothing more.
+    ///
+    /// # Errors
+    /// As [`Output::append`].
+    pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
+        let mut slices = [IoSlice::new(trailer)];
+        match (self.cuttable, has_failed) {
+            (true, _) => write_all(&mut slices, |slices| Ok(self.sink.write_now(slices)?))?,
+            (false, true) => return Ok(()),
+            (false, false) => self.append(&mut slices)?,
+        }
+        self.keep(trailer.len());
+        Ok(())
+    }
+
+    /// The next `bytes` of what was appended are whole records.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        self.len += bytes as u64;
+    }
+
+    /// Takes away what was appended and not kept.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub(crate) fn cut(&mut self) -> io::Result<()> {
+        if !self.cuttable {
+            return Ok(());
+        }
+        self.sink.file().set_len(self.len)?;
+        io::Seek::seek(self.sink.file_mut(), io::SeekFrom::Start(self.len)).map(drop)
+    }
+}
+
+/// Writes all of `slices` by as many calls of `write` as it takes.
+fn write_all(
+    mut slices: &mut [IoSlice<'_>],
+    mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, RecordError>,
+) -> Result<(), AppendError> {
+    let mut written = 0;
+    // Empty slices go: a write of nothing would look like a device that takes nothing.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match write(slices) {
+            Ok(0) => {
+                return Err(AppendError { written, cause: io::Error::from(ErrorKind::WriteZero).into() });
+            }
+            Ok(bytes) => {
+                written += bytes;
+                IoSlice::advance_slices(&mut slices, bytes);
+            }
+            Err(cause) => return Err(AppendError { written, cause }),
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Not one that another program has put in its place.
+        if let Some(path) = self.path.as_ref().filter(|_| self.is_fresh && self.is_at_path()) {
+            // The caller has the error that led here; an empty file that stays is the lesser one.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn open(path: &Path) -> Result<Output, RecordError> {
+        Output::open(path, Format::Pcapng)
+    }
+
+    #[test]
+    fn a_new_file_of_a_capture_that_failed_is_removed_and_an_old_one_untouched() {
+        let directory = tempfile::tempdir().unwrap();
+        let (new, old) = (directory.path().join("new.pcapng"), directory.path().join("old.pcapng"));
+        fs::write(&old, "precious").unwrap();
+        drop(open(&new).unwrap());
+        drop(open(&old).unwrap());
+        assert!(!new.exists());
+        assert_eq!(fs::read(&old).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_that_another_program_cuts_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cut.pcapng");
+        let mut output = open(&path).unwrap();
+        output.begin(b"the beginning").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
+        File::options().write(true).open(&path).unwrap().set_len(3).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Cut, "shorter");
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        output.append(&mut [IoSlice::new(b"more")]).unwrap();
+        output.keep(4);
+        assert_eq!(output.whereabouts(), Whereabouts::Cut, "as long, with a hole");
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_makes_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, target) = (directory.path().join("link.pcapng"), directory.path().join("target.pcapng"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        open(&link).unwrap().begin(b"head").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"head");
+    }
+
+    #[test]
+    fn a_file_that_another_program_put_in_the_place_of_ours_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ours.pcapng");
+        let output = open(&path).unwrap();
+        fs::rename(&path, directory.path().join("moved.pcapng")).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        drop(output);
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn beginning_replaces_what_was_there_and_cutting_leaves_what_was_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcapng");
+        fs::write(&path, "a long text of another time").unwrap();
+        let mut output = open(&path).unwrap();
+        output.begin(b"head").unwrap();
+        output.append(&mut [IoSlice::new(b""), IoSlice::new(b"one"), IoSlice::new(b"two, torn")]).unwrap();
+        output.keep(3);
+        output.cut().unwrap();
+        output.append(&mut [IoSlice::new(b"tail")]).unwrap();
+        output.keep(4);
+        assert_eq!(output.len(), 11);
+        drop(output);
+        assert_eq!(fs::read(&path).unwrap(), b"headonetail");
+    }
+
+    #[test]
+    fn a_file_is_written_by_one_at_a_time_and_the_second_leaves_it_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcapng");
+        let mut first = open(&path).unwrap();
+        first.begin(b"head").unwrap();
+        assert!(matches!(open(&path), Err(RecordError::InUse)));
+        assert_eq!(fs::read(&path).unwrap(), b"head");
+        drop(first);
+        open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_moved_or_deleted_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("a.pcapng"), directory.path().join("b.pcapng"));
+        let mut output = open(&path).unwrap();
+        output.begin(b"head").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
+        fs::rename(&path, &other).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
+        fs::write(&path, "another's").unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
+        fs::remove_file(&other).unwrap();
+        assert_eq!(output.whereabouts(), Whereabouts::Deleted);
+    }
+}

@@ -1,0 +1,83 @@
+//! When queues that hold the others up are asked, and when they are waited for no longer.
+
+use std::time::{Duration, Instant};
+
+/// The least time between two rounds of asking: a lock and a clock reading for each silent queue.
+pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
+/// How long all packets may be held back: a worker that does not get to its batch.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks no more than this counts: after a longer gap the whole process was stopped, and the awaited workers with it.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+/// What the writer remembers of time.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    asked: Option<Instant>,
+    /// The last look at what is held up, and how long it was held up then. `None` if it was not.
+    held_up: Option<(Instant, Duration)>,
+}
+
+impl Pace {
+    /// Whether it is time to ask; then that counts as done.
+    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
+        let may = self.asked.is_none_or(|asked| now.duration_since(asked) >= ASK_PERIOD);
+        if may {
+            self.asked = Some(now);
+        }
+        may
+    }
+
+    /// Whether packets were held up, and none given on, for too long; then patience begins anew.
+    pub(crate) fn is_too_long(&mut self, held_up: bool, now: Instant) -> bool {
+        let held_for = self.held_up.take().map_or(Duration::ZERO, |(looked, held_for)| {
+            held_for + now.duration_since(looked).min(LONGEST_LOOK)
+        });
+        let too_long = held_up && held_for >= PATIENCE;
+        self.held_up = (held_up && !too_long).then_some((now, held_for));
+        too_long
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asked_at_most_once_in_a_period() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        assert!(pace.may_ask(start));
+        assert!(!pace.may_ask(start + ASK_PERIOD / 2));
+        assert!(pace.may_ask(start + ASK_PERIOD));
+        assert!(!pace.may_ask(start + ASK_PERIOD * 3 / 2), "since it was last asked");
+    }
+
+    #[test]
+    fn patience_begins_anew_whenever_something_is_given_on() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
+        let mut held_up_for = |held_up: bool, halves: u32| {
+            let looks = (PATIENCE * halves / 2).as_millis() / 10;
+            let look = |_| {
+                now += Duration::from_millis(10);
+                u32::from(pace.is_too_long(held_up, now))
+            };
+            (0..looks).map(look).sum::<u32>()
+        };
+        assert_eq!(held_up_for(true, 1), 0);
+        assert_eq!(held_up_for(true, 2), 1);
+        assert_eq!(held_up_for(true, 1), 0, "it has ended once");
+        assert_eq!(held_up_for(false, 1), 0);
+        assert_eq!(held_up_for(true, 1), 0, "something was given on");
+        assert_eq!(held_up_for(true, 5), 2);
+    }
+
+    /// A process that is stopped for longer than the patience, and goes on: workers get as much time as ever.
+    #[test]
+    fn the_time_in_which_the_process_stood_still_does_not_count() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for _ in 0..5 {
+            assert!(!pace.is_too_long(true, now));
+            now += PATIENCE * 10;
+        }
+    }
+}

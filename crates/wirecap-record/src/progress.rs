@@ -1,0 +1,88 @@
+//! What has been written, while more is.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use serde::Serialize;
+
+use super::{backlog::Backlog, output::Output};
+
+/// How often packets were written although another queue might still have had an earlier one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Forced {
+    /// Since the packets that were held back had reached the bound on their memory (64 MiB).
+    pub memory: u64,
+    /// Since all packets had been held back for too long (2 s).
+    pub time: u64,
+}
+
+/// What is in an output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// Packets.
+    pub packets: u64,
+    /// Its length, in bytes.
+    pub bytes: u64,
+    /// Packets that stand behind a later one.
+    pub out_of_order: u64,
+    /// How often they were not waited for.
+    pub forced: Forced,
+    /// Packets that are not in it since it did not take them in time; see
+    /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
+    pub not_taken: u64,
+}
+
+/// Reads, from any thread, what a recorder has written so far.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    counters: Arc<Counters>,
+    /// Bytes that the output has taken, whole records or not. Written by its sink.
+    output_bytes: Arc<AtomicU64>,
+    backlog: Option<Arc<Backlog>>,
+}
+
+/// Written by the writer, after each write. They order nothing else.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) packets: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) out_of_order: AtomicU64,
+    pub(crate) forced_memory: AtomicU64,
+    pub(crate) forced_time: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn new(output: &Output, backlog: Option<Arc<Backlog>>) -> Self {
+        let counters = Arc::new(Counters { bytes: output.len().into(), ..Counters::default() });
+        Self { counters, output_bytes: output.taken_bytes(), backlog }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What is in the output. Each figure alone is right; together they may be of two writes.
+    pub fn written(&self) -> Written {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        Written {
+            packets: read(&counters.packets),
+            bytes: read(&counters.bytes),
+            out_of_order: read(&counters.out_of_order),
+            forced: Forced { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
+            not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
+        }
+    }
+
+    /// Bytes that the output has taken so far: as long as they grow, it is slow and not stalled.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether packets that the output does not take in time are dropped.
+    pub(crate) fn drops(&self) -> bool {
+        self.backlog.is_some()
+    }
+}

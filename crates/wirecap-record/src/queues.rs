@@ -1,0 +1,77 @@
+//! The receive queues of a capture, numbered through.
+
+use wirecap::{Report, report::QueueMode};
+
+/// The receive queues of all ports that are captured, numbered through: port 0's first.
+///
+/// ```
+/// # use wirecap::{Capture, port::null::NullPort};
+/// # let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1 };
+/// # let other = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1 };
+/// # let capture = Capture::builder().port(port).port(other).chunks_per_pool(4).open()?;
+/// let queues = wirecap_record::Queues::of(&capture.report());  // a port of two queues, and a port of one
+/// assert_eq!(queues.count(), 3);
+/// assert_eq!(queues.index(1, 0), Some(2));
+/// # Ok::<(), wirecap::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Queues(Vec<Place>);
+
+/// Where packets come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) port: usize,
+    /// The receive queue, as the port numbers it.
+    pub(crate) queue: u16,
+}
+
+impl Queues {
+    /// Those of a capture.
+    pub fn of(report: &Report) -> Self {
+        let places = report.ports.iter().enumerate().flat_map(|(port, of)| {
+            let captured = of.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+            captured.map(move |queue| Place { port, queue: queue.queue })
+        });
+        Self(places.collect())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of a port's queue here; `None` if it is not captured.
+    pub fn index(&self, port: usize, queue: u16) -> Option<usize> {
+        self.0.iter().position(|place| *place == Place { port, queue })
+    }
+
+    pub(crate) fn place(&self, index: usize) -> Place {
+        self.0[index]
+    }
+
+    /// Whether the port has another queue than queue 0, so that a packet has to name its queue.
+    pub(crate) fn has_numbers(&self, port: usize) -> bool {
+        let mut of_port = self.0.iter().filter(|place| place.port == port);
+        of_port.next().map(|place| place.queue) != Some(0) || of_port.next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_numbered_through_all_ports() {
+        let places = [(0, 0), (0, 1), (1, 0), (2, 5), (2, 2), (2, 3), (3, 64)];
+        let queues = Queues(places.map(|(port, queue)| Place { port, queue }).to_vec());
+        assert_eq!(queues.count(), places.len());
+        for (index, (port, queue)) in places.into_iter().enumerate() {
+            assert_eq!(
+                (queues.index(port, queue), queues.place(index)),
+                (Some(index), Place { port, queue })
+            );
+        }
+        assert_eq!((queues.index(1, 1), queues.index(2, 4), queues.index(4, 0)), (None, None, None));
+        assert_eq!([0, 1, 2, 3].map(|port| queues.has_numbers(port)), [true, false, true, true]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Encoded packets, and their times beside them.
+//!
+//! ```text
+//!   bytes     │ record 0           │ record 1      │ record 2              │   as they stand in the file
+//!   entries   │ time, length       │ time, length  │ time, length          │   what merging reads
+//!                                  ▲
+//!                                  Position { entries: 1, bytes: length of record 0 }
+//! ```
+//!
+//! Rule: a record has exactly one entry, so nothing is ever parsed back out of the bytes. A packet is out of order if one
+//! before it is later; two of the same time are in order.
+
+use std::ops::Range;
+
+/// Capacity that a buffer keeps whatever is in it, in bytes and in entries; and in multiples of its contents.
+const SPARE_BYTES: usize = 32 << 10;
+const SPARE_ENTRIES: usize = 1 << 10;
+const SPARE_FACTOR: usize = 8;
+
+/// The time of a packet and the length of its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// In nanoseconds since 1970 (UTC).
+    pub(crate) time_ns: u64,
+    /// In bytes.
+    pub(crate) len: u32,
+}
+
+/// A place between two records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Records before it.
+    pub(crate) entries: usize,
+    /// Their bytes.
+    pub(crate) bytes: usize,
+}
+
+impl Position {
+    fn advance(&mut self, entry: Entry) {
+        self.entries += 1;
+        self.bytes += entry.len as usize;
+    }
+}
+
+/// Packets as they will stand in the file.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub(crate) bytes: Vec<u8>,
+    /// INVARIANT: one for each record, in the order of the records.
+    pub(crate) entries: Vec<Entry>,
+    /// The times of the entries; of those that were there, if some were cut off.
+    pub(crate) span: Span,
+    /// The worker whose buffer this is; `None` for the merger.
+    pub(crate) owner: Option<usize>,
+}
+
+impl Records {
+    /// No records, in a buffer of this owner's.
+    pub(crate) fn new(owner: Option<usize>) -> Self {
+        Self { bytes: Vec::new(), entries: Vec::new(), span: Span::EMPTY, owner }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// The memory that the buffers take, in bytes, whatever is in them.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Makes room for this many packets, and bytes of their records.
+    pub(crate) fn reserve(&mut self, packets: usize, bytes: usize) {
+        self.entries.reserve(packets);
+        self.bytes.reserve(bytes);
+    }
+
+    /// Removes all records and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.span = Span::EMPTY;
+    }
+
+    /// Appends the record of each packet: `encode` writes it, and returns its time.
+    #[inline]
+    pub(crate) fn extend<P>(
+        &mut self,
+        packets: impl IntoIterator<Item = P>,
+        mut encode: impl FnMut(&mut Vec<u8>, P) -> u64,
+    ) {
+        // In registers, not behind the reference: this is done for each packet.
+        let mut span = self.span;
+        for packet in packets {
+            let start = self.bytes.len();
+            let time_ns = encode(&mut self.bytes, packet);
+            self.entries.push(Entry { time_ns, len: (self.bytes.len() - start) as u32 });
+            span.append(Span::of(time_ns));
+        }
+        self.span = span;
+    }
+
+    /// Appends all records of `other`.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.entries.extend_from_slice(&other.entries);
+        self.span.append(other.span);
+    }
+
+    /// Appends the records of `other` between two positions.
+    pub(crate) fn append_run(&mut self, other: &Self, run: Range<Position>) {
+        self.bytes.extend_from_slice(&other.bytes[run.start.bytes..run.end.bytes]);
+        let entries = &other.entries[run.start.entries..run.end.entries];
+        self.entries.extend_from_slice(entries);
+        match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) if other.span.sorted => {
+                let (first_ns, newest_ns) = (first.time_ns, last.time_ns);
+                self.span.append(Span { first_ns, newest_ns, sorted: true });
+            }
+            _ => entries.iter().for_each(|entry| self.span.append(Span::of(entry.time_ns))),
+        }
+    }
+
+    /// Where the run of records ends that begins at `start`, and of which none is later than `limit_ns`.
+    pub(crate) fn run_until(&self, start: Position, limit_ns: u64) -> Position {
+        let mut end = start;
+        for &entry in self.entries[start.entries..].iter().take_while(|entry| entry.time_ns <= limit_ns) {
+            end.advance(entry);
+        }
+        end
+    }
+
+    /// Where the longest prefix ends that has at most this many packets and bytes.
+    pub(crate) fn prefix(&self, max_packets: u64, max_bytes: usize) -> Position {
+        let mut end = Position::default();
+        for &entry in &self.entries {
+            if end.entries as u64 == max_packets || end.bytes + entry.len as usize > max_bytes {
+                break;
+            }
+            end.advance(entry);
+        }
+        end
+    }
+
+    /// The position behind the last record.
+    pub(crate) fn end(&self) -> Position {
+        Position { entries: self.entries.len(), bytes: self.bytes.len() }
+    }
+
+    /// Removes what is behind a position.
+    pub(crate) fn truncate(&mut self, end: Position) {
+        self.bytes.truncate(end.bytes);
+        self.entries.truncate(end.entries);
+    }
+
+    /// Frees memory that is out of all proportion to the contents: a buffer has grown to the largest batch it ever had, and
+    /// many small ones may be held back.
+    pub(crate) fn trim(&mut self) {
+        trim(&mut self.bytes, SPARE_BYTES);
+        trim(&mut self.entries, SPARE_ENTRIES);
+    }
+}
+
+fn trim<T>(buffer: &mut Vec<T>, spare: usize) {
+    if buffer.capacity() > spare.max(SPARE_FACTOR * buffer.len()) {
+        buffer.shrink_to(spare);
+    }
+}
+
+/// The times of consecutive packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Time of the first, in nanoseconds since 1970 (UTC).
+    pub(crate) first_ns: u64,
+    /// The latest time.
+    pub(crate) newest_ns: u64,
+    /// None of them is out of order.
+    pub(crate) sorted: bool,
+}
+
+impl Span {
+    /// Of no packet.
+    const EMPTY: Self = Self { first_ns: u64::MAX, newest_ns: 0, sorted: true };
+
+    /// Of one packet.
+    #[inline]
+    fn of(time_ns: u64) -> Self {
+        Self { first_ns: time_ns, newest_ns: time_ns, sorted: true }
+    }
+
+    /// Puts other packets behind these.
+    #[inline]
+    fn append(&mut self, next: Self) {
+        self.sorted &= next.sorted && self.newest_ns <= next.first_ns;
+        if self.first_ns == Self::EMPTY.first_ns {
+            self.first_ns = next.first_ns;
+        }
+        self.newest_ns = self.newest_ns.max(next.newest_ns);
+    }
+}
+
+#[cfg(test)]
+impl Records {
+    /// Appends one record, which `encode` writes.
+    pub(crate) fn push(&mut self, time_ns: u64, mut encode: impl FnMut(&mut Vec<u8>)) {
+        self.extend([()], |bytes, ()| {
+            encode(bytes);
+            time_ns
+        });
+    }
+
+    /// Packets that have these times and a byte each.
+    pub(crate) fn of_times(times: &[u64]) -> Self {
+        let mut records = Self::new(None);
+        for (number, &time_ns) in times.iter().enumerate() {
+            records.push(time_ns, |bytes| bytes.push(number as u8));
+        }
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_with_a_whole_record() {
+        let (mut records, mut ends) = (Records::new(None), vec![0]);
+        for len in [60, 61, 16, 1514] {
+            records.push(0, |bytes| bytes.resize(bytes.len() + len, 0xff));
+            ends.push(records.bytes.len());
+        }
+        for bytes in 0..=records.bytes.len() + 1 {
+            let entries = ends.iter().filter(|&&end| end <= bytes).count() - 1;
+            assert_eq!(records.prefix(u64::MAX, bytes), Position { entries, bytes: ends[entries] });
+        }
+        for (entries, &end) in ends.iter().enumerate() {
+            assert_eq!(records.prefix(entries as u64, usize::MAX), Position { entries, bytes: end });
+        }
+        let kept = records.prefix(2, usize::MAX);
+        records.truncate(kept);
+        assert_eq!((records.packets(), records.bytes.len()), (2, 121));
+    }
+
+    #[test]
+    fn a_run_ends_before_the_first_record_that_is_later() {
+        let records = Records::of_times(&[7, 5_000_000_001, 4_000_000_000_000_000_007, 8]);
+        for (limit_ns, packets) in [(6, 0), (7, 1), (5_000_000_000, 1), (5_000_000_001, 2), (u64::MAX, 4)] {
+            let end = records.run_until(Position::default(), limit_ns);
+            assert_eq!(end, Position { entries: packets, bytes: packets });
+            let mut run = Records::new(None);
+            run.append_run(&records, Position::default()..end);
+            let first_ns = if packets > 0 { 7 } else { u64::MAX };
+            assert_eq!((run.span.sorted, run.span.first_ns), (packets < 4, first_ns));
+            assert_eq!(run.bytes, records.bytes[..packets]);
+            let rest = end..records.run_until(end, u64::MAX);
+            run.append_run(&records, rest);
+            assert_eq!((&run.bytes, &run.entries), (&records.bytes, &records.entries));
+            assert_eq!(run.span, records.span);
+        }
+    }
+
+    #[test]
+    fn only_buffers_much_larger_than_their_contents_are_trimmed() {
+        let trimmed = |capacity: usize, len: usize| {
+            let mut records = Records::new(None);
+            records.bytes = Vec::with_capacity(capacity);
+            records.bytes.resize(len, 7);
+            let before = records.bytes.capacity();
+            records.trim();
+            assert_eq!(records.bytes, vec![7; len]);
+            (records.bytes.capacity() < before).then(|| records.bytes.capacity())
+        };
+        assert_eq!(trimmed(SPARE_BYTES, 0), None);
+        assert_eq!(trimmed(2 << 20, 300 << 10), None, "within the factor");
+        assert!(trimmed(2 << 20, 100).is_some_and(|capacity| capacity < 2 * SPARE_BYTES));
+        assert!(trimmed(2 << 20, 100 << 10).is_some_and(|capacity| capacity < 200 << 10));
+        let mut records = Records::of_times(&[1, 2]);
+        records.reserve(SPARE_FACTOR * SPARE_ENTRIES, 0);
+        records.trim();
+        assert!(records.memory_bytes() < 2 * SPARE_ENTRIES * size_of::<Entry>());
+    }
+}

@@ -1,0 +1,197 @@
+//! Takes the bytes of an output, and waits for room.
+//!
+//! | what it is | how it is written | given up |
+//! |---|---|---|
+//! | a pipe | opened anew: its own description never waits, and those of other programs stay as they are | at once |
+//! | a pipe that cannot be opened anew, a socket | as much at a time as surely fits | at once |
+//! | a file, a device | all that is there | between two groups of blocks |
+//!
+//! Rule: a write waits here, where it can be given up, and not in the kernel, where it cannot.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, ErrorKind, IoSlice, Write},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::fs::{FileTypeExt, OpenOptionsExt},
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::fcntl::OFlag;
+use wirecap_sys::room::{PIECE, wait_for_room};
+
+use super::error::RecordError;
+
+/// How long it waits between two looks at whether it is given up.
+const TICK: Duration = Duration::from_millis(50);
+
+/// An open file that is written, or a stream.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    file: File,
+    /// Written in pieces that surely fit: it would make a longer write wait.
+    in_pieces: bool,
+    /// Written by others, who no longer wait for it.
+    give_up: Arc<AtomicBool>,
+    /// Bytes it has taken. Written here, read by the thread that waits for the end; orders nothing else.
+    taken_bytes: Arc<AtomicU64>,
+}
+
+impl Sink {
+    /// Takes a file that is open for writing.
+    pub(crate) fn new(file: File) -> Self {
+        let kind = file.metadata().map(|metadata| metadata.file_type());
+        let (is_pipe, is_socket) = kind.map_or((false, false), |kind| (kind.is_fifo(), kind.is_socket()));
+        let (file, in_pieces) = match is_pipe.then(|| opened_anew(&file)) {
+            Some(Ok(own)) => (own, false),
+            // Without /proc, or where the file capabilities of the program keep its files from it.
+            Some(Err(_)) => (file, true),
+            None => (file, is_socket),
+        };
+        Self { file, in_pieces, give_up: Arc::default(), taken_bytes: Arc::default() }
+    }
+
+    /// From now on it is given up once this is set.
+    pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
+        self.give_up = Arc::clone(flag);
+    }
+
+    /// Bytes it has taken, for others to read.
+    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.taken_bytes)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn file_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Writes some of `slices`, none of which is empty, and waits for room first if need be.
+    ///
+    /// # Errors
+    /// What the kernel said, or that it was given up.
+    pub(crate) fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, RecordError> {
+        loop {
+            if self.give_up.load(Ordering::Relaxed) {
+                return Err(RecordError::GivenUp);
+            }
+            if self.in_pieces && !wait_for_room(self.file.as_fd(), TICK) {
+                continue;
+            }
+            match self.write_now(slices) {
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => {
+                    _ = wait_for_room(self.file.as_fd(), TICK)
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// Writes some of `slices`, also when it is given up: for what ends a file.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub(crate) fn write_now(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            let written = match slices {
+                [first, ..] if self.in_pieces => self.file.write(&first[..first.len().min(PIECE)]),
+                slices => self.file.write_vectored(slices),
+            };
+            match written {
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+                Ok(bytes) => {
+                    self.taken_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+}
+
+/// A pipe once more, by a description of its own.
+fn opened_anew(pipe: &File) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, os::unix::net::UnixStream, thread};
+
+    use nix::unistd::pipe2;
+
+    use super::*;
+
+    /// Ends of a pipe that is opened anew, of one that is not, and of a socket.
+    fn ends() -> [(Box<dyn Read + Send>, Sink); 3] {
+        let pipe = || pipe2(OFlag::O_CLOEXEC).unwrap();
+        let ((one, own), (other, piecewise)) = (pipe(), pipe());
+        let piecewise = Sink {
+            file: piecewise.into(),
+            in_pieces: true,
+            give_up: Arc::default(),
+            taken_bytes: Arc::default(),
+        };
+        let (socket, writer) = UnixStream::pair().unwrap();
+        let socket_sink = Sink::new(File::from(std::os::fd::OwnedFd::from(writer)));
+        assert!(socket_sink.in_pieces);
+        [
+            (Box::new(File::from(one)), Sink::new(own.into())),
+            (Box::new(File::from(other)), piecewise),
+            (Box::new(socket), socket_sink),
+        ]
+    }
+
+    #[test]
+    fn a_slow_reader_gets_every_byte() {
+        for (mut reader, mut sink) in ends() {
+            let reading = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(100));
+                let mut bytes = Vec::new();
+                reader.read_to_end(&mut bytes).unwrap();
+                bytes
+            });
+            let bytes: Vec<u8> = (0..1_000_000u32).map(|number| (number / 7) as u8).collect();
+            let mut written = 0;
+            while written < bytes.len() {
+                written += sink.write(&[IoSlice::new(&bytes[written..])]).unwrap();
+            }
+            drop(sink);
+            assert_eq!(reading.join().unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_can_be_given_up() {
+        for (reader, mut sink) in ends() {
+            let bytes = vec![7; 1_000_000];
+            // Until it is full.
+            while wait_for_room(sink.file.as_fd(), Duration::ZERO) {
+                sink.write(&[IoSlice::new(&bytes)]).unwrap();
+            }
+            sink.set_give_up(&Arc::new(AtomicBool::new(true)));
+            let failure = sink.write(&[IoSlice::new(&bytes)]).unwrap_err();
+            assert!(matches!(failure, RecordError::GivenUp), "{failure:?}");
+            drop(reader);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_an_error() {
+        for (reader, mut sink) in ends() {
+            drop(reader);
+            let failure = sink.write(&[IoSlice::new(b"x")]).unwrap_err();
+            let RecordError::Io(cause) = failure else { panic!("{failure:?}") };
+            assert_eq!(cause.kind(), ErrorKind::BrokenPipe);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The thread that writes: takes blocks from the workers, puts their packets in order, and writes them.
+//!
+//! Rules: while there is more to take, it collects; when nothing comes, it writes at once what is certain to come
+//! next, so that the file is current. And it takes blocks until the last worker is gone, also after an error, so that no
+//! worker ever waits in vain.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender},
+    },
+    time::{Instant, SystemTime},
+};
+
+use super::{
+    appender::{Appender, GROUP_BLOCKS, GROUP_BYTES, Outcome},
+    backlog::Backlog,
+    block::Message,
+    buffers::Buffers,
+    description::{Closing, trailer},
+    lookout::Lookout,
+    merge::Merger,
+    pace::{ASK_PERIOD, Pace},
+    progress::Progress,
+    records::Records,
+};
+
+/// Most bytes of memory that are held back until it is certain that nothing earlier comes.
+const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) makes it, and a thread of the
+/// caller's runs it.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) messages: Receiver<Message>,
+    pub(crate) closing: Receiver<Closing>,
+    pub(crate) outcome: SyncSender<Outcome>,
+    pub(crate) recording: Recording,
+}
+
+/// Packets on their way from the workers to the output.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) started: SystemTime,
+    pub(crate) lookout: Lookout,
+    pub(crate) merger: Merger,
+    pub(crate) pace: Pace,
+    /// In order, not yet written.
+    pub(crate) pending: VecDeque<Records>,
+    pub(crate) buffers: Buffers,
+    pub(crate) appender: Appender,
+    pub(crate) progress: Progress,
+    pub(crate) backlog: Option<Arc<Backlog>>,
+}
+
+impl Writer {
+    /// Writes until the last lane is gone, then what stands behind the packets.
+    pub fn run(self) {
+        let Self { messages, closing, outcome, mut recording } = self;
+        while recording.collect(&messages) {
+            recording.merge(Instant::now());
+            recording.write();
+        }
+        // It fails once the outcome is not waited for any longer.
+        let _ = outcome.send(recording.finish(&closing));
+    }
+}
+
+impl Recording {
+    /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
+    /// be looked after. Returns whether there is still a lane.
+    fn collect(&mut self, messages: &Receiver<Message>) -> bool {
+        let first = match self.merger.held_bytes() {
+            0 => messages.recv().map_err(RecvTimeoutError::from),
+            _ => messages.recv_timeout(ASK_PERIOD),
+        };
+        let mut next = match first {
+            Ok(next) => Some(next),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let (mut taken, mut bytes) = (0, 0);
+        while let Some(message) = next {
+            taken += 1;
+            bytes += self.take(message);
+            let more = taken < GROUP_BLOCKS && bytes < GROUP_BYTES;
+            next = if more { messages.try_recv().ok() } else { None };
+        }
+        true
+    }
+
+    /// Takes a message of a worker's. Returns how many bytes of packets it had.
+    fn take(&mut self, message: Message) -> usize {
+        match message {
+            Message::Block(block) => {
+                let bytes = block.records.bytes.len();
+                if let Some(backlog) = &self.backlog {
+                    backlog.remove(block.records.memory_bytes());
+                }
+                self.merger.accept(block);
+                bytes
+            }
+            Message::Gap(gap) => {
+                self.merger.skip(gap);
+                0
+            }
+        }
+    }
+
+    /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not, unless what
+    /// they wait for is certain to come.
+    fn merge(&mut self, now: Instant) {
+        self.merger.merge(&mut self.pending, &mut self.buffers);
+        if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
+            self.merger.ask(|queue| self.lookout.horizon(queue));
+            self.merger.merge(&mut self.pending, &mut self.buffers);
+        }
+        self.lookout.hold_back(&self.merger);
+        // Of trace files alone nothing is lost by waiting, and each comes to its end.
+        if self.lookout.all_can_wait() {
+            return;
+        }
+        let held_up = self.merger.held_bytes() > 0 && self.pending.is_empty();
+        let too_long = self.pace.is_too_long(held_up, now);
+        let max_bytes = if too_long { 0 } else { MAX_HELD_BYTES };
+        if self.merger.held_bytes() > max_bytes {
+            let counters = self.progress.counters();
+            let forced = if too_long { &counters.forced_time } else { &counters.forced_memory };
+            forced.fetch_add(1, Ordering::Relaxed);
+            self.merger.force(max_bytes, &mut self.pending, &mut self.buffers);
+        }
+    }
+
+    fn write(&mut self) {
+        self.appender.write_all(&mut self.pending, &mut self.buffers);
+    }
+
+    /// Writes what is held back, and behind it the account. Without an account, as when the capture has panicked, what was captured
+    /// is kept.
+    fn finish(mut self, closing: &Receiver<Closing>) -> Outcome {
+        self.merger.force(0, &mut self.pending, &mut self.buffers);
+        self.write();
+        if let Ok(closing) = closing.recv() {
+            let format = self.appender.output().format();
+            let trailer = trailer(&closing, format, self.started, self.appender.packets());
+            self.appender.close(&trailer);
+        }
+        self.appender.finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

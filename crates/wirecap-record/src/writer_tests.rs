@@ -1,0 +1,79 @@
+use std::{
+    fs,
+    sync::mpsc::{channel, sync_channel},
+    thread,
+    time::Duration,
+};
+
+use wirecap::{Batch, Capture, Worker, port::null::NullPort};
+use wirecap_file::Format;
+
+use super::{
+    super::{encode::Encoding, output::Output, progress::Forced, queues::Queues},
+    *,
+};
+
+const PACKETS_PER_BATCH: u64 = 16;
+
+/// The next batch of a queue; those of the other are let go.
+fn next_of(worker: &mut Worker, queue: u16) -> Batch {
+    loop {
+        let batch = worker.next_batch().expect("packets of memory");
+        if batch.queue() == queue {
+            return batch;
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
+    let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1_000 };
+    // One chunk: what comes next is seen when the one before is home, so that each batch has a later time.
+    let builder = Capture::builder().port(port).cells_per_chunk(PACKETS_PER_BATCH as u32).chunks_per_pool(1);
+    let mut capture = builder.workers(1).open().unwrap();
+    let mut worker = capture.take_workers().remove(0);
+    let queues = Arc::new(Queues::of(&capture.report()));
+    let encoding = Encoding::new(&capture.report(), &queues, Format::Pcapng, 0);
+    let encode = |queue| encoding.encode(&next_of(&mut worker, queue), Records::new(Some(0)));
+    let blocks = [0, 1, 0].map(encode);
+    assert_eq!(blocks.each_ref().map(|block| block.first_number), [0, 0, PACKETS_PER_BATCH]);
+    let [early, kept, late] = blocks;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("late.pcapng");
+    let mut output = Output::open(path.clone(), Format::Pcapng).unwrap();
+    output.begin(b"").unwrap();
+    let progress = Progress::new(&output, None);
+    let (returns, _emptied) = sync_channel(4);
+    let recording = Recording {
+        started: SystemTime::now(),
+        lookout: Lookout::new(capture.horizons(), queues),
+        merger: Merger::new(2),
+        pace: Pace::default(),
+        pending: VecDeque::new(),
+        buffers: Buffers::new(vec![returns]),
+        appender: Appender::new(output, u64::MAX, progress.clone(), None),
+        progress,
+        backlog: None,
+    };
+    let (sender, messages) = sync_channel(4);
+    let ((close, closing), (outcome, finished)) = (channel(), sync_channel(1));
+    let running = thread::spawn(move || Writer { messages, closing, outcome, recording }.run());
+
+    let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
+    sender.send(Message::Block(early)).unwrap();
+    sender.send(Message::Block(late)).unwrap();
+    // Queue 1 has packets, so it promises nothing; and its first are with a worker that does not get to them.
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0, "something earlier may come");
+    while fs::metadata(&path).unwrap().len() < both {
+        thread::sleep(Duration::from_millis(10));
+    }
+    sender.send(Message::Block(kept)).unwrap();
+    drop(sender);
+    drop(close);
+    running.join().unwrap();
+    let written = finished.recv().unwrap().written;
+    assert_eq!((written.packets, written.out_of_order), (3 * PACKETS_PER_BATCH, PACKETS_PER_BATCH));
+    assert_eq!(written.forced, Forced { memory: 0, time: 1 });
+}

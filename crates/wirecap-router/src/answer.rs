@@ -1,0 +1,94 @@
+//! Whether a packet that goes no further is answered by an ICMP error, and by which.
+//!
+//! ```text
+//!   packet, as it came ─ cause ─► a problem for its sender? ─► one that may be answered? ─► address to answer from ─► limit ─► frame
+//!                                     └────────────────────────┴─ silence                    └────────────────────────┴─ suppressed
+//! ```
+//!
+//! Rule: no error waits. It is sent at once by the port that the packet came in by, or not at all.
+
+use std::time::Instant;
+
+use wirecap_headers::Layout;
+
+use crate::{DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_link_local, router::Router};
+
+/// What the sender of a discarded packet gets to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'w> {
+    /// Nothing: it is not the sender's concern, or an error would breed errors.
+    Silence,
+    /// Nothing, though there is an error to be sent: there are too many, or the router has no address to answer from.
+    Suppressed,
+    /// This frame, by the port that the packet came in by.
+    Error(&'w [u8]),
+}
+
+/// A packet that goes no further.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Discarded<'f> {
+    /// Its first part, as it came.
+    pub(crate) data: &'f [u8],
+    /// Bytes of all of it.
+    pub(crate) len: usize,
+    /// The port that it came in by.
+    pub(crate) from: usize,
+    pub(crate) cause: DropCause,
+}
+
+impl Router {
+    /// Answers a packet. The frame of an error is written in place of what `into` holds.
+    pub(crate) fn answer<'w>(
+        &self,
+        discarded: &Discarded<'_>,
+        mtus: &[usize],
+        now: Instant,
+        into: &'w mut Vec<u8>,
+    ) -> Answer<'w> {
+        let &Discarded { data, len, from, cause } = discarded;
+        let Some(problem) = self.problem(cause, data, mtus) else { return Answer::Silence };
+        let Some(offender) = Offender::of(data, len) else { return Answer::Silence };
+        let sender = offender.sender();
+        let is_for_many = [sender, offender.destination()].map(|host| self.addresses.is_broadcast(host));
+        if is_for_many.contains(&true) || !offender.has_error(problem) {
+            return Answer::Silence;
+        }
+        let Some(address) = self.addresses.for_sender(from, sender) else { return Answer::Suppressed };
+        let source = IcmpSource { mac: self.macs[from], address };
+        if self.error_limit.allows(now) && offender.answer(problem, source, into) {
+            Answer::Error(into)
+        } else {
+            Answer::Suppressed
+        }
+    }
+
+    /// The problem that the sender of a discarded packet has to know. `None` for what is not for the router, what the user does not want,
+    /// and what is only bad luck.
+    fn problem(&self, cause: DropCause, data: &[u8], mtus: &[usize]) -> Option<IcmpProblem> {
+        match cause {
+            DropCause::TtlExpired => Some(IcmpProblem::Expired),
+            DropCause::NoNeighbour => Some(IcmpProblem::HostUnreachable),
+            DropCause::StrictSourceRoute => Some(IcmpProblem::StrictSourceRoute),
+            DropCause::NoRoute | DropCause::MartianSource | DropCause::TooLong => {
+                let layout = Layout::of(data)?;
+                let ip = layout.ip()?;
+                let (from, to) = (ip.source(data)?, ip.destination(data)?);
+                match (cause, self.routes.to(to)) {
+                    // What a route says to drop is dropped without a word.
+                    (_, Some(Route::Drop)) => None,
+                    (DropCause::NoRoute, _) => Some(IcmpProblem::NoRoute),
+                    (DropCause::TooLong, Some(Route::Via { device, .. })) => {
+                        Some(IcmpProblem::TooLong { mtu: mtus[self.port_of[*device]] as u32 })
+                    }
+                    // Of all sources that no router forwards from, an error reaches link-local ones of IPv6.
+                    (DropCause::MartianSource, _) => {
+                        let is_beyond = from.is_ipv6() && is_link_local(from) && !is_link_local(to);
+                        is_beyond.then_some(IcmpProblem::BeyondScope)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What can go wrong before packets are routed.
+
+use std::io;
+
+use wirecap_sys::netdev;
+
+use crate::RouteProblem;
+
+/// Why a router cannot be made, or its resolver cannot be started.
+///
+/// # Example
+///
+/// ```
+/// let error = "10.0.0.0/8".parse::<wirecap_router::Routes>().unwrap_err();
+/// assert!(error.to_string().starts_with("line 1 of the routes: 10.0.0.0/8 goes nowhere"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A line of a table of routes makes no sense.
+    #[error("line {line} of the routes: {problem}")]
+    Line {
+        /// Which, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        problem: RouteProblem,
+    },
+    /// Routes name a device that the router has no port on.
+    #[error("there are routes by {device}, which is none of the interfaces ({})", .interfaces.join(", "))]
+    UnknownDevice {
+        /// The device.
+        device: String,
+        /// Names of the ports.
+        interfaces: Vec<String>,
+    },
+    /// A port has no Ethernet address that packets can come from.
+    #[error("{interface} has no Ethernet address of its own to route by")]
+    NoEthernetAddress {
+        /// The name of the port.
+        interface: String,
+    },
+    /// The eventfd that wakes the resolver could not be made.
+    #[error("cannot make the eventfd that wakes the resolver of next hops: {0}")]
+    Alarm(#[source] io::Error),
+    /// The resolver's thread could not be started.
+    #[error("cannot start the thread {name}: {0}", name = crate::neighbours::THREAD)]
+    Thread(#[source] io::Error),
+    /// The kernel cannot be asked about neighbours or links.
+    #[error(transparent)]
+    Kernel(#[from] netdev::Error),
+}

@@ -1,0 +1,41 @@
+//! A small router: routes, next hops, ICMP errors; what becomes of each packet, without I/O.
+//!
+//! ```text
+//!   RouterWorker::route   bytes, port, time ──► forward by this port │ wait for this next hop │ discard for this cause, with this answer
+//!        │
+//!        ├── Router       the same for all workers: Routes, ports and their addresses, TTL, filter          routes/, router.rs
+//!        ├── ICMP errors  which packets are answered, how, and how often                         answer.rs, icmp/, limit.rs
+//!        ├── waiting      packets whose next hop is asked for                                                  waiting.rs
+//!        └── next hops    their Ethernet addresses ◄── table ── a thread ◄──► the kernel                      neighbours/
+//! ```
+//!
+//! Rule: a worker never waits, for the kernel or another thread. It decides on bytes and a time; the thread that finds out next hops does the only I/O.
+//! Packets are hostile: no function panics whatever their bytes, and nothing that a sender can make grow is without a bound.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod answer;
+mod cause;
+mod error;
+mod icmp;
+mod limit;
+mod neighbours;
+mod router;
+mod routes;
+mod running;
+mod validity;
+mod waiting;
+mod worker;
+
+pub use answer::Answer;
+pub use cause::DropCause;
+pub use error::Error;
+pub use icmp::{ICMP_ERROR_MAX, IcmpProblem, IcmpSource, Offender};
+pub use ipnet::IpNet;
+pub use neighbours::{NextHopCounts, NextHopReport, Pending, THREAD};
+pub use router::{Router, RouterPort};
+pub use routes::{NextHop, Route, RouteProblem, Routes};
+pub use running::RunningRouter;
+pub use validity::valid_ip;
+pub use waiting::{Admission, Outcome};
+pub use worker::{Decision, RouterWorker};

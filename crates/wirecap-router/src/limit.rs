@@ -1,0 +1,66 @@
+//! How many ICMP errors may be sent: a number each second, and some more at once.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
+/// ICMP errors a second, all workers together, as the kernel's `icmp_msgs_per_sec`.
+const ERRORS_PER_SECOND: u64 = 1000;
+/// ICMP errors at once after a while without any, as the kernel's `icmp_msgs_burst`.
+const BURST: u64 = 50;
+
+const INTERVAL_NS: u64 = 1_000_000_000 / ERRORS_PER_SECOND;
+
+/// A bucket of tokens, kept as the time at which it is full again. All workers have the same.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    begun: Instant,
+    /// When all that was taken has flowed back, in nanoseconds since `begun`. Written by all workers; pairs with nothing, since it
+    /// guards no other memory.
+    full_ns: AtomicU64,
+}
+
+impl Limit {
+    pub(crate) fn new(begun: Instant) -> Self {
+        Self { begun, full_ns: AtomicU64::new(0) }
+    }
+
+    /// Takes a token, if there is one at this time.
+    pub(crate) fn allows(&self, now: Instant) -> bool {
+        let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
+        let take = |full_ns: u64| {
+            let full_ns = full_ns.max(now_ns);
+            (full_ns - now_ns <= (BURST - 1) * INTERVAL_NS).then_some(full_ns + INTERVAL_NS)
+        };
+        self.full_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn taken(limit: &Limit, now_ms: u64, tries: u64) -> u64 {
+        (0..tries).filter(|_| limit.allows(limit.begun + Duration::from_millis(now_ms))).count() as u64
+    }
+
+    #[test]
+    fn a_burst_and_then_a_number_each_second() {
+        let limit = Limit::new(Instant::now());
+        assert_eq!(taken(&limit, 0, 1000), BURST);
+        assert_eq!(taken(&limit, 0, 1), 0);
+        assert_eq!(taken(&limit, 1, 10), 1);
+        assert_eq!(taken(&limit, 11, 100), 10);
+        // What is not used is kept up to a burst, however long.
+        assert_eq!(taken(&limit, 31, 1000), 20);
+        assert_eq!(taken(&limit, 86_400_000, 1000), BURST);
+        // Over a second of a flood.
+        let in_a_second: u64 = (1..=1000).map(|ms| taken(&limit, 86_400_000 + ms, 1000)).sum();
+        assert_eq!(in_a_second, ERRORS_PER_SECOND);
+        // A worker whose time is of a while ago takes nothing in advance.
+        assert_eq!(taken(&limit, 86_400_000, 1000), 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! Ethernet addresses of next hops: wanted by workers, found out by the kernel, kept by a thread of their own.
+//!
+//! ```text
+//!   worker ── not known ──► request ──► resolver thread ──► the kernel's ARP and neighbour discovery
+//!      │                                    ▲                         │
+//!      │                                    └──── its events ◄────────┘
+//!      └─ known, silent ◄── a new table ◄───┘
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what is known, asked for, silent | [`next_hops`] |
+//! | which are asked for when many are wanted | [`asked`], [`source`], [`restraint`] |
+//! | the thread, its way to the kernel, and to the workers | [`resolver`], [`desk`] |
+//!
+//! Rules: a worker never waits for the thread. It reads a table of its own, and takes a new one when there is one. And what one source
+//! of packets wants costs the others little, whatever it wants: a scan of addresses that no host has is one source that wants much.
+
+mod asked;
+mod counts;
+mod desk;
+#[cfg(test)]
+pub(crate) mod fake_kernel;
+mod hop;
+pub(crate) mod next_hops;
+mod resolver;
+mod restraint;
+mod source;
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Instant,
+};
+
+#[cfg(test)]
+pub(crate) use self::desk::{Desk, Request};
+use self::{
+    counts::count,
+    desk::{Counter, desk},
+    next_hops::{Entry, Table},
+    resolver::ResolverThread,
+    restraint::{Restrained, Restraint},
+};
+pub use self::{
+    counts::{NextHopCounts, NextHopReport},
+    hop::Pending,
+};
+pub(crate) use self::{
+    hop::{Found, Hop},
+    source::Source,
+};
+use crate::Error;
+
+/// Name of the resolver's thread.
+pub const THREAD: &str = "wirecap-hops";
+
+/// The workers' way to the thread that finds out next hops, by the kernel's ARP and neighbour discovery. The thread ends with the last of
+/// its resolvers and caches.
+#[derive(Debug)]
+pub(crate) struct Resolver(Counter);
+
+impl Resolver {
+    /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling thread.
+    pub(crate) fn start(ports: Vec<u32>) -> Result<Self, Error> {
+        let (counter, desk) = desk()?;
+        let resolver = ResolverThread::open(ports, desk)?;
+        let thread = thread::Builder::new().name(THREAD.into());
+        thread.spawn(move || resolver.run()).map_err(Error::Thread)?;
+        Ok(Self(counter))
+    }
+
+    /// Without a thread: a test does its work.
+    #[cfg(test)]
+    pub(crate) fn without_thread() -> (Self, Desk) {
+        let (counter, desk) = desk().unwrap();
+        (Self(counter), desk)
+    }
+
+    pub(crate) fn counts(&self) -> Arc<NextHopCounts> {
+        Arc::clone(self.0.counts())
+    }
+
+    pub(crate) fn cache(&self) -> NextHopCache {
+        NextHopCache {
+            resolver: self.0.clone(),
+            table: Arc::default(),
+            generation: 0,
+            restraint: Restraint::new(),
+            now: Instant::now(),
+        }
+    }
+}
+
+/// A worker's view of the next hops.
+#[derive(Debug)]
+pub(crate) struct NextHopCache {
+    resolver: Counter,
+    table: Arc<Table>,
+    generation: u64,
+    restraint: Restraint,
+    /// When it was refreshed.
+    now: Instant,
+}
+
+impl NextHopCache {
+    /// Takes the newest table. Returns whether it is another one.
+    pub(crate) fn refresh(&mut self, now: Instant) -> bool {
+        self.now = now;
+        let newest = self.resolver.newest(self.generation);
+        let is_new = newest.is_some();
+        if let Some(newest) = newest {
+            (self.table, self.generation) = newest;
+        }
+        is_new
+    }
+
+    /// What is known of the next hop of a packet; what is not known is asked for.
+    pub(crate) fn look_up(&mut self, pending: Pending) -> Found {
+        match self.table.get(&pending.hop) {
+            Some(Entry::Known(reached)) => {
+                if !reached.used.load(Ordering::Relaxed) {
+                    reached.used.store(true, Ordering::Relaxed);
+                }
+                Found::Mac(reached.mac)
+            }
+            Some(Entry::Silent(until)) if self.now < *until => Found::Silent,
+            _ => {
+                self.ask(pending);
+                Found::NotYet
+            }
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self, pending: Pending) {
+        match self.restraint.of(pending, self.now) {
+            Restrained::AskedAlready => {}
+            Restrained::Not if self.resolver.ask(pending) => self.restraint.remember(pending.hop, self.now),
+            Restrained::Not | Restrained::TooMany => count(&self.resolver.counts().crowded_out),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Next hops over made-up time, against a kernel that is made up as well.
+
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::neighbours::{
+    Source,
+    asked::{CHANCE, MAX_ASKED},
+    counts::NextHopReport,
+    fake_kernel::{FakeKernel, neighbour},
+};
+
+const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 7]);
+
+/// The next hops, the kernel, and the time.
+struct World {
+    next_hops: NextHops,
+    kernel: FakeKernel,
+    now: Instant,
+    table: Table,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::now();
+        let next_hops = NextHops::new(Arc::default(), now);
+        Self { next_hops, kernel: FakeKernel::default(), now, table: Table::new() }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.next_hops.refresh(&mut self.kernel, self.now);
+    }
+
+    fn want(&mut self, hop: Hop) {
+        self.want_from(hop, 1);
+    }
+
+    fn want_from(&mut self, hop: Hop, source: u32) {
+        let source = Source::new(0, Ipv4Addr::from_bits(source).into());
+        self.next_hops.want(&mut self.kernel, Pending { hop, source }, self.now);
+    }
+
+    /// The kernel's entry changes, and it says so.
+    fn change(&mut self, hop: Hop, state: NeighbourState, mac: Option<MacAddress>) {
+        let neighbour = neighbour(hop, state, mac);
+        self.kernel.entries.insert(hop, neighbour);
+        self.next_hops.changed(hop, neighbour, self.now);
+    }
+
+    /// What a worker finds.
+    fn found(&mut self, hop: Hop) -> Option<MacAddress> {
+        if let Some(table) = self.next_hops.take_table() {
+            self.table = table;
+        }
+        match self.table.get(&hop) {
+            Some(Entry::Known(reached)) => {
+                reached.used.store(true, Ordering::Relaxed);
+                Some(reached.mac)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether workers leave it alone.
+    fn is_left_alone(&mut self, hop: Hop) -> bool {
+        let _ = self.found(hop);
+        matches!(self.table.get(&hop), Some(Entry::Silent(until)) if self.now < *until)
+    }
+}
+
+fn hop(number: u32) -> Hop {
+    Hop { port: 1, address: Ipv4Addr::from_bits(0x0a00_0000 + number).into() }
+}
+
+#[test]
+fn one_that_answers_is_known_and_is_asked_for_once() {
+    let mut world = World::new();
+    world.want(hop(1));
+    world.want(hop(1));
+    assert_eq!(world.found(hop(1)), None);
+    world.change(hop(1), NeighbourState::Valid, Some(MAC));
+    assert_eq!(world.found(hop(1)), Some(MAC));
+    world.want(hop(1));
+    assert_eq!(world.kernel.asked, [hop(1)]);
+    let other = MacAddress([2, 0, 0, 0, 0, 8]);
+    world.change(hop(1), NeighbourState::Valid, Some(other));
+    assert_eq!(world.found(hop(1)), Some(other));
+    world.next_hops.removed(hop(1));
+    assert_eq!(world.found(hop(1)), None);
+    // Of an unwanted one, nothing is kept.
+    world.change(hop(2), NeighbourState::Valid, Some(MAC));
+    assert_eq!(world.found(hop(2)), None);
+    let report = world.next_hops.counts.report();
+    assert_eq!((report.asked, report.found), (1, 1));
+}
+
+#[test]
+fn one_that_the_kernel_knows_already_is_known_at_once() {
+    let mut world = World::new();
+    world.kernel.entries.insert(hop(1), neighbour(hop(1), NeighbourState::Stale, Some(MAC)));
+    world.want(hop(1));
+    assert_eq!(world.found(hop(1)), Some(MAC));
+}
+
+#[test]
+fn what_is_stale_is_asked_about_when_it_is_used_and_nothing_else_is() {
+    let mut world = World::new();
+    for number in 1..=3 {
+        world.want(hop(number));
+        world.change(hop(number), NeighbourState::Valid, Some(MAC));
+    }
+    world.kernel.asked.clear();
+    world.change(hop(2), NeighbourState::Stale, Some(MAC));
+    world.change(hop(3), NeighbourState::Stale, Some(MAC));
+    // It was used when it was wanted; from then on only the first two are.
+    world.pass(REFRESH);
+    world.kernel.asked.clear();
+    for _ in 0..3 {
+        assert_eq!((world.found(hop(1)), world.found(hop(2))), (Some(MAC), Some(MAC)));
+        world.pass(REFRESH);
+    }
+    assert_eq!(world.kernel.asked, [hop(2); 3]);
+}
+
+#[test]
+fn an_unused_one_is_forgotten() {
+    let mut world = World::new();
+    for number in 1..=2 {
+        world.want(hop(number));
+        world.change(hop(number), NeighbourState::Valid, Some(MAC));
+    }
+    for _ in 0..=REFRESHES_UNUSED {
+        assert_eq!(world.found(hop(1)), Some(MAC));
+        world.pass(REFRESH);
+    }
+    assert_eq!(world.found(hop(1)), Some(MAC));
+    assert!(!world.table.contains_key(&hop(2)));
+}
+
+#[test]
+fn one_that_does_not_answer_is_left_alone_for_longer_each_time() {
+    let mut world = World::new();
+    for pause in [1, 2, 4, 8, 8] {
+        world.want(hop(1));
+        world.change(hop(1), NeighbourState::Failed, None);
+        assert!(world.is_left_alone(hop(1)));
+        let asked = world.kernel.asked.len();
+        world.now += Duration::from_secs(pause) - Duration::from_millis(1);
+        world.want(hop(1));
+        assert!(world.is_left_alone(hop(1)) && world.kernel.asked.len() == asked, "{pause} s");
+        world.now += Duration::from_millis(1);
+        assert!(!world.is_left_alone(hop(1)));
+    }
+    assert_eq!(world.kernel.asked.len(), 5);
+    // What it says by itself ends the pause.
+    world.want(hop(1));
+    world.change(hop(1), NeighbourState::Failed, None);
+    world.change(hop(1), NeighbourState::Stale, Some(MAC));
+    assert_eq!(world.found(hop(1)), Some(MAC));
+    world.change(hop(1), NeighbourState::Failed, None);
+    world.now += FIRST_PAUSE;
+    assert!(!world.is_left_alone(hop(1)), "it begins anew with a short pause");
+    // And so does its link.
+    world.want(hop(1));
+    world.change(hop(1), NeighbourState::Failed, None);
+    world.next_hops.link_is_up(0);
+    assert!(world.is_left_alone(hop(1)));
+    world.next_hops.link_is_up(1);
+    assert!(!world.is_left_alone(hop(1)));
+}
+
+#[test]
+fn what_others_have_set_and_cannot_be_used_is_not_waited_for() {
+    let mut world = World::new();
+    let mut group = neighbour(hop(1), NeighbourState::Valid, Some(MacAddress([0xff; 6])));
+    group.is_kernels_own = false;
+    world.kernel.entries.insert(hop(1), group);
+    world.want(hop(1));
+    assert!(world.is_left_alone(hop(1)));
+}
+
+#[test]
+fn a_scan_leaves_room_and_the_kernels_table_small() {
+    let mut world = World::new();
+    // Three seconds of 2,000 a second, by one source; some time in it another wants something.
+    for number in 0..6_000 {
+        world.want_from(hop(number), 1);
+        world.now += Duration::from_micros(500);
+        if number % 600 == 599 {
+            world.want_from(hop(10_000 + number), 2);
+            assert!(world.kernel.asked.contains(&hop(10_000 + number)), "{number}");
+        }
+        assert!(world.kernel.entries.len() <= MAX_ASKED, "{}", world.kernel.entries.len());
+    }
+    // Each has its chance, and no more.
+    assert!(world.kernel.asked.len() > 5_500, "{}", world.kernel.asked.len());
+    let report = world.next_hops.counts.report();
+    assert!(report.crowded_out > 5_000, "{report:?}");
+}
+
+#[test]
+fn a_faster_scan_does_not_have_the_kernel_ask_faster() {
+    let mut world = World::new();
+    // A second of 100,000 a second.
+    for number in 0..100_000 {
+        world.want(hop(number));
+        world.now += Duration::from_micros(10);
+    }
+    let most = MAX_ASKED * (Duration::from_secs(1).as_millis() / CHANCE.as_millis() + 1) as usize;
+    assert!(world.kernel.asked.len() <= most, "{}", world.kernel.asked.len());
+}
+
+#[test]
+fn a_full_table_of_the_kernels_is_counted() {
+    let mut world = World::new();
+    world.kernel.is_full = true;
+    world.want(hop(1));
+    assert_eq!(world.next_hops.counts.report(), NextHopReport { table_full: 1, ..Default::default() });
+    // And it is asked for as soon as there is room.
+    world.kernel.is_full = false;
+    world.want(hop(1));
+    assert_eq!(world.kernel.asked, [hop(1)]);
+}
+
+#[test]
+fn after_lost_events_everything_is_looked_at() {
+    let mut world = World::new();
+    for number in 1..=4 {
+        world.want(hop(number));
+    }
+    world.change(hop(1), NeighbourState::Valid, Some(MAC));
+    world.change(hop(2), NeighbourState::Valid, Some(MAC));
+    // What nothing was heard of.
+    world.kernel.entries.remove(&hop(1));
+    world.kernel.entries.insert(hop(3), neighbour(hop(3), NeighbourState::Valid, Some(MAC)));
+    world.kernel.entries.insert(hop(4), neighbour(hop(4), NeighbourState::Failed, None));
+    world.next_hops.look_again(&mut world.kernel, world.now);
+    assert_eq!([1, 2, 3, 4].map(|number| world.found(hop(number))), [None, Some(MAC), Some(MAC), None]);
+    assert!(world.is_left_alone(hop(4)));
+}
+
+#[test]
+fn what_is_kept_has_a_bound() {
+    let mut world = World::new();
+    for number in 0..MAX_KNOWN as u32 + 100 {
+        world.want(hop(number));
+        world.change(hop(number), NeighbourState::Valid, Some(MAC));
+        let _ = world.found(hop(0));
+        if number == 50 {
+            // Those that are used from now on stay.
+            world.pass(REFRESH);
+        }
+    }
+    assert_eq!((world.next_hops.known.len(), world.found(hop(0))), (MAX_KNOWN, Some(MAC)));
+    let mut world = World::new();
+    for number in 0..MAX_SILENT as u32 + 100 {
+        world.want(hop(number));
+        world.change(hop(number), NeighbourState::Failed, None);
+    }
+    assert_eq!(world.next_hops.silent.len(), MAX_SILENT);
+    world.pass(FIRST_PAUSE + MEMORY);
+    assert!(world.next_hops.silent.is_empty());
+}

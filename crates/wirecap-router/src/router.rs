@@ -1,0 +1,236 @@
+//! What a router knows and decides without its next hops' Ethernet addresses: which port a packet goes out of, and to whom.
+//!
+//! ```text
+//!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► MTU ─► path: port, next hop
+//!                                             └─ discarded                     └───────────┴──────┴─► answered, if its sender is to know
+//! ```
+//!
+//! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the router's own addresses
+//! is left to the host by the filter in front ([`Router::capture_filter`]); the host answers, and keeps the neighbours.
+//!
+//! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be forwarded from and to
+//! (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
+
+use std::{net::IpAddr, time::Instant};
+
+use ipnet::IpNet;
+use wirecap_filter::{Filter, NativeFilter};
+use wirecap_headers::{Layout, MacAddress, SourceMac, Ttl};
+use wirecap_sys::netdev::Interface;
+
+use crate::{
+    DropCause, Error, NextHop, Route, Routes,
+    addresses::Addresses,
+    limit::Limit,
+    neighbours::{Hop, Pending, Source},
+    valid_ip,
+};
+
+/// What a router has to know of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterPort {
+    /// Its name first, then its alternative names: a route may use any.
+    pub names: Vec<String>,
+    /// Its index, by which the kernel knows its neighbours.
+    pub ifindex: u32,
+    /// Its Ethernet address.
+    pub mac: Option<MacAddress>,
+    /// The router's addresses on it, each with the prefix length of its network.
+    pub addresses: Vec<IpNet>,
+}
+
+impl From<&Interface> for RouterPort {
+    fn from(interface: &Interface) -> Self {
+        let names = [&interface.name].into_iter().chain(&interface.alternative_names);
+        let addresses = interface.addresses.iter();
+        Self {
+            names: names.cloned().collect(),
+            ifindex: interface.ifindex,
+            mac: interface.mac,
+            addresses: addresses.filter_map(|own| IpNet::new(own.address, own.prefix_length).ok()).collect(),
+        }
+    }
+}
+
+impl RouterPort {
+    fn name(&self) -> String {
+        self.names.first().cloned().unwrap_or_default()
+    }
+}
+
+/// Routes, ports and their addresses: the same for all workers. It does not change while it is in use.
+///
+/// # Example
+///
+/// ```
+/// use wirecap_headers::Ttl;
+/// use wirecap_router::{Router, RouterPort};
+///
+/// let port = RouterPort {
+///     names: vec!["eth1".into()],
+///     ifindex: 2,
+///     mac: Some("02:00:00:00:00:01".parse()?),
+///     addresses: vec!["192.0.2.254/24".parse()?],
+/// };
+/// let router = Router::new("192.0.2.0/24 dev eth1".parse()?, &[port.clone()], Ttl::Decrement)?;
+/// assert!(router.capture_filter().ends_with("not (dst host 192.0.2.254)"));
+///
+/// let error = Router::new("default dev eth9".parse()?, &[port], Ttl::Decrement).unwrap_err();
+/// assert_eq!(error.to_string(), "there are routes by eth9, which is none of the interfaces (eth1)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Router {
+    pub(crate) routes: Routes,
+    /// Port of each device of the routes.
+    pub(crate) port_of: Vec<usize>,
+    /// Ethernet addresses of the ports.
+    pub(crate) macs: Vec<SourceMac>,
+    /// Interface indexes of the ports.
+    pub(crate) ifindexes: Vec<u32>,
+    pub(crate) addresses: Addresses,
+    ttl: Ttl,
+    /// What is forwarded at all, if not everything.
+    filter: Option<UserFilter>,
+    /// On ICMP errors of all workers.
+    pub(crate) error_limit: Limit,
+}
+
+/// Which way a packet takes, before its next hop's Ethernet address is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path {
+    /// Which port it goes out of.
+    pub(crate) port: usize,
+    pub(crate) to: Receiver,
+    layout: Layout,
+}
+
+/// To whom a packet is sent next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Receiver {
+    Mac(MacAddress),
+    /// To a next hop whose Ethernet address has to be known.
+    Hop(Pending),
+}
+
+impl Router {
+    /// A router over these ports, which have the numbers of their places.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`] if routes name a device that none of the ports is, [`Error::NoEthernetAddress`] if a port has none.
+    pub fn new(routes: Routes, ports: &[RouterPort], ttl: Ttl) -> Result<Self, Error> {
+        let port_of = |device: &String| {
+            let port = ports.iter().position(|port| port.names.contains(device));
+            port.ok_or_else(|| {
+                let interfaces = ports.iter().map(RouterPort::name).collect();
+                Error::UnknownDevice { device: device.clone(), interfaces }
+            })
+        };
+        let mac = |port: &RouterPort| {
+            let own = port.mac.and_then(|mac| SourceMac::try_from(mac).ok());
+            own.ok_or_else(|| Error::NoEthernetAddress { interface: port.name() })
+        };
+        Ok(Self {
+            port_of: routes.devices().iter().map(port_of).collect::<Result<_, _>>()?,
+            macs: ports.iter().map(mac).collect::<Result<_, _>>()?,
+            ifindexes: ports.iter().map(|port| port.ifindex).collect(),
+            addresses: Addresses::new(ports.iter().map(|port| port.addresses.clone()).collect()),
+            routes,
+            ttl,
+            filter: None,
+            error_limit: Limit::new(Instant::now()),
+        })
+    }
+
+    /// Forwards only what a filter wants, which is compiled for Ethernet.
+    #[must_use]
+    pub fn with_filter(self, filter: Filter) -> Self {
+        let native = NativeFilter::new(filter.program()).ok();
+        Self { filter: Some(UserFilter { filter, native }), ..self }
+    }
+
+    /// Which packets are to be routed, as a filter: all others are left to the host, those for the router's own addresses among them.
+    pub fn capture_filter(&self) -> String {
+        let own: Vec<_> = self.addresses.all().map(|address| format!("dst host {address}")).collect();
+        let routed = "(ip or ip6) and not (ether broadcast or ether multicast)".to_owned();
+        if own.is_empty() { routed } else { format!("{routed} and not ({})", own.join(" or ")) }
+    }
+
+    /// The path of a packet of `len` bytes that came in by port `from`; `data` is its first part.
+    pub(crate) fn path(
+        &self,
+        data: &[u8],
+        len: usize,
+        from: usize,
+        mtus: &[usize],
+    ) -> Result<Path, DropCause> {
+        if MacAddress::destination_of(data) != Some(self.macs[from].address()) {
+            return Err(DropCause::NotForUs);
+        }
+        let layout = Layout::of(data).ok_or(DropCause::BadHeader)?;
+        let (source, destination) = self.check(&layout, data, len)?;
+        if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, len)) {
+            return Err(DropCause::Unwanted);
+        }
+        let Some(&Route::Via { device, next_hop }) = self.routes.to(destination) else {
+            return Err(DropCause::NoRoute);
+        };
+        if self.ttl.expires(&layout, data) {
+            return Err(DropCause::TtlExpired);
+        }
+        let port = self.port_of[device];
+        if len.saturating_sub(layout.network()) > mtus[port] {
+            return Err(DropCause::TooLong);
+        }
+        let hop = |address| {
+            let source = Source::new(from, source);
+            Receiver::Hop(Pending { hop: Hop { port, address }, source })
+        };
+        let to = match next_hop {
+            NextHop::Mac(mac) => Receiver::Mac(mac),
+            NextHop::Address(address) => hop(address),
+            NextHop::Direct => hop(destination),
+        };
+        Ok(Path { port, to, layout })
+    }
+
+    /// Changes the headers of a packet that takes a path, for the next hop with this Ethernet address.
+    pub(crate) fn rewrite(&self, data: &mut [u8], path: &Path, next_hop: MacAddress) {
+        self.ttl.apply(&path.layout, data);
+        self.macs[path.port].set_source(data);
+        next_hop.set_destination(data);
+    }
+
+    /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from and to.
+    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<(IpAddr, IpAddr), DropCause> {
+        let ip = valid_ip(layout, data, len)?;
+        let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(DropCause::BadHeader)?;
+        if self.addresses.is_own(source) {
+            Err(DropCause::OwnSource)
+        } else if self.routes.is_martian(source) || self.addresses.is_broadcast(source) {
+            Err(DropCause::MartianSource)
+        } else if self.routes.is_martian(destination) {
+            Err(DropCause::MartianDestination)
+        } else if self.addresses.is_broadcast(destination) {
+            Err(DropCause::DirectedBroadcast)
+        } else {
+            Ok((source, destination))
+        }
+    }
+}
+
+/// A filter, as native code if the machine has that.
+#[derive(Debug)]
+struct UserFilter {
+    filter: Filter,
+    native: Option<NativeFilter>,
+}
+
+impl UserFilter {
+    fn wants(&self, data: &[u8], len: usize) -> bool {
+        match &self.native {
+            Some(native) => native.matches(data, len as u32) != 0,
+            None => self.filter.matches(data, len as u32),
+        }
+    }
+}

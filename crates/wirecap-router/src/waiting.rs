@@ -1,0 +1,223 @@
+//! Packets of one worker that wait for the Ethernet address of their next hop.
+//!
+//! ```text
+//!   packet ── room? ──► oldest │ … │ newest ── its next hop is known ──► forwarded
+//!      │                   │                └─ silent, or waited for too long ──► dropped: no_neighbour
+//!      └── no room: dropped, or the oldest in its place: waiting_full
+//! ```
+//!
+//! Rules: each packet keeps its own age. And as long as there is room, no group of sources holds more of it than is left, so
+//! that one that sends to addresses that no host has leaves room for the packets of others.
+
+use std::{
+    collections::{VecDeque, hash_map::RandomState},
+    hash::BuildHasher,
+    time::{Duration, Instant},
+};
+
+use crate::neighbours::{Found, Pending};
+
+/// Packets that may wait.
+const MAX_WAITING: usize = 256;
+/// How long one may: the kernel asks three times, a second apart.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one waits at least before another takes its place: an answer comes within milliseconds.
+const CHANCE: Duration = Duration::from_millis(100);
+/// Groups of sources. Those in the same group share.
+const GROUPS: usize = 256;
+
+/// A packet that waits.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: P,
+    pending: Pending,
+    since: Instant,
+}
+
+/// Packets that wait, the oldest first.
+#[derive(Debug)]
+pub(crate) struct WaitingRoom<P> {
+    packets: VecDeque<Waiting<P>>,
+    /// How many are of each group of sources.
+    of_group: [u16; GROUPS],
+    /// Random, so that no sender can guess groups.
+    hasher: RandomState,
+}
+
+/// Whether one more packet may wait.
+#[derive(Debug)]
+pub enum Admission<P> {
+    /// It may.
+    Free,
+    /// It may, in place of this one, which is dropped as [`WaitingFull`](crate::DropCause::WaitingFull).
+    InsteadOf(P),
+    /// It may not, and is dropped as [`WaitingFull`](crate::DropCause::WaitingFull).
+    Full,
+}
+
+/// What becomes of a packet that waits no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its next hop is known: it is routed again.
+    Known,
+    /// Its next hop does not answer: it is dropped as [`NoNeighbour`](crate::DropCause::NoNeighbour).
+    Lost,
+}
+
+impl<P> WaitingRoom<P> {
+    pub(crate) fn new() -> Self {
+        Self { packets: VecDeque::new(), of_group: [0; GROUPS], hasher: RandomState::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Whether a packet may wait. Unless it is full, the packet has to be put in.
+    pub(crate) fn admit(&mut self, pending: Pending, now: Instant) -> Admission<P> {
+        let room = MAX_WAITING - self.packets.len();
+        if room > 0 {
+            let own = usize::from(self.of_group[self.group(pending)]);
+            return if own <= room { Admission::Free } else { Admission::Full };
+        }
+        let had_its_chance = |oldest: &Waiting<P>| now.duration_since(oldest.since) >= CHANCE;
+        let is_replaced = self.packets.front().is_some_and(had_its_chance);
+        match is_replaced.then(|| self.packets.pop_front()).flatten() {
+            Some(oldest) => Admission::InsteadOf(self.leave(oldest)),
+            None => Admission::Full,
+        }
+    }
+
+    /// Puts in a packet.
+    pub(crate) fn put(&mut self, packet: P, pending: Pending, now: Instant) {
+        debug_assert!(self.packets.len() < MAX_WAITING);
+        let group = self.group(pending);
+        self.of_group[group] += 1;
+        self.packets.push_back(Waiting { packet, pending, since: now });
+    }
+
+    /// Whether one has waited for too long.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.packets.front().is_some_and(|oldest| now.duration_since(oldest.since) >= TIMEOUT)
+    }
+
+    /// Takes out those that wait no longer, the oldest first, by what is known of their next hops.
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        mut look_up: impl FnMut(Pending) -> Found,
+    ) -> Vec<(P, Outcome)> {
+        let mut settled = Vec::new();
+        for _ in 0..self.packets.len() {
+            let Some(waiting) = self.packets.pop_front() else { break };
+            let is_late = now.duration_since(waiting.since) >= TIMEOUT;
+            let outcome = match look_up(waiting.pending) {
+                Found::Mac(_) => Outcome::Known,
+                Found::NotYet if !is_late => {
+                    self.packets.push_back(waiting);
+                    continue;
+                }
+                Found::NotYet | Found::Silent => Outcome::Lost,
+            };
+            settled.push((self.leave(waiting), outcome));
+        }
+        settled
+    }
+
+    /// Takes out all.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.of_group = [0; GROUPS];
+        std::mem::take(&mut self.packets).into_iter().map(|waiting| waiting.packet)
+    }
+
+    fn group(&self, pending: Pending) -> usize {
+        self.hasher.hash_one(pending.source) as usize % GROUPS
+    }
+
+    /// One that was taken out leaves its group.
+    fn leave(&mut self, waiting: Waiting<P>) -> P {
+        let group = self.group(waiting.pending);
+        self.of_group[group] -= 1;
+        waiting.packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use wirecap_headers::MacAddress;
+
+    use super::*;
+    use crate::neighbours::{Hop, Source};
+
+    const MAC: Found = Found::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
+
+    /// Of a source, to a next hop.
+    fn pending(source: u32, hop: u8) -> Pending {
+        let source = Source::new(0, Ipv4Addr::from_bits(0x0a00_0000 + source).into());
+        Pending { hop: Hop { port: 1, address: IpAddr::from([198, 51, 100, hop]) }, source }
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Puts in packets of a source until there is no room for it. Returns how many.
+    fn fill(room: &mut WaitingRoom<u32>, source: u32, now: Instant) -> usize {
+        (0..1_000)
+            .take_while(|&packet| {
+                let is_admitted = matches!(room.admit(pending(source, 1), now), Admission::Free);
+                if is_admitted {
+                    room.put(packet, pending(source, 1), now);
+                }
+                is_admitted
+            })
+            .count()
+    }
+
+    #[test]
+    fn each_packet_keeps_its_own_age() {
+        let (mut room, begun) = (WaitingRoom::new(), Instant::now());
+        room.put("to a", pending(1, 1), begun);
+        room.put("to b", pending(1, 2), begun + ms(2_900));
+        let look_up = |known: Option<u8>| {
+            move |asked: Pending| {
+                if known.is_some_and(|known| asked == pending(1, known)) { MAC } else { Found::NotYet }
+            }
+        };
+        assert_eq!((room.settle(begun + ms(2_950), look_up(Some(1)))), [("to a", Outcome::Known)]);
+        // It goes on waiting whatever became of the other one.
+        room.put("to c", pending(1, 3), begun + ms(3_500));
+        assert!(!room.is_overdue(begun + ms(5_800)));
+        assert_eq!((room.settle(begun + ms(5_800), look_up(None))), []);
+        assert!(room.is_overdue(begun + ms(5_900)));
+        assert_eq!((room.settle(begun + ms(5_900), look_up(None))), [("to b", Outcome::Lost)]);
+        assert_eq!((room.settle(begun + ms(6_000), |_| Found::Silent)), [("to c", Outcome::Lost)]);
+        assert!(room.is_empty());
+    }
+
+    #[test]
+    fn one_source_takes_half_and_a_stranger_finds_room() {
+        let (mut room, now) = (WaitingRoom::new(), Instant::now());
+        assert_eq!(fill(&mut room, 1, now), MAX_WAITING / 2 + 1);
+        assert!(fill(&mut room, 2, now) > MAX_WAITING / 5);
+        assert!(matches!(room.admit(pending(3, 1), now), Admission::Free));
+    }
+
+    #[test]
+    fn when_many_sources_fill_it_the_oldest_goes_after_its_chance() {
+        let (mut room, now) = (WaitingRoom::new(), Instant::now());
+        for number in 0..10_000 {
+            if let Admission::Free = room.admit(pending(number, 1), now) {
+                room.put(number, pending(number, 1), now + ms(number.into()) / 1_000);
+            }
+        }
+        assert!(matches!(room.admit(pending(20_000, 1), now + CHANCE / 2), Admission::Full));
+        let Admission::InsteadOf(oldest) = room.admit(pending(20_000, 1), now + CHANCE) else { panic!() };
+        assert_eq!(oldest, 0);
+        room.put(7, pending(20_000, 1), now + CHANCE);
+        assert_eq!(room.take_all().count(), MAX_WAITING);
+        assert!(room.of_group.iter().all(|&packets| packets == 0));
+    }
+}

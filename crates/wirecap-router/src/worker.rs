@@ -1,0 +1,186 @@
+//! One worker's router: what becomes of each packet, in the order of the packets.
+//!
+//! ```text
+//!   begin(now, MTUs)     once a batch
+//!   route(packet) ──┬─► Forward: out of this port, its headers are rewritten
+//!                   ├─► Discard: for this cause ──► answer: the ICMP error to send back, if there is one
+//!                   └─► Wait ──► admit, park ──► settle: ├─ Known ─► route it again
+//!                                                        └─ Lost ──► discard it: no neighbour
+//! ```
+//!
+//! Rule: it decides on bytes and the time it is given, and does nothing else. The caller sends, drops, copies and counts; a thread of
+//! its own finds out next hops.
+
+use std::{sync::Arc, time::Instant};
+
+use wirecap_headers::MAX_VLAN_TAGS;
+
+use crate::{
+    Admission, Answer, DropCause, ICMP_ERROR_MAX, Outcome, Router,
+    answer::Discarded,
+    neighbours::{Found, NextHopCache, Pending, Resolver},
+    router::Receiver,
+    waiting::WaitingRoom,
+};
+
+/// Ethernet header and the VLAN tags that are looked behind.
+const FRAME_OVERHEAD_BYTES: usize = wirecap_headers::ETHERNET_LEN + 4 * MAX_VLAN_TAGS;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It goes out of this port. Its headers are rewritten for the next hop.
+    Forward {
+        /// Number of the port.
+        port: usize,
+    },
+    /// The Ethernet address of its next hop is not known yet; the packet is as it came.
+    Wait(Pending),
+    /// It goes no further; the packet is as it came, for [`RouterWorker::answer`].
+    Discard {
+        /// Why.
+        cause: DropCause,
+    },
+}
+
+/// A router's part for one worker: the decisions, and the packets of type `P` that wait for a next hop.
+///
+/// Nothing is allocated for a packet that is forwarded or discarded, and no clock is read.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Instant;
+/// use wirecap_headers::Ttl;
+/// use wirecap_router::{Answer, Decision, DropCause, Router, RouterPort};
+///
+/// let port = |name: &str, mac: &str, address: &str| -> Result<_, Box<dyn std::error::Error>> {
+///     let (mac, addresses) = (Some(mac.parse()?), vec![address.parse()?]);
+///     Ok(RouterPort { names: vec![name.into()], ifindex: 0, mac, addresses })
+/// };
+/// let ports = [
+///     port("eth1", "02:00:00:00:00:02", "192.0.2.254/24")?,
+///     port("eth2", "02:00:00:00:00:04", "198.51.100.254/24")?,
+/// ];
+/// let routes = "198.51.100.0/24 dev eth2 lladdr 02:00:00:00:00:05".parse()?;
+/// let router = Router::new(routes, &ports, Ttl::Decrement)?.start()?;
+/// let mut worker = router.worker::<Vec<u8>>();
+/// worker.begin(Instant::now(), [1500, 1500]);
+///
+/// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
+/// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+/// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0xcc, 0xa3, 192, 0, 2, 1, 198, 51, 100, 1]);
+/// let len = frame.len();
+/// assert!(matches!(worker.route(&mut frame, len, 0), Decision::Forward { port: 1 }));
+/// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 4]);
+///
+/// // Should it come back, its TTL is at its end, and its sender gets to know.
+/// frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+/// let cause = DropCause::TtlExpired;
+/// assert_eq!(worker.route(&mut frame, len, 0), Decision::Discard { cause });
+/// assert!(matches!(worker.answer(&frame, len, 0, cause), Answer::Error(error) if error[34] == 11));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RouterWorker<P> {
+    router: Arc<Router>,
+    next_hops: NextHopCache,
+    waiting: WaitingRoom<P>,
+    /// By port, the longest IP packet that it takes, in bytes.
+    mtus: Vec<usize>,
+    /// The frame of the last ICMP error, its memory used again.
+    error: Vec<u8>,
+    /// There is a table of next hops that waiting packets have not been looked up in.
+    has_news: bool,
+    /// When the batch began.
+    now: Instant,
+}
+
+impl<P> RouterWorker<P> {
+    pub(crate) fn new(router: &Arc<Router>, resolver: &Resolver) -> Self {
+        Self {
+            router: Arc::clone(router),
+            next_hops: resolver.cache(),
+            waiting: WaitingRoom::new(),
+            mtus: vec![usize::MAX; router.macs.len()],
+            error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + ICMP_ERROR_MAX),
+            has_news: false,
+            now: Instant::now(),
+        }
+    }
+
+    /// Begins a batch of packets: takes what is new about next hops, and the MTU of each port in bytes, 0 if that is not known.
+    pub fn begin(&mut self, now: Instant, mtus: impl IntoIterator<Item = u32>) {
+        self.now = now;
+        self.has_news |= self.next_hops.refresh(now);
+        for (mtu, given) in self.mtus.iter_mut().zip(mtus) {
+            *mtu = if given == 0 { usize::MAX } else { given as usize };
+        }
+    }
+
+    /// Decides about a packet of `len` bytes that came in by port `from`; `data` is its first part.
+    ///
+    /// # Panics
+    ///
+    /// If the router has no port `from`.
+    #[inline]
+    pub fn route(&mut self, data: &mut [u8], len: usize, from: usize) -> Decision {
+        let path = match self.router.path(data, len, from, &self.mtus) {
+            Ok(path) => path,
+            Err(cause) => return Decision::Discard { cause },
+        };
+        let mac = match path.to {
+            Receiver::Mac(mac) => mac,
+            Receiver::Hop(pending) => match self.next_hops.look_up(pending) {
+                Found::Mac(mac) => mac,
+                Found::NotYet => return Decision::Wait(pending),
+                Found::Silent => return Decision::Discard { cause: DropCause::NoNeighbour },
+            },
+        };
+        self.router.rewrite(data, &path, mac);
+        Decision::Forward { port: path.port }
+    }
+
+    /// What the sender of a packet gets to know that is discarded for this cause; the packet as for [`RouterWorker::route`], and as it came.
+    ///
+    /// # Panics
+    ///
+    /// If the router has no port `from`.
+    #[cold]
+    pub fn answer(&mut self, data: &[u8], len: usize, from: usize, cause: DropCause) -> Answer<'_> {
+        let discarded = Discarded { data, len, from, cause };
+        self.router.answer(&discarded, &self.mtus, self.now, &mut self.error)
+    }
+
+    /// Whether a packet may wait. Unless the answer is [`Admission::Full`], it has to be parked, or dropped.
+    pub fn admit(&mut self, pending: Pending) -> Admission<P> {
+        self.waiting.admit(pending, self.now)
+    }
+
+    /// Has an admitted packet wait.
+    pub fn park(&mut self, packet: P, pending: Pending) {
+        self.waiting.put(packet, pending, self.now);
+    }
+
+    /// Takes out the packets that wait no longer, the oldest first.
+    pub fn settle(&mut self) -> Vec<(P, Outcome)> {
+        if !std::mem::take(&mut self.has_news) && !self.waiting.is_overdue(self.now) {
+            return Vec::new();
+        }
+        self.waiting.settle(self.now, |pending| self.next_hops.look_up(pending))
+    }
+
+    /// Whether packets wait.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes out all packets that wait, since there will be no more.
+    pub fn take_waiting(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.waiting.take_all()
+    }
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,274 @@
+//! A router in virtual time: a worker, next hops, and a kernel that is made up; no thread, no clock.
+
+use std::time::Duration;
+
+use wirecap_headers::{Layout, MacAddress, Ttl, checksum};
+use wirecap_sys::netdev::NeighbourState;
+
+use super::*;
+use crate::{
+    RouterPort,
+    neighbours::{
+        Desk, Hop, Request,
+        fake_kernel::{FakeKernel, neighbour},
+        next_hops::NextHops,
+    },
+};
+
+const ROUTES: &str = "
+    198.51.100.0/24 dev right                              # hosts
+    203.0.113.0/24  dev right lladdr 02:00:00:00:00:99
+    10.0.0.0/8      dev right via 198.51.100.9
+    10.66.0.0/16    drop
+    2001:db8::/32   dev right lladdr 02:00:00:00:00:99
+";
+const LEFT: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x10]);
+const RIGHT: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x20]);
+const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0, 7]);
+
+struct World {
+    worker: RouterWorker<Vec<u8>>,
+    desk: Desk,
+    next_hops: NextHops,
+    kernel: FakeKernel,
+    now: Instant,
+}
+
+fn router(routes: &str) -> Router {
+    let port = |name: &str, mac, address: &str| RouterPort {
+        names: vec![name.into(), format!("{name}-too")],
+        ifindex: 1,
+        mac: Some(mac),
+        addresses: vec![address.parse().unwrap()],
+    };
+    let ports = [port("left", LEFT, "192.0.2.254/24"), port("right", RIGHT, "198.51.100.254/24")];
+    Router::new(routes.parse().unwrap(), &ports, Ttl::Decrement).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let (resolver, desk) = Resolver::without_thread();
+        let worker = RouterWorker::new(&Arc::new(router(ROUTES)), &resolver);
+        // The time begins when all is made.
+        let now = Instant::now();
+        let next_hops = NextHops::new(desk.counts(), now);
+        let mut world = Self { worker, desk, next_hops, kernel: FakeKernel::default(), now };
+        world.pass(0);
+        world
+    }
+
+    /// A while later a batch begins, and the resolver has done its work.
+    fn pass(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+        while let Request::Want(pending) = self.desk.next_request() {
+            self.next_hops.want(&mut self.kernel, pending, self.now);
+        }
+        self.next_hops.refresh(&mut self.kernel, self.now);
+        if let Some(table) = self.next_hops.take_table() {
+            self.desk.publish(table);
+        }
+        self.worker.begin(self.now, [1500, 1000]);
+    }
+
+    /// The kernel says what became of a next hop on the right.
+    fn answer(&mut self, host: [u8; 4], state: NeighbourState, mac: Option<MacAddress>) {
+        let hop = Hop { port: 1, address: host.into() };
+        self.next_hops.changed(hop, neighbour(hop, state, mac), self.now);
+    }
+
+    fn route(&mut self, frame: &mut [u8]) -> Decision {
+        let before = frame.to_vec();
+        let decision = self.worker.route(frame, before.len(), 0);
+        if !matches!(decision, Decision::Forward { .. }) {
+            assert_eq!(frame, before, "only what is forwarded is changed");
+        }
+        decision
+    }
+
+    /// Has a packet wait. Returns whether there was room.
+    fn park(&mut self, mut frame: Vec<u8>) -> bool {
+        let Decision::Wait(pending) = self.route(&mut frame) else { panic!("it need not wait") };
+        let is_admitted = !matches!(self.worker.admit(pending), Admission::Full);
+        if is_admitted {
+            self.worker.park(frame, pending);
+        }
+        is_admitted
+    }
+
+    /// Type and code of the ICMP error about a packet that is dropped for a cause.
+    fn error(&mut self, frame: &[u8], cause: DropCause) -> Option<[u8; 2]> {
+        match self.worker.answer(frame, frame.len(), 0, cause) {
+            Answer::Error(error) => {
+                let ip = *Layout::of(error).unwrap().ip().unwrap();
+                assert_eq!(MacAddress::destination_of(error), Some(SENDER));
+                error[ip.transport().unwrap()..].first_chunk().copied()
+            }
+            Answer::Silence => None,
+            Answer::Suppressed => panic!("suppressed"),
+        }
+    }
+}
+
+/// A frame from a host on the left to the router, with this many bytes behind its IPv4 header.
+fn v4(source: [u8; 4], destination: [u8; 4], ttl: u8, payload: usize) -> Vec<u8> {
+    let [high, low] = (20 + payload as u16).to_be_bytes();
+    let mut packet = vec![0x45, 0, high, low, 0, 0, 0x40, 0, ttl, 17, 0, 0];
+    packet.extend([source, destination].concat());
+    let checksum = checksum::ipv4_header(&packet);
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    [&LEFT.0[..], &SENDER.0, &[8, 0], &packet, &vec![7; payload]].concat()
+}
+
+/// From a host on the left.
+fn to(destination: [u8; 4]) -> Vec<u8> {
+    v4([192, 0, 2, 1], destination, 64, 26)
+}
+
+fn dropped(cause: DropCause) -> Decision {
+    Decision::Discard { cause }
+}
+
+#[test]
+fn a_known_next_hop_gets_the_packet_rewritten_and_the_checksum_stays_right() {
+    let mut world = World::new();
+    let mut frame = to([203, 0, 113, 5]);
+    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1 });
+    assert_eq!(MacAddress::destination_of(&frame), Some(MacAddress([2, 0, 0, 0, 0, 0x99])));
+    assert_eq!(MacAddress::source_of(&frame), Some(RIGHT));
+    assert_eq!((frame[22], checksum::sum(&frame[14..34])), (63, 0xffff));
+}
+
+#[test]
+fn a_packet_waits_until_its_next_hop_answers_and_goes_there() {
+    let mut world = World::new();
+    assert!(world.park(to([10, 1, 2, 3])));
+    world.pass(1);
+    // Its next hop is the router that the route names.
+    assert_eq!(world.kernel.asked, [Hop { port: 1, address: [198, 51, 100, 9].into() }]);
+    assert!(world.worker.settle().is_empty() && world.worker.has_waiting());
+    world.answer([198, 51, 100, 9], NeighbourState::Valid, Some(HOST));
+    world.pass(1);
+    let settled = world.worker.settle();
+    assert_eq!(settled, [(to([10, 1, 2, 3]), Outcome::Known)]);
+    let mut frame = to([10, 1, 2, 3]);
+    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1 });
+    assert_eq!(MacAddress::destination_of(&frame), Some(HOST));
+    assert!(!world.worker.has_waiting());
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_loses_its_packets_and_then_drops_them_at_once() {
+    let mut world = World::new();
+    assert!(world.park(to([198, 51, 100, 5])));
+    world.pass(1);
+    world.answer([198, 51, 100, 5], NeighbourState::Failed, None);
+    world.pass(1);
+    assert_eq!(world.worker.settle(), [(to([198, 51, 100, 5]), Outcome::Lost)]);
+    let mut frame = to([198, 51, 100, 5]);
+    assert_eq!(world.route(&mut frame), dropped(DropCause::NoNeighbour));
+    assert_eq!(world.error(&frame, DropCause::NoNeighbour), Some([3, 1]));
+    // After a pause it is asked for again.
+    world.pass(1_000);
+    assert!(matches!(world.route(&mut frame), Decision::Wait(_)));
+}
+
+#[test]
+fn without_news_a_packet_waits_for_three_seconds() {
+    let mut world = World::new();
+    assert!(world.park(to([198, 51, 100, 5])));
+    world.pass(2_900);
+    assert!(world.worker.settle().is_empty());
+    world.pass(100);
+    assert_eq!(world.worker.settle(), [(to([198, 51, 100, 5]), Outcome::Lost)]);
+    // What still waits at the end is taken out.
+    assert!(world.park(to([198, 51, 100, 6])));
+    assert_eq!(world.worker.take_waiting().count(), 1);
+    assert!(!world.worker.has_waiting());
+}
+
+#[test]
+fn a_scan_by_one_source_leaves_others_room_to_wait() {
+    let mut world = World::new();
+    let scan = |host: usize| to([198, 51, 100, (host % 250) as u8]);
+    assert!((0..300).filter(|&host| world.park(scan(host))).count() < 200);
+    assert!(world.park(v4([192, 0, 2, 77], [198, 51, 100, 5], 64, 26)));
+}
+
+#[test]
+fn each_defect_has_its_cause_and_its_answer() {
+    let mut world = World::new();
+    let sender = [192, 0, 2, 1];
+    let changed = |at: usize, byte: u8| {
+        let mut frame = to([203, 0, 113, 5]);
+        frame[at] = byte;
+        frame
+    };
+    for (frame, cause, answer) in [
+        (changed(5, 9), DropCause::NotForUs, None),
+        (changed(14, 0x55), DropCause::BadHeader, None),
+        (changed(25, 0xee), DropCause::BadChecksum, None),
+        (to([8, 8, 8, 8]), DropCause::NoRoute, Some([3, 0])),
+        (to([10, 66, 0, 1]), DropCause::NoRoute, None),
+        (v4(sender, [203, 0, 113, 5], 1, 26), DropCause::TtlExpired, Some([11, 0])),
+        (v4(sender, [203, 0, 113, 5], 64, 981), DropCause::TooLong, Some([3, 4])),
+        (v4([192, 0, 2, 254], [203, 0, 113, 5], 64, 26), DropCause::OwnSource, None),
+        (v4([127, 0, 0, 1], [203, 0, 113, 5], 64, 26), DropCause::MartianSource, None),
+        (v4([192, 0, 2, 255], [203, 0, 113, 5], 64, 26), DropCause::MartianSource, None),
+        (to([127, 0, 0, 1]), DropCause::MartianDestination, None),
+        (to([198, 51, 100, 255]), DropCause::DirectedBroadcast, None),
+    ] {
+        assert_eq!(world.route(&mut frame.clone()), dropped(cause), "{frame:02x?}");
+        assert_eq!(world.error(&frame, cause), answer, "{cause:?}");
+    }
+    let mut fits = v4(sender, [203, 0, 113, 5], 64, 980);
+    assert_eq!(world.route(&mut fits), Decision::Forward { port: 1 });
+}
+
+#[test]
+fn a_filter_decides_after_the_header_and_before_the_route() {
+    let filter = wirecap_filter::Filter::compile("udp", 1, 262_144).unwrap();
+    let (resolver, _desk) = Resolver::without_thread();
+    let router = Arc::new(router(ROUTES).with_filter(filter));
+    let mut worker = RouterWorker::<Vec<u8>>::new(&router, &resolver);
+    let mut decide = |mut frame: Vec<u8>| {
+        let len = frame.len();
+        worker.route(&mut frame, len, 0)
+    };
+    let tcp = |mut frame: Vec<u8>| {
+        frame[23] = 6;
+        let checksum = checksum::ipv4_header(&frame[14..34]);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        frame
+    };
+    assert_eq!(decide(to([203, 0, 113, 5])), Decision::Forward { port: 1 });
+    assert_eq!(decide(tcp(to([8, 8, 8, 8]))), dropped(DropCause::Unwanted));
+    assert_eq!(decide(tcp(to([127, 0, 0, 1]))), dropped(DropCause::MartianDestination));
+}
+
+#[test]
+fn a_flood_of_errors_is_suppressed_until_time_passes() {
+    let mut world = World::new();
+    let frame = to([8, 8, 8, 8]);
+    let errors = |world: &mut World| {
+        let answers = (0..1_000).map(|_| {
+            matches!(world.worker.answer(&frame, frame.len(), 0, DropCause::NoRoute), Answer::Error(_))
+        });
+        answers.filter(|is_sent| *is_sent).count()
+    };
+    assert_eq!((errors(&mut world), errors(&mut world)), (50, 0));
+    world.pass(10);
+    assert_eq!(errors(&mut world), 10);
+}
+
+#[test]
+fn a_device_may_have_any_of_its_names_and_an_unknown_one_is_refused() {
+    let ports =
+        |mac| [RouterPort { names: vec!["a".into(), "b".into()], ifindex: 1, mac, addresses: Vec::new() }];
+    let new = |routes: &str, mac| Router::new(routes.parse().unwrap(), &ports(mac), Ttl::Keep);
+    assert!(new("10.0.0.0/8 dev b", Some(LEFT)).is_ok());
+    let error = new("10.0.0.0/8 dev c", Some(LEFT)).unwrap_err();
+    assert_eq!(error.to_string(), "there are routes by c, which is none of the interfaces (a)");
+    let error = new("10.0.0.0/8 dev b", None).unwrap_err();
+    assert_eq!(error.to_string(), "a has no Ethernet address of its own to route by");
+}

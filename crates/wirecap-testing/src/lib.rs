@@ -1,0 +1,70 @@
+//! What the end-to-end tests share: those of the library, of the command, and of the virtual machines.
+//!
+//! ```text
+//!   Wire:  namespace outside ── out0 ═══ veth ═══ in0 ── namespace inside ── Capture
+//!            │ live(), QueueSender, PacketSender                                │
+//!            ▼ frames with sequence numbers                                     ▼
+//!                                                     Crew: one thread per worker, keeps every packet
+//!                                                       └─► check: order, bytes, account
+//!   Running:  a `wirecap` that runs as a process of its own ──► Ended ──► Account, checked
+//! ```
+//!
+//! Rule: nothing here waits for a time that is expected to suffice. A test waits for what it needs to happen
+//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: whatever goes wrong panics.
+#![forbid(unsafe_code)]
+
+pub mod chains;
+pub mod check;
+pub mod crew;
+pub mod gate;
+pub mod running;
+pub mod wire;
+
+pub use wirecap_lab::require_root;
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+/// How long to wait for something that must happen. A machine that does much else can stand still for half a minute.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// After [`PATIENCE`], with `what` was waited for.
+#[track_caller]
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_or_explain(|| format!("{what}\n{}", wire::explain_all()), condition);
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// After [`PATIENCE`], with what `explain` says then.
+#[track_caller]
+pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {}", explain());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether the kernel is of this version or a later one.
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
+
+/// Whether the test may run: `false` means return now, see [`wirecap_lab::require_root`].
+#[macro_export]
+macro_rules! need_root {
+    ($test:literal) => {
+        if !$crate::require_root($test) {
+            return;
+        }
+    };
+}

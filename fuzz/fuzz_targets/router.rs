@@ -1,0 +1,90 @@
+//! Any bytes as a frame that a router has to decide about: no route to what is not forwarded, ICMP errors that are right, and none about a damaged
+//! packet or an error.
+//!
+//! ```text
+//!   input: which error, the first EtherType, the rest is the frame
+//! ```
+#![no_main]
+
+use std::{net::IpAddr, sync::LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use wirecap_headers::checksum::{self, Verdict};
+use wirecap_headers::{IpVersion, Layout, MacAddress, SourceMac};
+use wirecap_router::{DropCause, ICMP_ERROR_MAX, IcmpProblem, IcmpSource, Offender, Routes, valid_ip};
+
+/// Made once: it takes longer than all the rest.
+static ROUTES: LazyLock<Routes> = LazyLock::new(|| "default drop\n::/0 drop".parse().unwrap());
+
+fuzz_target!(|input: &[u8]| {
+    let Some(([which, kind], rest)) = input.split_first_chunk() else { return };
+    let bytes = with_type(*kind, rest);
+    look(&bytes);
+    answer(*which, &bytes);
+    answer(*which, &mended(bytes));
+});
+
+/// Most inputs are frames of IP, some with tags.
+fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let (v4, v6, tag) = ([0x08, 0x00], [0x86, 0xdd], [0x81, 0x00, 0x00, 10]);
+    let types: Vec<u8> = match kind % 6 {
+        0 => v4.to_vec(),
+        1 => v6.to_vec(),
+        2 => [&tag[..], &v4].concat(),
+        3 => [&tag[..], &v6].concat(),
+        4 => [&tag[..], &[0x88, 0xa8, 0xe0, 20], &v4].concat(),
+        _ => return rest.to_vec(),
+    };
+    let (macs, behind) = rest.split_at(rest.len().min(12));
+    [macs, &types, behind].concat()
+}
+
+fn look(bytes: &[u8]) {
+    let Some(layout) = Layout::of(bytes) else { return };
+    if let Some(destination) = layout.ip().and_then(|ip| ip.destination(bytes)) {
+        assert!(ROUTES.to(destination).is_none() == ROUTES.is_martian(destination));
+    }
+    let valid = valid_ip(&layout, bytes, bytes.len());
+    // No error is about a damaged packet.
+    if Offender::of(bytes, bytes.len()).is_some() {
+        assert!(matches!(valid, Ok(_) | Err(DropCause::StrictSourceRoute)), "{valid:?}");
+    }
+}
+
+/// With a right length and checksum of IP: most of what can be told about has both.
+fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Some(ip) = Layout::of(&bytes).and_then(|layout| layout.ip().copied()) else { return bytes };
+    let packet = &mut bytes[ip.start()..];
+    let len = packet.len();
+    match ip.version() {
+        IpVersion::V4 => packet[2..4].copy_from_slice(&(len as u16).to_be_bytes()),
+        IpVersion::V6 => packet[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes()),
+    }
+    let _ = checksum::fill(packet);
+    bytes
+}
+
+/// An error is right, fits, and nobody is told about it.
+fn answer(which: u8, bytes: &[u8]) {
+    let Some(offender) = Offender::of(bytes, bytes.len()) else { return };
+    let problems = [
+        IcmpProblem::Expired,
+        IcmpProblem::NoRoute,
+        IcmpProblem::BeyondScope,
+        IcmpProblem::HostUnreachable,
+        IcmpProblem::TooLong { mtu: 60 },
+        IcmpProblem::TooLong { mtu: 1280 },
+    ];
+    let address: IpAddr = match offender.sender() {
+        IpAddr::V4(_) => [192, 0, 2, 254].into(),
+        IpAddr::V6(_) => [0xfd; 16].into(),
+    };
+    let mac = SourceMac::try_from(MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
+    let mut error = Vec::new();
+    if offender.answer(problems[usize::from(which) % problems.len()], IcmpSource { mac, address }, &mut error) {
+        let start = Layout::of(&error).unwrap().network();
+        assert!(error.len() - start <= ICMP_ERROR_MAX);
+        assert_eq!(checksum::verify(&error[start..]), Verdict::Right);
+        assert!(Offender::of(&error, error.len()).is_none());
+    }
+}
