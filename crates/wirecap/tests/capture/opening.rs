@@ -152,8 +152,8 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
     let mut header = Vec::new();
     pcap::file_header(&mut header, LINK_TYPE_ETHERNET, 0);
     writer.write_all(&header).unwrap();
-    let looked_up = looking.join().unwrap().unwrap();
-    let reserved = wire.inside.enter(|| looked_up.reserve()).unwrap();
+    let prepared = looking.join().unwrap().unwrap();
+    let reserved = wire.inside.enter(|| prepared.reserve()).unwrap();
     assert!(!wire.is_captured(), "it is looked up, not opened");
     let capture = wire.inside.enter(|| reserved.open()).unwrap();
     assert!(wire.is_captured());
