@@ -23,6 +23,7 @@
 
 mod available;
 mod claim;
+mod error;
 mod filled;
 mod live_pool;
 mod mapping;
@@ -38,83 +39,17 @@ use std::{
 
 pub use available::{Available, MemoryBound, Need, available};
 pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
+pub use error::MemoryError;
 pub use filled::{FilledBlock, FilledCell};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
 pub use mapping::{Advice, MemoryFallback, Pages};
 pub use reader::{CellReader, Cells};
-use thiserror::Error;
 use wirecap_core::{Geometry, Pool, PoolId};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: u64 = 4096;
 const MPOL_PREFERRED: u32 = 1;
-
-/// Why there is no packet memory.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum MemoryError {
-    /// Refused before trying, since the kernel would end a process to make room.
-    #[error("packet memory of {} MiB does not fit: {}", needed >> 20, room(*available, bound))]
-    TooLarge {
-        /// Bytes asked for, with what the kernel needs besides.
-        needed: u64,
-        /// Bytes available.
-        available: u64,
-        /// What bounds that.
-        bound: MemoryBound,
-    },
-    /// The kernel refused the mapping.
-    #[error(
-        "mapping {} MiB of packet memory failed: {source}{}",
-        needed >> 20,
-        if self.is_lack() { "; raise the limit (ulimit -v, or that of the container)" } else { "" }
-    )]
-    Map {
-        /// Bytes asked for.
-        needed: u64,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The pools do not fit in what was allocated.
-    #[error("the packet memory has no room for one more pool of {0} bytes")]
-    Exhausted(u64),
-    /// The cells are of another size than the memory was made for.
-    #[error("a pool with cells of {given} bytes does not fit a packet memory of cells of {memory} bytes")]
-    CellBytes {
-        /// That of the pool.
-        given: u32,
-        /// That of the memory.
-        memory: u32,
-    },
-}
-
-/// How much there is, and the limit that bounds it.
-fn room(available: u64, bound: &MemoryBound) -> String {
-    let available = available >> 20;
-    match bound {
-        MemoryBound::Machine => {
-            format!("{available} MiB of memory are available")
-        }
-        MemoryBound::Group { directory, setting, limit } => format!(
-            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit",
-            limit >> 20,
-            directory.display()
-        ),
-    }
-}
-
-impl MemoryError {
-    /// Whether the kernel refused a mapping for lack of memory, or at a limit.
-    pub fn is_lack(&self) -> bool {
-        // EFAULT is what populating answers where a control group's limit is reached.
-        let lacks = |source: &io::Error| {
-            matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::EFAULT | libc::EAGAIN))
-        };
-        matches!(self, Self::Map { source, .. } if lacks(source))
-    }
-}
 
 /// The memory of cells that the kernel knows under one registration, all of one size.
 #[derive(Debug)]

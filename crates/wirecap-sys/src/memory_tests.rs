@@ -47,7 +47,7 @@ fn more_memory_than_there_is_is_refused_before_it_hurts() {
 
 #[test]
 fn all_pages_are_brought_in_up_to_the_last() {
-    let memory = PacketMemory::allocate(2 * HUGE_PAGE_BYTES as u64 + 4096, 2048).unwrap();
+    let memory = PacketMemory::allocate(2 * mapping::HUGE_PAGE_BYTES as u64 + 4096, 2048).unwrap();
     let resident = || {
         let mut pages = vec![0_u8; memory.len.div_ceil(4096)];
         // SAFETY: the range is the whole mapping, and there is a byte for each page of it.

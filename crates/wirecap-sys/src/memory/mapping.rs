@@ -9,7 +9,9 @@
 
 use std::{io, ops::Range, path::PathBuf, ptr};
 
-use super::{HUGE_PAGE_BYTES, MemoryError, Need, available};
+use super::{MemoryError, Need, available};
+
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Which pages hold the packet memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
