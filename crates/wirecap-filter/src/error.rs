@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io};
 
-use wirecap_sys::{bpf, pcap};
+use wirecap_sys::{bpf, machine_code, pcap};
 
 /// Failures of compiling, validating and translating filters.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +44,8 @@ pub enum Error {
     Native {
         /// Length of the filter.
         insns: usize,
-        /// The generator's words.
-        cause: String,
+        /// Why.
+        cause: machine_code::Error,
     },
     /// No memory that could be executed.
     #[error(

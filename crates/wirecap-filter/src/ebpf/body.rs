@@ -3,10 +3,9 @@
 use wirecap_sys::bpf::{
     Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Operand as EbpfOperand, Reg, Size as EbpfSize,
 };
+use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register};
 
 use super::STACK_BYTES;
-use crate::op::MEMORY_SLOTS;
-use crate::op::{Alu, Cond, Op, Operand, Register};
 
 /// A of classic BPF. The upper half is always zero, as that of X: all arithmetic is done on 32 bits.
 pub(super) const A: Reg = Reg::R0;

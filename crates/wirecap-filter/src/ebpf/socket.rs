@@ -16,11 +16,11 @@
 //! | what the socket knows ([`Origin`]) | a field of the context |
 
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
+use wirecap_sys::machine_code::{Guard, Op, Origin, Size};
 
 use super::body::{A, Body};
 use crate::error::Error;
-use crate::guard::{Guard, Runner, guards};
-use crate::op::{Op, Origin, Size};
+use crate::guard::{Runner, guards};
 use crate::program::Program;
 
 const X: Reg = Reg::R7;
