@@ -17,6 +17,7 @@
 //! | the language, and what libpcap makes of it | [`Filter`] |
 //! | what a valid program is | [`Program`] |
 //! | what each instruction means | [`Program::run`] |
+//! | deciding in user space, by native code or the interpreter | [`UserFilter`] |
 //! | which checks of the packet's length are needed where | `guard.rs` |
 //! | why filters that loop come to an end | `rounds.rs` of `wirecap_sys::machine_code` |
 //! | filters in the kernel | [`ebpf`] |
@@ -47,10 +48,12 @@ mod guard;
 mod interpret;
 mod native;
 mod program;
+mod user;
 
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
 pub use error::{Error, Invalid, shortened};
 pub use native::NativeFilter;
 pub use program::{MAX_INSNS, Program};
+pub use user::UserFilter;
 pub use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Origin, Register, Size};
 pub use wirecap_sys::pcap::Insn;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
 use super::sieve::Sieve;
 use crate::{
@@ -33,6 +33,11 @@ pub enum FilterPlace {
 }
 
 impl FilterPlace {
+    /// Of a filter in user space.
+    pub(crate) fn of(user: &UserFilter) -> Self {
+        if user.interpreted().is_none() { Self::NativeCode } else { Self::Interpreter }
+    }
+
     /// In words, for people.
     pub fn in_words(self) -> &'static str {
         match self {
@@ -68,8 +73,6 @@ pub(crate) enum Knows {
 
 /// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type yet.
 const PACKET_HOST: u32 = 0;
-/// Types of packets that a socket sees, up to `PACKET_OUTGOING`.
-const PACKET_TYPES: u32 = 5;
 
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
@@ -142,13 +145,13 @@ impl PlacedFilter {
         if not_in_kernel.is_none() && !frags {
             return Self { runs: Some(FilterPlace::Kernel), fallbacks: Vec::from_iter(one_way), user: None };
         }
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let user = UserFilter::new(&filter.filter);
+        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| FilterPlace::of(&user));
         let passes = filter.unmatched == Unmatched::Pass;
         let split = (not_in_kernel.is_none() && passes).then_some(Diagnostic::FilterDropsLongPackets);
         let fallback = not_in_kernel.map(|reason| Diagnostic::FilterNotInKernel {
             reason,
-            interpreted: no_native,
+            interpreted: user.interpreted().map(Cause::of),
             drops_unwanted: passes,
         });
         let fallbacks = fallback.or(split).into_iter().chain(one_way).collect();
@@ -161,64 +164,6 @@ impl PlacedFilter {
     }
 }
 
-/// A filter in user space.
-#[derive(Debug)]
-pub(crate) struct UserFilter {
-    /// INVARIANT: not empty. One for all packets, or one for each of the types of packets that there are.
-    runners: Vec<Runner>,
-}
-
-/// A program, as fast as it can be had.
-#[derive(Debug)]
-struct Runner {
-    program: Program,
-    native: Option<NativeFilter>,
-}
-
-impl UserFilter {
-    /// As native code, else interpreted, with the reason.
-    pub(crate) fn new(filter: &Filter) -> (Self, Option<Cause>) {
-        Self::of_programs([filter.program().clone()])
-    }
-
-    /// The same, for packets that a socket has heard on an interface and tells the type of.
-    pub(crate) fn of_socket(filter: &Filter, ifindex: u32) -> (Self, Option<Cause>) {
-        let types = if filter.program().asks(Origin::PacketType) { PACKET_TYPES } else { 1 };
-        Self::of_programs((0..types).map(|packet_type| filter.program().bound_to(packet_type, ifindex)))
-    }
-
-    fn of_programs(programs: impl IntoIterator<Item = Program>) -> (Self, Option<Cause>) {
-        let mut reason = None;
-        let runners = programs.into_iter().map(|program| {
-            let native = NativeFilter::new(&program).map_err(|error| reason = Some(error.into()));
-            Runner { program, native: native.ok() }
-        });
-        let runners = runners.collect();
-        (Self { runners }, reason)
-    }
-
-    pub(crate) fn place(&self) -> FilterPlace {
-        let native = self.runners.iter().all(|runner| runner.native.is_some());
-        if native { FilterPlace::NativeCode } else { FilterPlace::Interpreter }
-    }
-
-    /// Whether a packet of `wire_len` bytes, of which these were captured, is wanted.
-    #[inline]
-    pub(crate) fn wants(&self, packet: &[u8], wire_len: u32) -> bool {
-        self.wants_of_type(0, packet, wire_len)
-    }
-
-    /// The same, for one of a type that a socket tells (`PACKET_…`).
-    #[inline]
-    pub(crate) fn wants_of_type(&self, packet_type: u8, packet: &[u8], wire_len: u32) -> bool {
-        let Runner { program, native } = &self.runners[usize::from(packet_type).min(self.runners.len() - 1)];
-        match native {
-            Some(native) => native.matches(packet, wire_len) != 0,
-            None => program.run(packet, wire_len) != 0,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,39 +171,10 @@ mod tests {
     #[test]
     fn packets_of_raw_ip_are_filtered_as_such() {
         let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, Knows::Nothing).unwrap();
-        let (user, reason) = UserFilter::new(&filter.filter);
-        assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
+        let user = UserFilter::new(&filter.filter);
+        assert_eq!(FilterPlace::of(&user), FilterPlace::NativeCode);
         assert!(user.wants(&[0x60; 40], 40));
         assert!(!user.wants(&[0x45; 40], 40));
-    }
-
-    #[test]
-    fn the_interpreter_serves_where_there_is_no_native_code() {
-        let filter = PortFilter::compile("arp", 1, Unmatched::Pass, Knows::Each).unwrap().filter;
-        let runner = Runner { program: filter.program().clone(), native: None };
-        let user = UserFilter { runners: vec![runner] };
-        let mut frame = [0; 60];
-        assert_eq!((user.place(), user.wants(&frame, 60)), (FilterPlace::Interpreter, false));
-        frame[12..14].copy_from_slice(&[8, 6]);
-        assert!(user.wants(&frame, 60));
-    }
-    #[test]
-    fn a_socket_tells_which_way_a_packet_goes() {
-        const OTHERHOST: u8 = 3;
-        const OUTGOING: u8 = 4;
-        let filter = |expression| PortFilter::compile(expression, 1, Unmatched::Pass, Knows::Each).unwrap();
-        for (expression, for_others, sent) in [
-            ("inbound", true, false),
-            ("outbound and ifindex 5", false, true),
-            ("ifindex 5", true, true),
-            ("ifindex 6", false, false),
-            ("not inbound", false, true),
-        ] {
-            let (user, reason) = UserFilter::of_socket(&filter(expression).filter, 5);
-            assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
-            assert_eq!(user.wants_of_type(OTHERHOST, &[0; 60], 60), for_others, "{expression}");
-            assert_eq!(user.wants_of_type(OUTGOING, &[0; 60], 60), sent, "{expression}");
-        }
     }
 
     #[test]

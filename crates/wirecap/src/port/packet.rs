@@ -12,6 +12,7 @@
 use std::{os::fd::AsFd, sync::Arc, time::Duration};
 
 use wirecap_core::{Geometry, PoolId};
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf,
     clock::StampClock,
@@ -23,7 +24,7 @@ use wirecap_sys::{
 
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{FilterPlace, PortFilter, UserFilter},
+    filter::{FilterPlace, PortFilter},
     opening::OpenContext,
     preflight,
     socket_filter::SocketFilter,
@@ -32,7 +33,7 @@ use super::{
 use crate::{
     Diagnostic, Error,
     batch::Reader,
-    diagnostic::{KernelRefusal, TooLong},
+    diagnostic::{Cause, KernelRefusal, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
@@ -134,7 +135,7 @@ pub(crate) fn open(
     let fallbacks = not_in_kernel.into_iter().chain(cut_short).collect();
     let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
         Some(_) => FilterPlace::Kernel,
-        None => filter.user.place(),
+        None => FilterPlace::of(&filter.user),
     });
     let mut queues: Vec<OpenQueue> = Vec::new();
     for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(rings) {
@@ -174,15 +175,17 @@ fn queue_filters(
     let Some(PortFilter { filter, .. }) = filter else {
         return ((0..sockets).map(|_| None).collect(), None);
     };
-    let (user, no_native) = UserFilter::of_socket(filter, ifindex);
-    let user = Arc::new(user);
+    let user = Arc::new(UserFilter::for_socket(filter, ifindex));
     let loaded: Result<Vec<_>, _> = (0..sockets).map(|_| SocketFilter::load(filter, outgoing)).collect();
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
             let reason = KernelRefusal::from(&error);
-            let fallback =
-                Diagnostic::FilterNotInKernel { reason, interpreted: no_native, drops_unwanted: false };
+            let fallback = Diagnostic::FilterNotInKernel {
+                reason,
+                interpreted: user.interpreted().map(Cause::of),
+                drops_unwanted: false,
+            };
             (Vec::from_iter((0..sockets).map(|_| None)), Some(fallback))
         }
     };

@@ -28,6 +28,7 @@ use std::{
 
 use wirecap_core::{Direction, Geometry};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     input::Input,
@@ -40,11 +41,11 @@ pub use self::trace::check;
 pub(crate) use self::{status::ReplayPort, trace::Trace};
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{PortFilter, UserFilter},
+    filter::{FilterPlace, PortFilter},
 };
 use crate::{
     Diagnostic, Error, Timestamp,
-    diagnostic::TooLong,
+    diagnostic::{Cause, TooLong},
     open_port::{OpenPort, Taken},
     report::{BeyondLimit, LengthLimit, QueueMode},
     timestamp::TimestampReport,
@@ -132,9 +133,10 @@ pub(crate) fn open(
         .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
     let mut fallbacks = Vec::from_iter(length_limit.map(too_long));
     let filter = filter.map(|filter| {
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
-        (filter.report(user.place()), user)
+        let user = UserFilter::new(&filter.filter);
+        let reason = user.interpreted().map(Cause::of);
+        fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
+        (filter.report(FilterPlace::of(&user)), user)
     });
     let (reported, filter) = filter.unzip();
     let wanted = timestamp.filter(|&wanted| wanted != Timestamp::File);

@@ -10,12 +10,13 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     memory::FilledCell,
     xsk::{Contents, Socket},
 };
 
-use super::{Intake, filter::UserFilter, stamp::StampReader};
+use super::{Intake, stamp::StampReader};
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;
