@@ -10,7 +10,7 @@
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
 use wirecap_sys::machine_code::{Alu, Guard, Op, Operand, Reach, Register, Size};
 
-use super::body::{A, Body};
+use super::body::{A, Body, Exits};
 use super::{Length, MAX_OFFSET, Splice};
 use crate::error::Error;
 use crate::guard::{Runner, guards};
@@ -35,7 +35,7 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
     }
     let guards = guards(program, Runner::XDP);
     check_offsets(program.ops(), &guards)?;
-    let exits = (splice.matches, splice.rejects);
+    let exits = Exits { matches: splice.matches, rejects: splice.rejects };
     let body = Body::new(asm, X, exits, splice.stack_end, program.ops().len());
     let mut emitter = Emitter { body, splice };
     emitter.prologue(program.ops(), &guards);
