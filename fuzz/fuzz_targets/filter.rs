@@ -5,8 +5,9 @@
 //!   input: number of instructions, 8 bytes each, the rest is the packet
 //! ```
 //!
-//! Codes are folded onto those that exist and jumps onto instructions that do, so that most inputs are programs. Jumps may
-//! go backward. `bpf_filter` may then go round for ever, and is asked only where the interpreter comes to an end.
+//! Codes are folded onto those that exist and jumps onto instructions that do, so that most inputs are
+//! programs. Jumps may go backward. `bpf_filter` may then go round for ever, and is asked only where the
+//! interpreter comes to an end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a frame: a layout that lies within it, changes that keep to what they are for, and the same again after there
-//! and back.
+//! Any bytes as a frame: a layout that lies within it, changes that keep to what they are for, and the same
+//! again after there and back.
 //!
 //! ```text
 //!   input: which changes, room in front, the first EtherType, the rest is the frame

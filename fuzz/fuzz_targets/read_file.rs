@@ -1,8 +1,8 @@
-//! Any bytes at all, read as a capture file: no panic, an end, an error inside the file, and what was read can be
-//! written and is read back the same.
+//! Any bytes at all, read as a capture file: no panic, an end, an error inside the file, and what was read
+//! can be written and is read back the same.
 //!
-//! The first byte says what the others stand behind: nothing, a file header of one of the kinds, or the start of a pcapng
-//! section, so that a fuzzer need not find those by itself.
+//! The first byte says what the others stand behind: nothing, a file header of one of the kinds, or the start
+//! of a pcapng section, so that a fuzzer need not find those by itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a frame that a router has to decide about: no route to what is not forwarded, ICMP errors that are right, and none about a damaged
-//! packet or an error.
+//! Any bytes as a frame that a router has to decide about: no route to what is not forwarded, ICMP errors
+//! that are right, and none about a damaged packet or an error.
 //!
 //! ```text
 //!   input: which error, the first EtherType, the rest is the frame

@@ -1,4 +1,5 @@
-//! Bounds on the arrival times of packets without their own timestamp: each came between two looks at its ring.
+//! Bounds on the arrival times of packets without their own timestamp: each came between two looks at its
+//! ring.
 //!
 //! ```text
 //!   the ring        ██████ 6                  ██████████ 10               10: nothing new
@@ -7,11 +8,12 @@
 //!                   since                              seen      cells 6 to 9: look A did not see them, look B did
 //! ```
 //!
-//! Rule: the reader reads the clock before each look at the ring, and again after it. So a cell that a look sees for the first time came
-//! after the previous look began and before this one ended, wherever the reader stalled.
+//! Rule: the reader reads the clock before each look at the ring, and again after it. So a cell that a look
+//! sees for the first time came after the previous look began and before this one ended, wherever the reader
+//! stalled.
 //!
-//! A look is remembered until its cells are taken. When there is no room for another one, pairs of looks are merged: their windows stay
-//! true and become wider.
+//! A look is remembered until its cells are taken. When there is no room for another one, pairs of looks are
+//! merged: their windows stay true and become wider.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -21,7 +23,8 @@ const ROOM: usize = 64;
 /// The looks at one ring. `T` is a moment.
 #[derive(Debug)]
 pub struct Arrivals<T> {
-    /// Oldest first. INVARIANT: `end` and the moments increase; each look saw cells that the one before had not seen.
+    /// Oldest first. INVARIANT: `end` and the moments increase; each look saw cells that the one before had
+    /// not seen.
     looks: VecDeque<Look<T>>,
     /// When the last look began, or the ring was opened: cells that no look has seen came later.
     since: T,
@@ -50,8 +53,8 @@ impl<T: Copy> Arrivals<T> {
         Self { looks: VecDeque::with_capacity(ROOM), since: opened }
     }
 
-    /// Notes a look that began at `before` and found `cells`: from the oldest that was not taken to the newest, by their numbers in the
-    /// ring. Asks `after` for the time if the look found new ones.
+    /// Notes a look that began at `before` and found `cells`: from the oldest that was not taken to the
+    /// newest, by their numbers in the ring. Asks `after` for the time if the look found new ones.
     pub fn looked(&mut self, before: T, cells: Range<u64>, after: impl FnOnce() -> T) {
         while self.looks.front().is_some_and(|oldest| oldest.end <= cells.start) {
             self.looks.pop_front();
@@ -124,7 +127,8 @@ mod tests {
     enum Event {
         Comes(u64),
         Takes(u64),
-        /// Cells that come between reading the clock and looking, and between looking and reading the clock again.
+        /// Cells that come between reading the clock and looking, and between looking and reading the clock
+        /// again.
         Looks(u64, u64),
     }
 
@@ -140,7 +144,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 256 }, ..ProptestConfig::default() })]
 
-        /// Whatever the order of events, each cell that waits came in its window, also when looks were made one.
+        /// Whatever the order of events, each cell that waits came in its window, also when looks were made
+        /// one.
         #[cfg(not(miri))] // No unsafe code, and minutes there.
         #[test]
         fn every_window_holds_what_came_in_it(events in events()) {

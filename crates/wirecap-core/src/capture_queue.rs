@@ -14,8 +14,9 @@
 //! by the consumer: the entries and the slots of the cells are visible) and `head` (release by the
 //! consumer, acquire by the producer: an entry is not overwritten before it was read).
 //!
-//! Rule: a hand-over with a lead takes two entries that become visible together. Each hand-over has a *turn*: how many the
-//! capture thread had pushed before it, into the queues of all workers together. Turns of a queue increase.
+//! Rule: a hand-over with a lead takes two entries that become visible together. Each hand-over has a *turn*:
+//! how many the capture thread had pushed before it, into the queues of all workers together. Turns of a
+//! queue increase.
 
 use crate::{
     chunk::Handover,
@@ -141,7 +142,7 @@ impl CaptureProducer {
     }
 }
 
-/// Tells any thread how much waits in a capture queue.
+/// Reports to any thread how much waits in a capture queue.
 #[derive(Debug, Clone)]
 pub struct BacklogGauge(Arc<Shared>);
 

@@ -79,8 +79,9 @@ pub struct UnknownName {
     pub nearest: Option<&'static str>,
 }
 
-/// Declares an enum without data whose variants have names, and implements [`Choice`](crate::Choice), `FromStr`, `Display`,
-/// `Serialize` and `Deserialize` for it; `Default`, too, if a variant is named behind the enum (`enum Wait = Sleep`).
+/// Declares an enum without data whose variants have names, and implements [`Choice`](crate::Choice),
+/// `FromStr`, `Display`, `Serialize` and `Deserialize` for it; `Default`, too, if a variant is named behind
+/// the enum (`enum Wait = Sleep`).
 ///
 /// The first line of a variant's documentation is its explanation in help texts: a sentence of its own.
 #[macro_export]
@@ -195,8 +196,8 @@ where
 ///   rotate  ──► nothing: write and route are other words
 /// ```
 ///
-/// A wrong suggestion costs more than no suggestion: a word is near if it differs by at most one slip of the keyboard for every four
-/// letters.
+/// A wrong suggestion costs more than no suggestion: a word is near if it differs by at most one slip of the
+/// keyboard for every four letters.
 pub fn nearest<'w>(given: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let near = words.into_iter().filter_map(|word| Some((distance(given, word)?, word)));
     near.min_by_key(|&(distance, _)| distance).map(|(_, word)| word)

@@ -15,9 +15,9 @@
 //! In a range the first bit is always set, so that the word is never 0 and an `Option` of a range is
 //! one word, too: there are tables of them, and every packet that is owned has one.
 //!
-//! Rule: only a pool makes ranges, and only of cells that it has handed over. No two pools of a process ever have the same
-//! [number](PoolNumber), whatever they are called, so a range that a [`SlotTable`](crate::SlotTable) takes comes from its pool. The unsafe
-//! code of `wirecap-sys` rests on this.
+//! Rule: only a pool makes ranges, and only of cells that it has handed over. No two pools of a process ever
+//! have the same [number](PoolNumber), whatever they are called, so a range that a
+//! [`SlotTable`](crate::SlotTable) takes comes from its pool. The unsafe code of `wirecap-sys` rests on this.
 
 use std::{
     fmt,
@@ -90,12 +90,13 @@ pub enum ChunkState {
     Free,
     /// Its cells are with the kernel, or some of them still are.
     Attached,
-    /// All its cells were filled, and not all are home. The kernel may have got some of those that are home again, as a run.
+    /// All its cells were filled, and not all are home. The kernel may have got some of those that are home
+    /// again, as a run.
     Captured,
 }
 
-/// The right to read the filled cells `first .. first + count` of a pool, and the duty to recycle them. They lie in one chunk, unless
-/// ranges of two were [joined](ChunkRange::join).
+/// The right to read the filled cells `first .. first + count` of a pool, and the duty to recycle them. They
+/// lie in one chunk, unless ranges of two were [joined](ChunkRange::join).
 #[derive(PartialEq, Eq)]
 #[must_use = "cells that are not recycled are lost to their pool"]
 pub struct ChunkRange {
@@ -113,7 +114,8 @@ impl ChunkRange {
         Self { word: SET | word }
     }
 
-    /// Rebuilds a range from the word that a queue of this crate carried. The pool validates it all the same when it comes home.
+    /// Rebuilds a range from the word that a queue of this crate carried. The pool validates it all the same
+    /// when it comes home.
     #[inline]
     pub(crate) fn from_word(word: u64) -> Self {
         Self { word: SET | word }
@@ -207,8 +209,8 @@ impl fmt::Debug for ChunkRange {
 
 /// What is handed to a worker at once: filled cells that make up whole packets, in order.
 ///
-/// A packet of several cells may begin at the end of one chunk, or of a run of its cells, and end at the start of the next;
-/// then `lead` holds its beginning. A packet never lies in two hand-overs.
+/// A packet of several cells may begin at the end of one chunk, or of a run of its cells, and end at the
+/// start of the next; then `lead` holds its beginning. A packet never lies in two hand-overs.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "cells that are not recycled are lost to their pool"]
 pub struct Handover {
@@ -291,7 +293,8 @@ mod tests {
         }
     }
 
-    /// The number of one would be that of the other otherwise, and so would be their ranges: the names are the same.
+    /// The number of one would be that of the other otherwise, and so would be their ranges: the names are
+    /// the same.
     #[test]
     fn no_two_pools_have_the_same_number() {
         let numbers = || (0..100).map(|_| PoolNumber::next().get()).collect::<Vec<_>>();

@@ -10,11 +10,12 @@
 //! do. So a busy worker gets few large batches, an idle one gets packets at once, and a capture queue
 //! never holds more than one part-filled hand-over of a pool besides full chunks.
 //!
-//! Rule of the place: **a chunk goes to one worker**, decided when its first cells leave (step 1.b of
-//! section 3.2.2 of the paper), or a run of one. A chunk comes home when its last cell does. Were the cells of one chunk
-//! given to several workers, each backlog would keep part of very many chunks from coming home, and a
-//! pool with most of its cells free would have only short runs to attach. Two things may part from their chunk, one
-//! hand-over each: the beginning of a packet that ends in the next chunk, and what found no room and is offered again.
+//! Rule of the place: **a chunk goes to one worker**, decided when its first cells leave (step 1.b of section
+//! 3.2.2 of the paper), or a run of one. A chunk comes home when its last cell does. Were the cells of one
+//! chunk given to several workers, each backlog would keep part of very many chunks from coming home, and a
+//! pool with most of its cells free would have only short runs to attach. Two things may part from their
+//! chunk, one hand-over each: the beginning of a packet that ends in the next chunk, and what found no room
+//! and is offered again.
 
 use crate::{
     group::{BuddyGroup, Load},
@@ -37,8 +38,9 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// The worker that gets what the pool [hands over](Pool::hand_over) now. `None` when there is nothing, or when it is better to wait for
-    /// more. A full run may hold nothing but the beginning of a packet: the pool has to hand over all the same, to go on with the next run.
+    /// The worker that gets what the pool [hands over](Pool::hand_over) now. `None` when there is nothing, or
+    /// when it is better to wait for more. A full run may hold nothing but the beginning of a packet: the
+    /// pool has to hand over all the same, to go on with the next run.
     ///
     /// With `flush` nothing waits: the capture is ending.
     pub fn next(

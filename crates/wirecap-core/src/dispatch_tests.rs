@@ -109,7 +109,7 @@ impl Bench {
         self.dispatch(queue, true);
     }
 
-    /// Full chunks, and with `all` what goes to somebody idle.
+    /// Full chunks, and with `all` what goes to an idle worker.
     fn dispatch(&mut self, queue: usize, all: bool) {
         let Self { queues, crew, group, turn, .. } = self;
         let at = &mut queues[queue];
@@ -148,8 +148,8 @@ impl Bench {
     }
 }
 
-/// Packets of each queue in a millisecond. One queue is hot: it has twice what a worker handles in that time, which is
-/// `PACE`. All together can handle it. Under miri everything is smaller.
+/// Packets of each queue in a millisecond. One queue is hot: it has twice what a worker handles in that time,
+/// which is `PACE`. All together can handle it. Under miri everything is smaller.
 const ARRIVALS: [u64; 6] = if cfg!(miri) { [8, 2, 2, 2, 2, 2] } else { [80, 20, 20, 20, 20, 20] };
 const PACE: f64 = if cfg!(miri) { 3.8844 } else { 38.844 };
 const M: u32 = if cfg!(miri) { 8 } else { 256 };
@@ -215,7 +215,8 @@ fn the_rest_of_a_chunk_follows_its_first_cells_unless_that_worker_is_gone() {
     assert_eq!(backlogs(&bench), [8, 13, 1], "the keeper is gone: chosen anew");
 }
 
-/// A chunk may be full of the beginning of one packet: nothing leaves it, and the next chunk is filled all the same.
+/// A chunk may be full of the beginning of one packet: nothing leaves it, and the next chunk is filled all
+/// the same.
 #[test]
 fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
     let mut bench = Bench::new(1, Geometry::new(4, 3, 2048).unwrap(), Mode::Basic);

@@ -5,8 +5,8 @@
 //!                        0           handed                 complete                  filled  M
 //! ```
 //!
-//! Rule: what a driver says is checked here, once, and trusted from then on. A part of a packet lies within one
-//! cell of this pool, or it is counted as foreign and left alone. That the kernel fills each cell it was
+//! Rule: what a driver says is checked here, once, and trusted from then on. A part of a packet lies within
+//! one cell of this pool, or it is counted as foreign and left alone. That the kernel fills each cell it was
 //! given once is taken from it.
 
 use crate::{
@@ -32,7 +32,8 @@ pub(crate) struct Waiting {
     pub(crate) bytes: u32,
     /// Bytes of the packet that has begun and is not whole.
     pub(crate) begun_bytes: u32,
-    /// How much earlier than their timestamps these packets, and the one that has begun, may have come, at most.
+    /// How much earlier than their timestamps these packets, and the one that has begun, may have come, at
+    /// most.
     uncertainty_ns: u64,
 }
 
@@ -107,7 +108,7 @@ impl<'p> Filler<'p> {
     }
 
     /// Takes filled cells. Those that do not lie within one cell of this pool, and those for which there
-    /// is no space, are counted and left alone. So whoever reads a slot stays in its cell, whatever
+    /// is no space, are counted and left alone. So a reader of a slot stays in its cell, whatever
     /// the driver said.
     #[inline]
     pub fn fill_all(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
@@ -134,8 +135,8 @@ impl<'p> Filler<'p> {
         self.foreign += foreign;
     }
 
-    /// Takes a whole chunk that the kernel has packed with packets: a block. All its cells count as filled. Nothing is
-    /// taken unless the chunk is empty.
+    /// Takes a whole chunk that the kernel has packed with packets: a block. All its cells count as filled.
+    /// Nothing is taken unless the chunk is empty.
     pub fn fill_block(&mut self, packets: u32, bytes: u32) -> bool {
         if self.filled > 0 {
             return false;

@@ -18,9 +18,10 @@ pub const MAX_CHUNKS_PER_POOL: u32 = 1 << 18;
 /// Most cells a pool may have: the kernel's rings are a power of two of at most this many entries
 /// here (64 MiB of ring for the receive side).
 pub const MAX_CELLS_PER_POOL: u64 = 1 << 22;
-/// Smallest chunk, and shortest run of one, that may hold packets of several cells: with this many cells in each the longest
-/// frame lies in two of them at most. No interface has an MTU over 65,535 bytes; with an Ethernet header and two VLAN
-/// tags that makes 65,557 bytes, or 37 cells of 2 KiB, of which the kernel leaves 256 bytes free in each.
+/// Smallest chunk, and shortest run of one, that may hold packets of several cells: with this many cells in
+/// each the longest frame lies in two of them at most. No interface has an MTU over 65,535 bytes; with an
+/// Ethernet header and two VLAN tags that makes 65,557 bytes, or 37 cells of 2 KiB, of which the kernel
+/// leaves 256 bytes free in each.
 pub const MIN_CELLS_PER_CHUNK_MULTI_BUFFER: u32 = 64;
 const _: () = assert!((65_535 + 14 + 2 * 4_u32).div_ceil(2048 - 256) <= MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
 
@@ -58,7 +59,7 @@ pub enum GeometryError {
         /// R × M.
         given: u64,
     },
-    /// The cell size is none that AF_XDP takes in aligned mode.
+    /// AF_XDP does not take the cell size in aligned mode.
     #[error("a cell of {given} bytes cannot be used; AF_XDP takes 2048 or 4096")]
     CellBytes {
         /// What was asked for, in bytes.

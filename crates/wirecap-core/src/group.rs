@@ -20,7 +20,7 @@ pub struct Load {
     pub backlog_cells: u64,
     /// Cells of one of its pools: what T is a percentage of.
     pub capacity_cells: u64,
-    /// Whether the worker is gone, so that nobody but its buddies will empty its queues.
+    /// Whether the worker is gone, so that only its buddies will empty its queues.
     pub gone: bool,
 }
 
@@ -85,7 +85,7 @@ impl BuddyGroup {
     }
 
     /// Whom an idle worker helps: the buddy that is over T, and furthest in relation to its pools.
-    /// `None` in basic mode and when nobody is over.
+    /// `None` in basic mode and when no worker is over the threshold.
     pub fn buddy_in_need(&self, idle: usize, load: impl Fn(usize) -> Load) -> Option<usize> {
         let Mode::Advanced { threshold_percent } = self.mode else { return None };
         let others = self.members.iter().copied().filter(|&member| member != idle);
@@ -113,7 +113,7 @@ mod tests {
     fn a_chunk_stays_home_up_to_the_threshold_and_goes_to_the_least_busy_buddy_over_it() {
         assert_eq!(group(60).destination(0, loads([600, 0, 0])), 0);
         assert_eq!(group(60).destination(0, loads([601, 40, 30])), 2);
-        assert_eq!(group(60).destination(0, loads([601, 900, 700])), 0, "nobody is less busy");
+        assert_eq!(group(60).destination(0, loads([601, 900, 700])), 0, "no worker is less busy");
         assert_eq!(group(60).destination(0, loads([601, 601, 601])), 0, "as busy is not less busy");
         assert_eq!(group(0).destination(0, loads([1, 0, 0])), 1);
         assert_eq!(group(100).destination(0, loads([1000, 0, 0])), 0);

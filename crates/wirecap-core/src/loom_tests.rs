@@ -138,8 +138,8 @@ fn loom_chunk_hand_over() {
     });
 }
 
-/// A worker keeps one cell of a chunk and recycles the other, which is filled again as a run: the worker sees what was written
-/// for it, and what it keeps stays as it was.
+/// A worker keeps one cell of a chunk and recycles the other, which is filled again as a run: the worker sees
+/// what was written for it, and what it keeps stays as it was.
 #[test]
 fn loom_run_hand_over() {
     bounded_model(|| {
@@ -189,8 +189,8 @@ fn loom_run_hand_over() {
     });
 }
 
-/// A worker goes away while a capture thread pushes: its buddy gets everything, in order, though what is pushed after the
-/// mark was seen goes to the buddy's own queue.
+/// A worker goes away while a capture thread pushes: its buddy gets everything, in order, though what is
+/// pushed after the mark was seen goes to the buddy's own queue.
 #[test]
 fn loom_an_heir_takes_over_in_order() {
     bounded_model(|| {

@@ -57,7 +57,7 @@ impl Default for Mode {
 /// A text that is no mode.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModeError {
-    /// The word is none of the modes.
+    /// The word names no mode.
     #[error(transparent)]
     Name(#[from] UnknownName),
     /// The number behind the colon is no percentage.

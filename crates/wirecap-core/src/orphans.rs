@@ -5,16 +5,18 @@
 //!                     └─ 3 ── 4 ── 6 ──► queue of worker 1 ──────────────────┴──► worker 1 takes 1 2 3 4 5 6
 //! ```
 //!
-//! A capture thread numbers its hand-overs with *turns*, whichever worker they go to. A worker takes, of what one capture
-//! thread has pushed to it and to the orphans of its buddy group, the lowest turn first.
+//! A capture thread numbers its hand-overs with *turns*, whichever worker they go to. A worker takes, of what
+//! one capture thread has pushed to it and to the orphans of its buddy group, the lowest turn first.
 //!
-//! Rule: a worker leaves its queues here before it is marked as gone, and its own queue is looked at before the orphans.
-//! The capture thread gives a worker's packets to buddies only when it has seen the mark. So a buddy that finds such packets
-//! in its own queue finds the orphan, too, with all that the capture thread had pushed there before.
+//! Rule: a worker leaves its queues here before it is marked as gone, and its own queue is looked at before
+//! the orphans. The capture thread gives a worker's packets to buddies only when it has seen the mark. So a
+//! buddy that finds such packets in its own queue finds the orphan, too, with all that the capture thread had
+//! pushed there before.
 //!
-//! What follows from it: of each receive queue, **every worker gets packets in order, also those it inherits**, with one
-//! exception. In advanced mode a buddy may have been given later packets of the queue while the worker still lived and
-//! was over T. What waited for that worker then comes behind them, since neither can be undone.
+//! What follows from it: of each receive queue, **every worker gets packets in order, also those it
+//! inherits**, with one exception. In advanced mode a buddy may have been given later packets of the queue
+//! while the worker still lived and was over T. What waited for that worker then comes behind them, since
+//! neither can be undone.
 
 use std::sync::PoisonError;
 
@@ -38,8 +40,8 @@ impl CaptureQueues {
         Self { queues, first: 0 }
     }
 
-    /// Takes what comes next, from the own queues or from orphans of buddy group `group`: capture threads in turn, and of each
-    /// what it has pushed first.
+    /// Takes what comes next, from the own queues or from orphans of buddy group `group`: capture threads in
+    /// turn, and of each what it has pushed first.
     ///
     /// ```
     /// use wirecap_core::{CaptureQueues, Orphans, capture_queue};
@@ -79,8 +81,8 @@ impl CaptureQueues {
 /// Capture queues whose workers are gone, for their buddies to empty.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    /// Written by a worker that goes away, once its queues are in `queues`. Most captures never have one, and then look at
-    /// nothing else.
+    /// Written by a worker that goes away, once its queues are in `queues`. Most captures never have one, and
+    /// then look at nothing else.
     any: AtomicBool,
     queues: Mutex<Vec<Orphan>>,
 }
@@ -96,17 +98,20 @@ struct Orphan {
 }
 
 impl Orphans {
-    /// A worker of `group` goes away: leaves its queues to its buddies, and only then sets the mark that it is gone.
+    /// A worker of `group` goes away: leaves its queues to its buddies, and only then sets the mark that it
+    /// is gone.
     pub fn leave(&self, group: usize, own: CaptureQueues, gone: &AtomicBool) {
         let left = (0..).zip(own.queues).map(|(thread, queue)| Orphan { group, thread, queue });
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
         // Pairs with the load in `is_none`.
         self.any.store(true, Ordering::Release);
-        // Pairs with the load of who looks whether the worker is gone, before it pushes to somebody else.
+        // Pairs with the load by the thread that checks whether the worker is gone, before it pushes to
+        // another one.
         gone.store(true, Ordering::Release);
     }
 
-    /// Takes what waits longest of what a capture thread had pushed before turn `before` to workers of the group that are gone.
+    /// Takes what waits longest of what a capture thread had pushed before turn `before` to workers of the
+    /// group that are gone.
     fn pop(&self, group: usize, thread: usize, before: u64) -> Option<Handover> {
         if self.is_none() {
             return None;

@@ -155,7 +155,7 @@ impl Bench {
         }
     }
 
-    /// Whoever is left takes everything.
+    /// The workers that are left take everything.
     fn finish(&mut self) {
         (0..THREADS).for_each(|thread| self.push(thread));
         for worker in (0..WORKERS).cycle() {
@@ -170,7 +170,8 @@ impl Bench {
         }
     }
 
-    /// Pairs of one queue that one worker got the wrong way round: the later number, and behind it the earlier one.
+    /// Pairs of one queue that one worker got the wrong way round: the later number, and behind it the
+    /// earlier one.
     fn inversions(&self) -> impl Iterator<Item = (Delivery, Delivery)> + '_ {
         self.deliveries.iter().enumerate().flat_map(|(index, &behind)| {
             let before = self.deliveries[..index].iter().copied();
@@ -196,7 +197,8 @@ const CASES: u32 = if cfg!(miri) { 2 } else { 1_000 };
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
-    /// Later packets come first only if the heir had been given them while the worker they waited for was there.
+    /// Later packets come first only if the heir had been given them while the worker they waited for was
+    /// there.
     #[test]
     fn nothing_overtakes_what_waits_for_an_heir(events in events(1)) {
         let bench = run(50, events);

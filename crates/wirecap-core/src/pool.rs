@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Cells are filled in the slots of the *oldest* attached run, one after the other: that is a whole chunk, or
-//! what is home of one (`run.rs`). What is filled can be handed over at any time as a range, so a chunk
-//! that is still attached may already have cells with a worker; nothing is copied on a timeout, as the paper had to.
+//! what is home of one (`run.rs`). What is filled can be handed over at any time as a range, so a chunk that
+//! is still attached may already have cells with a worker; nothing is copied on a timeout, as the paper had
+//! to.
 //!
 //! Rule: at any time each slot is in exactly one of four places: home, with the kernel, filled here,
 //! or with user space (`outstanding`). Only slots that are outstanding can be recycled, and only
@@ -55,8 +56,8 @@ pub struct PoolLevels {
     pub captured_chunks: u32,
     /// Cells with the kernel, as far as the pool knows: some may be filled and wait in a ring.
     pub attached_cells: u32,
-    /// Cells that are home and wait to be filled again: those of the chunk that is filled now, until the rest of it has been, and where the
-    /// pool [has runs](Pool::allow_runs), those that no run has taken yet.
+    /// Cells that are home and wait to be filled again: those of the chunk that is filled now, until the rest
+    /// of it has been, and where the pool [has runs](Pool::allow_runs), those that no run has taken yet.
     pub resting_cells: u32,
     /// Cells that are filled and not handed over yet.
     pub filled_cells: u32,
@@ -69,8 +70,8 @@ pub struct PoolLevels {
 #[derive(Debug, Clone)]
 struct Chunk {
     state: ChunkState,
-    /// Cells that came back from user space since the chunk was attached, without those that the kernel has got again.
-    /// INVARIANT: at most M, and M only for the moment in which the chunk becomes free.
+    /// Cells that came back from user space since the chunk was attached, without those that the kernel has
+    /// got again. INVARIANT: at most M, and M only for the moment in which the chunk becomes free.
     home: u32,
 }
 
@@ -168,9 +169,10 @@ impl Pool {
         Arc::clone(&self.slots)
     }
 
-    /// Allows [`Pool::attach`] to give the kernel runs: home slots, at least `shortest` in a row, of chunks that are not
-    /// home as a whole. Without it, a chunk stays away until its last cell is home. If packets lie in several cells, `shortest`
-    /// has to be so many that each packet lies in two runs at most. Allocates all that this takes.
+    /// Allows [`Pool::attach`] to give the kernel runs: home slots, at least `shortest` in a row, of chunks
+    /// that are not home as a whole. Without it, a chunk stays away until its last cell is home. If packets
+    /// lie in several cells, `shortest` has to be large enough for each packet to lie in two runs at most.
+    /// Allocates all that this takes.
     pub fn allow_runs(&mut self, shortest: u32) {
         let runs = self.search.allow(shortest);
         let most = (self.geometry.chunks_per_pool() + runs) as usize;
@@ -183,9 +185,10 @@ impl Pool {
         !self.free.is_empty() || self.search.is_due(self.attached_cells(), self.scattered_cells)
     }
 
-    /// Gives free chunks to the kernel as long as all their cells fit in `room` more entries of the
-    /// fill ring: calls `fill_ring` with the address of each cell. When no chunk is free, and many cells are home
-    /// without their chunk, it gives runs of these, if they are [allowed](Pool::allow_runs). Returns the number of cells.
+    /// Gives free chunks to the kernel as long as all their cells fit in `room` more entries of the fill
+    /// ring: calls `fill_ring` with the address of each cell. When no chunk is free, and many cells are home
+    /// without their chunk, it gives runs of these, if they are [allowed](Pool::allow_runs). Returns the
+    /// number of cells.
     pub fn attach(&mut self, room: u32, mut fill_ring: impl FnMut(u64)) -> u32 {
         let cells = self.geometry.cells_per_chunk();
         let mut given = 0;
@@ -236,7 +239,8 @@ impl Pool {
         given
     }
 
-    /// One step of the search: a run of at most `room` cells, if there is one here, and whether a round has ended.
+    /// One step of the search: a run of at most `room` cells, if there is one here, and whether a round has
+    /// ended.
     fn next_run(&mut self, room: u32) -> (Option<Run>, bool) {
         let span = self.search.span(self.attached_cells());
         let chunk_id = span.start / self.geometry.cells_per_chunk();
@@ -279,7 +283,7 @@ impl Pool {
         self.attached.front().map_or(0, |run| run.count() - self.filling.filled)
     }
 
-    /// Whether a packet that is filled next and has so many cells would lie in two runs at most.
+    /// Whether the next packet, if it has `cells` cells, would lie in two runs at most.
     pub fn fits(&self, cells: u32) -> bool {
         let slots: u32 = self.attached.iter().take(2).map(|run| run.count()).sum();
         slots.saturating_sub(self.filling.filled) >= cells
@@ -327,7 +331,8 @@ impl Pool {
             let uncertainty_ns = self.waiting.take_uncertainty();
             Handover { lead: self.lead.take(), range, first_number, packets, bytes, uncertainty_ns }
         });
-        // A block may be empty: the kernel closes one that the next packet does not fit into. It goes home at once.
+        // A block may be empty: the kernel closes one that the next packet does not fit into. It goes home at
+        // once.
         let (empty, handover) = match handover {
             Some(handover) if handover.packets == 0 => (Some(handover), None),
             handover => (None, handover),
@@ -351,8 +356,8 @@ impl Pool {
         self.filling = Filling::default();
         if complete < filled {
             let begun = self.take(run, complete, filled - complete);
-            // A packet in more than two runs cannot be handed over as one; the port rules it out, by M and by the
-            // shortest run that it allows: see MIN_CELLS_PER_CHUNK_MULTI_BUFFER.
+            // A packet in more than two runs cannot be handed over as one; the port rules it out, by M and by
+            // the shortest run that it allows: see MIN_CELLS_PER_CHUNK_MULTI_BUFFER.
             if let Some(older) = self.lead.replace(begun) {
                 self.foreign += 1;
                 let _ = self.recycle(older);

@@ -41,7 +41,8 @@ impl Kernel {
     }
 }
 
-/// What is handed over is as uncertain as the worst of it, also a packet of which only the beginning was there.
+/// What is handed over is as uncertain as the worst of it, also a packet of which only the beginning was
+/// there.
 #[test]
 fn the_uncertainty_of_a_hand_over_is_the_largest_of_its_packets() {
     let mut pool = pool(8, 1);
@@ -232,8 +233,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: HISTORIES, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order, no cell is lost, doubled or handed to two. With `shortest` less than a chunk,
-    /// runs are attached, and what is home does not stay there.
+    /// Whatever happens in whatever order, no cell is lost, doubled or handed to two. With `shortest` less
+    /// than a chunk, runs are attached, and what is home does not stay there.
     #[test]
     fn every_cell_is_always_in_one_place(
         shortest in prop::sample::select(vec![1, 2, 3, 8]),

@@ -1,7 +1,7 @@
 //! The recycle queue of a pool: used cells on their way home.
 //!
 //! The second half of the work-queue pair. The paper gives each application thread one; here each
-//! *pool* has one, so that a chunk that was offloaded goes straight home, whoever had it.
+//! *pool* has one, so that a chunk that was offloaded goes straight home, from any worker.
 //!
 //! ```text
 //!    head ──► node 17 ──► node 4 ──► node 96 ──► end        any worker pushes (compare and swap)

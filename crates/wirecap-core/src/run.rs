@@ -6,30 +6,33 @@
 //!             run of 3     run of 9       run of 4     run of 6
 //! ```
 //!
-//! A chunk goes to the kernel as a whole. If a user keeps one of its packets, the other cells would be missing for as long,
-//! so the pool gives them to the kernel as runs. Runs have a price: a batch lies in one run, so short runs make small batches.
-//! And runs fall to pieces as packets of them are kept, so they have to be mended:
+//! A chunk goes to the kernel as a whole. If a user keeps one of its packets, the other cells would be
+//! missing for as long, so the pool gives them to the kernel as runs. Runs have a price: a batch lies in one
+//! run, so short runs make small batches. And runs fall to pieces as packets of them are kept, so they have
+//! to be mended:
 //!
 //! ```text
 //!   the pool:  ├── runs go to the kernel ──┤ home slots stay: mended ├── runs go to the kernel ──┤
 //!                                          └──► goes on when all slots were filled once
 //! ```
 //!
-//! Rule: while a part of the pool is mended, all of it comes home but what user space keeps, and neighbours become one run
-//! again, or a whole chunk. Outside of it, too, a few cells stay at home until there is something to be searched for.
-//! Both end where the kernel has few cells left.
+//! Rule: while a part of the pool is mended, all of it comes home but what user space keeps, and neighbours
+//! become one run again, or a whole chunk. Outside of it, too, a few cells stay at home until there is
+//! something to be searched for. Both end where the kernel has few cells left.
 
 use std::ops::Range;
 
 use crate::geometry::{Geometry, MAX_CELLS_PER_CHUNK};
 
-/// Cells stay at home, without their chunk, as long as they are at most one in so many of those that the kernel has.
+/// Cells stay at home, without their chunk, as long as they are at most one for each of this number of cells
+/// that the kernel has.
 const LEFT_AT_HOME: u32 = 8;
-/// Once there are more, runs are made until they are at most one in so many: many runs at once, and rarely.
+/// Once there are more, runs are made until they are at most one in this number: many runs at once, and
+/// rarely.
 const LEFT_AFTER_SEARCH: u32 = 16;
-/// One part in so many of a pool is mended at a time.
+/// The pool is mended in this number of parts, one at a time.
 const PARTS: u32 = 16;
-/// No part is mended if the kernel has less than one in so many of the pool's cells.
+/// No part is mended if the kernel has less than this fraction (one in…) of the pool's cells.
 const FEW: u32 = 2;
 /// A part that is at home as a whole is no reason for a search.
 const _: () = assert!(PARTS >= LEFT_AT_HOME * FEW);
@@ -115,7 +118,7 @@ impl RunSearch {
         }
     }
 
-    /// Allows runs of at least so many cells. Returns how many there can be at once.
+    /// Allows runs of at least this number of cells. Returns how many there can be at once.
     pub(crate) fn allow(&mut self, shortest: u32) -> u32 {
         let shortest = shortest.max(1);
         self.shortest = (shortest < self.cells_per_chunk).then_some(shortest);
@@ -128,7 +131,8 @@ impl RunSearch {
         self.shortest.is_some()
     }
 
-    /// Whether it is time for a search, when the kernel has so many cells, and so many are at home without their chunk.
+    /// Whether it is time for a search, given the cells that the kernel has and those at home without their
+    /// chunk.
     #[inline]
     pub(crate) fn is_due(&self, attached_cells: u32, scattered_cells: u32) -> bool {
         scattered_cells > attached_cells / LEFT_AT_HOME && attached_cells < self.in_vain_from
@@ -171,7 +175,7 @@ impl RunSearch {
         self.at..if self.at < mended.start { end.min(mended.start) } else { end }
     }
 
-    /// Whether a chunk with so many cells at home may have a run, or so many slots may be one.
+    /// Whether a chunk with this number of cells at home may have a run, or this number of slots may be one.
     pub(crate) fn is_enough(&self, cells: u32) -> bool {
         self.shortest.is_some_and(|shortest| cells >= shortest)
     }

@@ -1,4 +1,5 @@
-//! Runs in virtual time: a kernel, a worker that handles packets at once, and a user who keeps some of them for long.
+//! Runs in virtual time: a kernel, a worker that handles packets at once, and a user who keeps some of them
+//! for long.
 //!
 //! ```text
 //!   burst ──► fill ring ──► receive ring ──► pool ──► worker ──► recycled at once
@@ -117,7 +118,7 @@ impl Bench {
 #[test]
 fn a_user_who_keeps_one_packet_in_twenty_leaves_the_rest_of_the_pool() {
     let keeps = CELLS / 8;
-    // What is not kept, but for one in nine.
+    // What is not kept, except for one in nine.
     let burst = (CELLS - keeps) * 8 / 9 - M;
     let mut bench = Bench::new(Some(1), keeps);
     for _ in 0..BURSTS {
@@ -146,7 +147,8 @@ fn chunks_are_whole_again_soon_after_the_last_packet_that_was_kept() {
     assert_eq!(bench.lost, 0);
     bench.keeps = 0;
     bench.take_batch_size();
-    // One part in sixteen is mended each time that all cells are filled once, and what is at home besides grows together, too.
+    // One part in sixteen is mended each time that all cells are filled once, and what is at home besides
+    // grows together, too.
     for _ in 0..2 * 16 {
         bench.burst(CELLS / 2, 1);
     }

@@ -12,8 +12,9 @@
 //!   └──────────┴──────────┴──────────┘         └────────┴────────┴────────┘
 //! ```
 //!
-//! Rule: a slot is written by the owner of its pool while the chunk is attached, and read (and, when the packet is
-//! changed, written) by whoever holds the [`ChunkRange`] that covers it. The queue that carried the range orders the two.
+//! Rule: a slot is written by the owner of its pool while the chunk is attached, and read (and, when the
+//! packet is changed, written) by the holder of the [`ChunkRange`] that covers it. The queue that carried the
+//! range orders the two.
 
 use crate::{
     chunk::{ChunkRange, PoolNumber},
@@ -48,7 +49,7 @@ const LENGTH_BITS: u32 = 17;
 const MORE: u64 = 1 << LENGTH_BITS;
 const ADDRESS_SHIFT: u32 = LENGTH_BITS + 1;
 
-/// The longest part that a slot can tell of, in bytes. A cell is never longer.
+/// The longest part that a slot can describe, in bytes. A cell is never longer.
 pub(crate) const MAX_PART_BYTES: u32 = (1 << LENGTH_BITS) - 1;
 /// The packet memory ends here at the latest, in bytes.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 1 << (u64::BITS - ADDRESS_SHIFT);
@@ -123,8 +124,8 @@ impl SlotTable {
         (range.pool() == self.pool).then_some(range.first() as usize)
     }
 
-    /// Says that the bytes of the cell number `offset` of a range lie elsewhere in it: who has the range has changed
-    /// the packet. Returns whether they lie in the same cell, whole; else nothing is changed.
+    /// Says that the bytes of the cell number `offset` of a range lie elsewhere in it: who has the range has
+    /// changed the packet. Returns whether they lie in the same cell, whole; else nothing is changed.
     pub fn replace(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
         let Some(index) = self.own(range).filter(|_| offset < range.count()) else { return false };
         let Some(slot) = self.slots.get(index + offset as usize) else { return false };

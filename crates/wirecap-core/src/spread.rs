@@ -132,8 +132,8 @@ mod tests {
             let mut sorted = lengths.clone();
             sorted.sort_unstable();
             let exact = sorted[((part * lengths.len() as f64).ceil() as usize).max(1) - 1];
-            let told = spread.quantile(part);
-            prop_assert!(exact <= told && told - exact <= exact / PARTS, "{exact} {told}");
+            let reported = spread.quantile(part);
+            prop_assert!(exact <= reported && reported - exact <= exact / PARTS, "{exact} {reported}");
             prop_assert_eq!((spread.longest(), spread.count()), (sorted[sorted.len() - 1], lengths.len() as u64));
         }
     }

@@ -1,7 +1,7 @@
 //! What encoding one packet costs: `cargo bench -p wirecap-file`.
 //!
-//! A block of 1 MiB is filled over and over, as a worker does; the figure is the best of nine rounds, in nanoseconds a
-//! packet, and next to it what copying the packet's bytes alone costs.
+//! A block of 1 MiB is filled over and over, as a worker does; the figure is the best of nine rounds, in
+//! nanoseconds a packet, and next to it what copying the packet's bytes alone costs.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

@@ -7,8 +7,8 @@ use crate::Format;
 
 /// Why a capture file could not be opened, or why reading it ended before its end.
 ///
-/// Offsets count bytes from the start of the file and name the first byte of the block or record that is bad: a file
-/// cut to that length is whole.
+/// Offsets count bytes from the start of the file and name the first byte of the block or record that is bad:
+/// a file cut to that length is whole.
 ///
 /// # Example
 ///
@@ -22,7 +22,7 @@ use crate::Format;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name does not tell the format to write.
+    /// The name's extension stands for no format.
     #[error(
         "cannot tell the capture format from the name {path:?}: end it in .pcapng (recommended) or .pcap"
     )]
@@ -72,7 +72,8 @@ pub enum Error {
         /// The version's second number.
         minor: u16,
     },
-    /// The file ends in the middle of a block or record, as after `kill -9`, a full disk, or a broken download.
+    /// The file ends in the middle of a block or record, as after `kill -9`, a full disk, or a broken
+    /// download.
     #[error(
         "the capture file is cut off in the {what} at byte {offset}: {present} of {needed} bytes are there; \
          everything before it was read, cut the file to {offset} bytes to be rid of the rest"
@@ -113,7 +114,7 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// A section header without the magic number that tells its byte order.
+    /// A section header without the magic number that shows its byte order.
     #[error("its byte-order magic is {found:#010x}, which is 0x1a2b3c4d in neither byte order")]
     ByteOrderMagic {
         /// What stands in its place, read as little-endian.
@@ -145,7 +146,7 @@ pub enum Damage {
         /// The most that could be, in bytes.
         max: u32,
     },
-    /// A packet of an interface nobody described.
+    /// A packet of an interface without a description.
     #[error("it names interface {interface}, but its section has described only {known} so far")]
     UnknownInterface {
         /// The interface it names.

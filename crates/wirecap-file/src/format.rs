@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Tells the format a file is to be written in from the extension of its name, in any case of letters.
+    /// The format that the extension of a file's name stands for, in upper or lower case.
     ///
     /// # Errors
     ///

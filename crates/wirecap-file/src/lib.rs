@@ -6,16 +6,16 @@
 //!   Record::{Section, Interface, Packet, Statistics} ◄── Reader::next ◄──── any io::Read ◄────┘
 //! ```
 //!
-//! Writing is *encoding*: every function of [`pcap`] and [`pcapng`] appends to a `Vec<u8>` the caller owns and
-//! reuses. Nothing here opens a file, reads a clock, takes a lock, or allocates other than to let that `Vec` grow,
-//! so a worker may encode on the packet path and leave the I/O to somebody else. Files are written little-endian,
-//! with timestamps in nanoseconds since the Unix epoch.
+//! Writing is *encoding*: every function of [`pcap`] and [`pcapng`] appends to a `Vec<u8>` the caller owns
+//! and reuses. Nothing here opens a file, reads a clock, takes a lock, or allocates other than to let that
+//! `Vec` grow, so a worker may encode on the packet path and leave the I/O to another thread. Files are
+//! written little-endian, with timestamps in nanoseconds since the Unix epoch.
 //!
-//! Reading is *streaming*: [`Reader::next`] gives one record at a time out of one reused buffer, and takes files of
-//! either byte order and any timestamp resolution. The rule that holds everywhere: all that stands before the damage
-//! is delivered, then comes exactly one [`Error`] naming the byte offset of the block or record that is bad. A length
-//! field is a claim; memory grows with the bytes that really arrive, never with the claim. It is bounded, however long the
-//! file is.
+//! Reading is *streaming*: [`Reader::next`] gives one record at a time out of one reused buffer, and takes
+//! files of either byte order and any timestamp resolution. The rule that holds everywhere: all that stands
+//! before the damage is delivered, then comes exactly one [`Error`] naming the byte offset of the block or
+//! record that is bad. A length field is a claim; memory grows with the bytes that really arrive, never with
+//! the claim. It is bounded, however long the file is.
 //!
 //! The formats: [pcapng](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html) and
 //! [pcap](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html).

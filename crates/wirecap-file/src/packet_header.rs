@@ -1,14 +1,15 @@
 //! What is recorded about a packet besides its bytes, and how many of its bytes are kept.
 
-/// The most bytes of one packet the encoders write, in bytes: the limit libpcap and Wireshark put on what they read.
+/// The most bytes of one packet the encoders write, in bytes: the limit libpcap and Wireshark put on what
+/// they read.
 ///
-/// A longer packet is cut here, as by a snapshot length; its original length tells.
+/// A longer packet is cut here, as by a snapshot length; its original length shows that.
 pub const MAX_CAPTURED_LEN: u32 = 262_144;
 
 /// What is recorded about a packet besides its bytes.
 ///
-/// Classic pcap has room for `timestamp_ns` and `original_len` only; [`pcap::packet`](crate::pcap::packet) leaves the
-/// rest out, so that one header serves both formats.
+/// Classic pcap has room for `timestamp_ns` and `original_len` only; [`pcap::packet`](crate::pcap::packet)
+/// leaves the rest out, so that one header serves both formats.
 ///
 /// # Example
 ///
@@ -24,8 +25,8 @@ pub struct PacketHeader {
     pub timestamp_ns: u64,
     /// Length on the wire, in bytes. A value below the number of bytes kept is raised to it.
     pub original_len: u32,
-    /// The interface, counted from 0 in the order of the section's [`pcapng::interface`](crate::pcapng::interface)
-    /// blocks.
+    /// The interface, counted from 0 in the order of the section's
+    /// [`pcapng::interface`](crate::pcapng::interface) blocks.
     pub interface: u32,
     /// The receive queue the packet came in on (option `epb_queue`).
     pub queue: Option<u32>,

@@ -5,8 +5,8 @@
 //! record ┌ seconds ┬ nanoseconds ┬ captured length ┬ original length ┬ bytes … ┐              16 bytes + data
 //! ```
 //!
-//! One file, one link type; records follow each other without padding, which is why a damaged record ends the file:
-//! there is nothing to find the next one by.
+//! One file, one link type; records follow each other without padding, which is why a damaged record ends the
+//! file: there is nothing to find the next one by.
 
 use crate::packet_header::{MAX_CAPTURED_LEN, PacketHeader, append_parts, captured_len};
 
@@ -23,8 +23,8 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Appends the file header. It is written once, at the start of the file.
 ///
-/// `snaplen` is the snapshot length in bytes that [`packet`] is called with; for 0 (everything is kept) the header
-/// says [`MAX_CAPTURED_LEN`], since readers disagree about 0.
+/// `snaplen` is the snapshot length in bytes that [`packet`] is called with; for 0 (everything is kept) the
+/// header says [`MAX_CAPTURED_LEN`], since readers disagree about 0.
 ///
 /// # Example
 ///
@@ -47,8 +47,8 @@ pub fn file_header(out: &mut Vec<u8>, link_type: u16, snaplen: u32) {
 /// Appends one packet, which may come in several parts, cut to `snaplen` bytes (0 keeps all, up to
 /// [`MAX_CAPTURED_LEN`]).
 ///
-/// Costs one check for room and the copy. Of `header` the timestamp and the original length are recorded; the format
-/// has no room for the rest, and its 32 bits of seconds end in February 2106.
+/// Costs one check for room and the copy. Of `header` the timestamp and the original length are recorded; the
+/// format has no room for the rest, and its 32 bits of seconds end in February 2106.
 ///
 /// # Example
 ///

@@ -1,4 +1,5 @@
-//! The memory that reading a hostile file takes. This is the only test of its process, because it reads the process's peak.
+//! The memory that reading a hostile file takes. This is the only test of its process, because it reads the
+//! process's peak.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,8 @@
-//! The three filters of Degioanni et al., section 4.3.1, by libpcap's interpreter and by ours: cost of a packet.
+//! The three filters of Degioanni et al., section 4.3.1, by libpcap's interpreter and by ours: cost of a
+//! packet.
 //!
-//! As in the paper, the packets are such that all of the filter has to run before it returns: a TCP packet that
-//! only the last comparisons decide. Prints one table; `cargo bench -p wirecap-filter`.
+//! As in the paper, the packets are such that all of the filter has to run before it returns: a TCP packet
+//! that only the last comparisons decide. Prints one table; `cargo bench -p wirecap-filter`.
 
 #![allow(clippy::print_stdout)]
 

@@ -4,11 +4,11 @@
 //!   Op (says what is meant: nested, 32 bytes) ──► Instruction (says what to do: flat, 12 bytes)
 //! ```
 //!
-//! An [`Op`] is written to be read: a load has a size, a jump a condition and an operand, and each of these is one
-//! more branch while a packet waits. Here each combination that filters use often is an instruction of its own, so that
-//! the interpreter branches once. Combinations that are rare keep their parts.
+//! An [`Op`] is written to be read: a load has a size, a jump a condition and an operand, and each of these
+//! is one more branch while a packet waits. Here each combination that filters use often is an instruction of
+//! its own, so that the interpreter branches once. Combinations that are rare keep their parts.
 //!
-//! **The rule that holds here:** an instruction stands where its op stands, so jump targets are the same numbers.
+//! Rule: an instruction stands where its op stands, so jump targets are the same numbers.
 
 use wirecap_sys::machine_code::{Alu, Cond, Op, Operand, Register, Size};
 
@@ -44,8 +44,8 @@ pub(crate) enum Instruction {
     Jump(Target),
     /// The only jump that costs a round, see `rounds.rs`.
     JumpBack(Target),
-    /// Nearly every comparison goes on with the next instruction one way or the other. An index that does not have to be
-    /// loaded does not have to be waited for: a chain of these takes half the time.
+    /// Nearly every comparison goes on with the next instruction one way or the other. An index that does not
+    /// have to be loaded does not have to be waited for: a chain of these takes half the time.
     NextUnlessEqual {
         k: u32,
         then: Target,
@@ -119,7 +119,7 @@ impl Instruction {
             Op::JumpIf { cond, operand, then, otherwise } => {
                 Self::branch(cond, operand, index as Target, [then as Target, otherwise as Target])
             }
-            // Nobody knows, and `bpf_filter` takes it for an offset outside of the packet.
+            // Unknown in user space; `bpf_filter` takes it for an offset outside of the packet.
             Op::LoadOrigin(_) | Op::Return(0) => Self::Return(0),
             Op::Return(k) => Self::Return(k),
             Op::ReturnA => Self::ReturnA,

@@ -4,7 +4,7 @@
 //!   expression, link type, snaplen ──pcap_open_dead, pcap_compile──► instructions ──Program::new──► Filter
 //! ```
 //!
-//! **The rule that holds here:** the grammar is libpcap's and its errors are quoted in its own words.
+//! Rule: the grammar is libpcap's and its errors are quoted in its own words.
 
 use std::ffi::CString;
 use std::{io, thread};
@@ -37,18 +37,19 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Compiles an expression of pcap-filter(7) for packets of a link type. An empty one lets everything through.
+    /// Compiles an expression of pcap-filter(7) for packets of a link type. An empty one lets everything
+    /// through.
     ///
     /// A packet that matches yields `snaplen`, the number of its bytes that are wanted; take
-    /// [`DEFAULT_SNAPLEN`] for all of them. One expression at a time is compiled in a process. A millisecond or
-    /// less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses; write
-    /// networks), and names of hosts are looked up in the network.
+    /// [`DEFAULT_SNAPLEN`] for all of them. One expression at a time is compiled in a process. A millisecond
+    /// or less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses;
+    /// write networks), and names of hosts are looked up in the network.
     ///
     /// `link_type` is a number of `DLT_` values, the same as those of capture files for Ethernet, raw IP (as
     /// 12), Linux cooked captures and most others.
     ///
     /// # Errors
-    /// [`Error::Expression`], [`Error::Libpcap`] if there is none.
+    /// [`Error::Expression`], [`Error::Libpcap`] on a machine without libpcap.
     pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Self, Error> {
         let text = CString::new(expression).map_err(|nul| Error::Expression {
             expression: expression.to_owned(),
@@ -68,8 +69,8 @@ impl Filter {
         Ok(Self { expression: expression.to_owned(), link_type, program })
     }
 
-    /// Whether it asks which way packets go, or by which interface: `inbound`, `outbound`, `ifindex`. As long as it is not
-    /// told, by [`bound_to`](Self::bound_to), it wants no packet for which that matters.
+    /// Whether it asks for a packet's direction or interface: `inbound`, `outbound`, `ifindex`. Until
+    /// [`bound_to`](Self::bound_to) answers, it matches no packet for which that matters.
     pub fn asks_for_origin(&self) -> bool {
         self.program.asks(Origin::PacketType) || self.program.asks(Origin::Interface)
     }
@@ -117,7 +118,7 @@ fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> io::Re
 /// What the libpcap of this machine says of itself, for `--version` and reports.
 ///
 /// # Errors
-/// [`Error::Libpcap`] if there is none.
+/// [`Error::Libpcap`] on a machine without libpcap.
 pub fn libpcap_version() -> Result<String, Error> {
     pcap::library().map(pcap::Library::version).map_err(Error::Libpcap)
 }

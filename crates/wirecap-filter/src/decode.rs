@@ -83,8 +83,8 @@ fn decode_alu(code: u16, k: u32) -> Result<Op, Invalid> {
     Ok(Op::Alu(alu, operand))
 }
 
-/// What a load asks a socket for. Behind link-level headers of variable length, libpcap writes X + the same number; as an
-/// offset it is beyond any packet either way.
+/// What a load asks a socket for. Behind link-level headers of variable length, libpcap writes X + the same
+/// number; as an offset it is beyond any packet either way.
 fn origin(size: Size, offset: u32) -> Option<Origin> {
     match (size, offset) {
         (Size::Half, 0xffff_f004) => Some(Origin::PacketType),
@@ -101,8 +101,8 @@ fn slot(k: u32) -> Result<usize, Invalid> {
     if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(Invalid::Slot { slot: k }) }
 }
 
-/// The instruction `distance` after the next one. libpcap takes the distance of an unconditional jump for signed, and
-/// makes loops of it; those of conditional ones are too short to be negative.
+/// The instruction `distance` after the next one. libpcap takes the distance of an unconditional jump for
+/// signed, and makes loops of it; those of conditional ones are too short to be negative.
 fn target(index: usize, distance: u32, len: usize) -> Result<usize, Invalid> {
     let target = index as i64 + 1 + i64::from(distance as i32);
     usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(Invalid::Jump { target })

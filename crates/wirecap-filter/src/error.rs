@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// The expression asks for the direction or the interface of a packet that is read from a file.
     #[error(
-        "filter `{}`: `inbound`, `outbound` and `ifindex` are not supported when reading files, which do not tell; leave \
+        "filter `{}`: `inbound`, `outbound` and `ifindex` are not supported when reading files, which do not record them; leave \
          them out, and choose addresses instead",
         shortened(.expression)
     )]
@@ -71,8 +71,8 @@ pub enum Error {
     /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
     #[error("the filter loops, as `protochain` makes it; run it in user space")]
     Loops,
-    /// The verifier forbids this process arithmetic on addresses, without which headers of variable length and
-    /// `len` cannot be looked at.
+    /// The verifier forbids this process arithmetic on addresses, without which headers of variable length
+    /// and `len` cannot be looked at.
     #[error(
         "the filter cannot run in the kernel without CAP_PERFMON: add it (run with sudo, or setcap \
          cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep on the program), or run the filter in user space"
@@ -166,7 +166,8 @@ pub fn shortened(expression: &str) -> Cow<'_, str> {
     format!("{head} … ({} more characters) … {tail}", chars - 2 * ENDS).into()
 }
 
-/// Hints for refused expressions, by words of libpcap's messages. The first row with a word in the message counts.
+/// Hints for refused expressions, by words of libpcap's messages. The first row with a word in the message
+/// counts.
 const HINTS: [(&[&str], &str); 7] = [
     (
         &["syntax error", "illegal", "parse error"],
@@ -200,8 +201,9 @@ const HINTS: [(&[&str], &str); 7] = [
 
 /// What usually mends a refusal.
 ///
-/// libpcap gives no code for it: `pcap_compile` returns -1 whatever is wrong, and `pcap_geterr` a sentence. So its words
-/// choose the hint, and nothing else: other words, of another version, cost the hint and change no behaviour.
+/// libpcap gives no code for it: `pcap_compile` returns -1 whatever is wrong, and `pcap_geterr` a sentence.
+/// So its words choose the hint, and nothing else: other words, of another version, cost the hint and change
+/// no behaviour.
 fn hint(message: &str) -> &'static str {
     let row = HINTS.iter().find(|(words, _)| words.iter().any(|word| message.contains(word)));
     row.map_or("the language is described in pcap-filter(7)", |(_, hint)| hint)
@@ -211,7 +213,8 @@ fn hint(message: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// `tests/differential/refusals.rs` asks libpcap itself; these are what it says elsewhere, or in other versions.
+    /// `tests/differential/refusals.rs` asks libpcap itself; these are what it says elsewhere, or in other
+    /// versions.
     #[test]
     fn each_message_of_libpcap_has_its_hint() {
         for (message, hinted) in [

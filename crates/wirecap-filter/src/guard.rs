@@ -11,11 +11,12 @@
 //!
 //! The same is done for bytes after X, as long as X stays what it is.
 //!
-//! **The rule that holds here:** a failed check rejects, so it may be made early exactly where all paths on
+//! Rule: a failed check rejects, so it may be made early exactly where all paths on
 //! which it would fail reject anyhow. `ret #0` needs infinitely much: a path that rejects has no wishes. And
 //! the other way round: what needs more than any packet has rejects.
 //!
-//! Native code takes this for hints, and the kernel's verifier follows the checks: neither trusts what is found here.
+//! Native code takes this for hints, and the kernel's verifier follows the checks: neither trusts what is
+//! found here.
 
 use wirecap_sys::machine_code::{Guard, Op, Reach};
 
@@ -108,7 +109,8 @@ fn after(op: &Op, guard: Guard, mut known: Reach) -> Reach {
     known
 }
 
-/// What each instruction needs, itself and all after it: the runner's longest packet has it, or it is endless.
+/// What each instruction needs, itself and all after it: the runner's longest packet has it, or it is
+/// endless.
 fn needs(ops: &[Op], runner: Runner) -> Vec<Reach> {
     let mut needs = vec![Reach::default(); ops.len()];
     for (index, op) in ops.iter().enumerate().rev() {

@@ -7,13 +7,13 @@
 //!
 //! The rules, which are those of libpcap's `bpf_filter`:
 //!
-//! - A load that is not wholly inside the captured bytes ends with 0. Offsets do not wrap: X + k beyond 32 bits
-//!   is outside. So are the extensions of Linux sockets (`SKF_AD_OFF` = 0xfffff000 and more), which
+//! - A load that is not wholly inside the captured bytes ends with 0. Offsets do not wrap: X + k beyond 32
+//!   bits is outside. So are the extensions of Linux sockets (`SKF_AD_OFF` = 0xfffff000 and more), which
 //!   `bpf_filter` does not have either: see [`Program::bound_to`].
 //! - Division and remainder by X = 0 end with 0.
 //! - Shifts by X ≥ 32 leave 0, as in libpcap 1.10; eBPF and x86-64 by themselves would take them modulo 32.
-//! - A run that jumps backward too often ends with 0: `rounds.rs` has the bound, and why `bpf_filter` would then
-//!   never end.
+//! - A run that jumps backward too often ends with 0: `rounds.rs` has the bound, and why `bpf_filter` would
+//!   then never end.
 //! - A slot that was not written reads as 0, as in libpcap 1.11; it is undefined before and refused by
 //!   the kernel.
 
@@ -25,14 +25,14 @@ use crate::program::Program;
 impl Program {
     /// Runs the program on a packet of which `packet` was captured and which was `wirelen` bytes long.
     ///
-    /// Returns how many bytes of it are wanted; 0 means that it does not match. About 1 ns an instruction, no more than
-    /// `bpf_filter` takes (`cargo bench -p wirecap-filter`).
+    /// Returns how many bytes of it are wanted; 0 means that it does not match. About 1 ns an instruction, no
+    /// more than `bpf_filter` takes (`cargo bench -p wirecap-filter`).
     pub fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
         self.interpret(packet, wirelen, &mut 0).unwrap_or(0)
     }
 
-    /// The same; `None` for packets that lead it round so often that it was cut off. With a filter of libpcap's
-    /// (`protochain`), `bpf_filter` would never end on these.
+    /// The same; `None` for packets that lead it round so often that it was cut off. With a filter of
+    /// libpcap's (`protochain`), `bpf_filter` would never end on these.
     pub fn decide(&self, packet: &[u8], wirelen: u32) -> Option<u32> {
         let mut jumps_back = 0;
         match self.interpret(packet, wirelen, &mut jumps_back) {
@@ -48,7 +48,8 @@ impl Program {
         jumps_back > rounds(self.jumps_back(), packet.len())
     }
 
-    /// What the program returns; `None` when an instruction rejects the packet, or after too many jumps backward.
+    /// What the program returns; `None` when an instruction rejects the packet, or after too many jumps
+    /// backward.
     #[inline(always)]
     fn interpret(&self, packet: &[u8], wirelen: u32, jumps_back: &mut u64) -> Option<u32> {
         let code = self.code();
@@ -124,8 +125,8 @@ impl Program {
     }
 }
 
-/// Where the comparisons of A lead that begin at `at`, if there are any: nearly every load is followed by one, and `or`
-/// makes chains of them. A branch for each predicts better than a dispatch.
+/// Where the comparisons of A lead that begin at `at`, if there are any: nearly every load is followed by
+/// one, and `or` makes chains of them. A branch for each predicts better than a dispatch.
 #[inline(always)]
 fn compare(code: &[Instruction], a: u32, mut at: Target) -> Target {
     loop {

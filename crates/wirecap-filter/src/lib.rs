@@ -9,7 +9,7 @@
 //!                    everywhere            x86-64              before a packet costs anything
 //! ```
 //!
-//! **The rule that holds here:** all three return what libpcap's own `bpf_filter` returns, for every packet.
+//! Rule: all three return what libpcap's own `bpf_filter` returns, for every packet.
 //! The tests hold them against it and against each other.
 //!
 //! | to read about | open |
@@ -22,9 +22,10 @@
 //! | why filters that loop come to an end | `rounds.rs` of `wirecap_sys::machine_code` |
 //! | filters in the kernel | [`ebpf`] |
 //!
-//! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap takes from the
-//! metadata of a Linux socket (`inbound`, `outbound`, `ifindex`) a socket filter has; elsewhere the program is told
-//! ([`Program::bound_to`]). Filters that loop (`protochain`) run in user space, and end ([`Program::decide`]).
+//! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap takes from
+//! the metadata of a Linux socket (`inbound`, `outbound`, `ifindex`) a socket filter has; elsewhere the
+//! caller supplies it ([`Program::bound_to`]). Filters that loop (`protochain`) run in user space, and end
+//! ([`Program::decide`]).
 //!
 //! ```no_run
 //! use wirecap_filter::{Filter, NativeFilter, LINK_TYPE_ETHERNET};

@@ -20,8 +20,9 @@ impl NativeFilter {
     /// Generates the code.
     ///
     /// # Errors
-    /// [`Error::Native`] on another machine than x86-64 or if the generator fails, [`Error::ExecutableMemory`]
-    /// where a security policy forbids it. Both mean: use the interpreter, which is the same filter.
+    /// [`Error::Native`] on another machine than x86-64 or if the generator fails,
+    /// [`Error::ExecutableMemory`] where a security policy forbids it. Both mean: use the interpreter, which
+    /// is the same filter.
     pub fn new(program: &Program) -> Result<Self, Error> {
         let guards = guards(program, Runner::USER_SPACE);
         MachineCode::new(program.ops(), &guards).map(Self).map_err(|error| match error {
@@ -30,8 +31,8 @@ impl NativeFilter {
         })
     }
 
-    /// Runs it on a packet of which `packet` was captured and which was `wirelen` bytes long: how many bytes of
-    /// it are wanted, 0 if it does not match. The same as [`Program::run`].
+    /// Runs it on a packet of which `packet` was captured and which was `wirelen` bytes long: how many bytes
+    /// of it are wanted, 0 if it does not match. The same as [`Program::run`].
     #[inline]
     pub fn matches(&self, packet: &[u8], wirelen: u32) -> u32 {
         self.0.run(packet, wirelen)

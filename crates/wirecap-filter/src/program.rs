@@ -5,9 +5,10 @@
 //!                 └──► Invalid: which instruction, and why
 //! ```
 //!
-//! **The rule that holds here:** whoever has a [`Program`] need not check it again. Every jump stays inside, every
-//! slot exists, no constant divisor is zero, no constant shift is 32 or more, and the last instruction is a return.
-//! That is `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see [`rounds`](wirecap_sys::machine_code::rounds).
+//! Rule: a [`Program`] needs no further check. Every jump stays inside, every slot exists, no constant
+//! divisor is zero, no constant shift is 32 or more, and the last instruction is a return. That is
+//! `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see
+//! [`rounds`](wirecap_sys::machine_code::rounds).
 
 use wirecap_sys::machine_code::{Op, Origin, Register, jumps_back};
 use wirecap_sys::pcap::Insn;
@@ -39,8 +40,8 @@ const _: () = assert!(MAX_INSNS <= Target::MAX as usize + 1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     insns: Vec<Insn>,
-    /// INVARIANT: as long as `insns`, and the last one is a return, so that running on to the next instruction
-    /// never leaves the program.
+    /// INVARIANT: as long as `insns`, and the last one is a return, so that running on to the next
+    /// instruction never leaves the program.
     ops: Vec<Op>,
     /// INVARIANT: `ops`, flattened: what the interpreter runs.
     code: Box<[Instruction]>,
@@ -113,7 +114,7 @@ impl Program {
     /// assert!(filter.program().asks(Origin::PacketType));
     /// assert_eq!(filter.program().bound_to(PACKET_OUTGOING, 7).run(&[], 0), 96);
     /// assert_eq!(filter.program().bound_to(PACKET_HOST, 7).run(&[], 0), 0);
-    /// assert_eq!(filter.program().run(&[], 0), 0, "nobody has told");
+    /// assert_eq!(filter.program().run(&[], 0), 0, "it is not bound");
     /// # Ok::<(), wirecap_filter::Error>(())
     /// ```
     #[must_use]

@@ -2,7 +2,8 @@
 
 /// A packet whose headers can be changed in place.
 ///
-/// `data` may be the first part only of a packet that goes on elsewhere; headers beyond it are neither found nor changed.
+/// `data` may be the first part only of a packet that goes on elsewhere; headers beyond it are neither found
+/// nor changed.
 pub trait Frame {
     /// The first part of the packet, from its first header on.
     fn data(&self) -> &[u8];
@@ -10,12 +11,13 @@ pub trait Frame {
     /// The same, to be changed.
     fn data_mut(&mut self) -> &mut [u8];
 
-    /// Makes the packet `bytes` longer at its front. What the new bytes hold is not specified. `false`, and the packet as it
-    /// was, if there is no room.
+    /// Makes the packet `bytes` longer at its front. What the new bytes hold is not specified. `false`, and
+    /// the packet as it was, if there is no room.
     #[must_use]
     fn prepend(&mut self, bytes: usize) -> bool;
 
-    /// Makes the packet `bytes` shorter at its front. `false`, and the packet as it was, if its first part has not so many.
+    /// Makes the packet `bytes` shorter at its front. `false`, and the packet unchanged, if its first part is
+    /// shorter.
     #[must_use]
     fn trim_front(&mut self, bytes: usize) -> bool;
 }

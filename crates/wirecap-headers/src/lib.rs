@@ -8,10 +8,10 @@
 //!      └─────────┴──── Rewrite ────────┘
 //! ```
 //!
-//! **The rules that hold here.** Packets are hostile: they end anywhere, and their lengths lie. No function panics, whatever
-//! the bytes; what is not there whole is not found, and what is not found is not changed. Nothing is allocated for a
-//! packet. No I/O. What is changed keeps the checksums that cover it right by the difference alone, so that a packet that came
-//! in damaged goes out damaged, and is not made to look whole.
+//! **The rules that hold here.** Packets are hostile: they end anywhere, and their lengths lie. No function
+//! panics, whatever the bytes; what is not there whole is not found, and what is not found is not changed.
+//! Nothing is allocated for a packet. No I/O. What is changed keeps the checksums that cover it right by the
+//! difference alone, so that a packet that came in damaged goes out damaged, and is not made to look whole.
 //!
 //! # Example
 //!

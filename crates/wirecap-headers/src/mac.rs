@@ -37,7 +37,8 @@ impl MacAddress {
         data.get(6..)?.first_chunk().copied().map(Self)
     }
 
-    /// Makes this the destination of a frame. `false`, and the frame as it was, if it is shorter than an Ethernet header.
+    /// Makes this the destination of a frame. `false`, and the frame as it was, if it is shorter than an
+    /// Ethernet header.
     pub fn set_destination(self, data: &mut [u8]) -> bool {
         set(data, 0, self)
     }
@@ -103,7 +104,8 @@ impl SourceMac {
         self.0
     }
 
-    /// Makes this the source of a frame. `false`, and the frame as it was, if it is shorter than an Ethernet header.
+    /// Makes this the source of a frame. `false`, and the frame as it was, if it is shorter than an Ethernet
+    /// header.
     pub fn set_source(self, data: &mut [u8]) -> bool {
         set(data, 6, self.0)
     }

@@ -8,8 +8,8 @@ use crate::{
     checksum,
 };
 
-/// What becomes of the TTL of IPv4, and of the hop limit of IPv6, which is the same under another name. What is not IP is
-/// left alone.
+/// What becomes of the TTL of IPv4, and of the hop limit of IPv6, which is the same under another name. What
+/// is not IP is left alone.
 ///
 /// On the command line: `keep`, `decrement`, or what it is set to, 1 to 255.
 ///
@@ -30,8 +30,8 @@ pub enum Ttl {
     /// As it is.
     #[default]
     Keep,
-    /// One less, as a router does (RFC 1812, section 5.3.1; RFC 8200, section 3). A packet with 1 or 0 has expired, and goes
-    /// no further.
+    /// One less, as a router does (RFC 1812, section 5.3.1; RFC 8200, section 3). A packet with 1 or 0 has
+    /// expired, and goes no further.
     Decrement,
     /// This, whatever it was.
     Set(NonZeroU8),
@@ -44,8 +44,8 @@ impl Ttl {
         self == Self::Decrement && ttl.is_some_and(|ttl| ttl <= 1)
     }
 
-    /// Changes a frame of this layout; the checksum of the IPv4 header is brought up to date (RFC 1624). A packet that
-    /// [expires](Self::expires) stays as it is.
+    /// Changes a frame of this layout; the checksum of the IPv4 header is brought up to date (RFC 1624). A
+    /// packet that [expires](Self::expires) stays as it is.
     ///
     /// # Example
     ///

@@ -30,13 +30,14 @@ impl Toward {
 
 /// Which VLAN of side A is which of side B, by the outer tag.
 ///
-/// On the command line: pairs with commas, as `10=20,none=30,40=none`. `10=20` says that packets that have VLAN 10 on A's
-/// side have VLAN 20 on B's; `none` is no tag. A VLAN of either side stands in one pair at most. Packets with a VLAN that is in
-/// no pair stay as they are, and so may come to be in the same VLAN as others that are; of a packet with
-/// several tags, one that is taken away bares the next.
+/// On the command line: pairs with commas, as `10=20,none=30,40=none`. `10=20` says that packets that have
+/// VLAN 10 on A's side have VLAN 20 on B's; `none` is no tag. A VLAN of either side stands in one pair at
+/// most. Packets with a VLAN that is in no pair stay as they are, and so may come to be in the same VLAN as
+/// others that are; of a packet with several tags, one that is taken away bares the next.
 ///
-/// Priority and drop eligibility are kept where there is a tag before and after, and so is its type; a new tag has type 0x8100
-/// and priority 0. A tag of VLAN 0, which carries a priority only (IEEE 802.1Q, section 6.9), counts as `none`.
+/// Priority and drop eligibility are kept where there is a tag before and after, and so is its type; a new
+/// tag has type 0x8100 and priority 0. A tag of VLAN 0, which carries a priority only (IEEE 802.1Q, section
+/// 6.9), counts as `none`.
 ///
 /// # Example
 ///
@@ -60,7 +61,7 @@ pub struct VlanMap {
     to_b: Vec<Option<Vlan>>,
 }
 
-/// The VLAN of a packet; 0 is none.
+/// The VLAN of a packet; 0 means untagged.
 type Vlan = u16;
 
 const NONE: Vlan = 0;
@@ -81,11 +82,13 @@ impl VlanMap {
         self.pairs.is_empty()
     }
 
-    /// Makes the VLAN of a frame that of the side it goes to. At most the outer tag is changed, written or taken away.
+    /// Makes the VLAN of a frame that of the side it goes to. At most the outer tag is changed, written or
+    /// taken away.
     ///
     /// # Errors
     ///
-    /// [`RewriteError::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at its front.
+    /// [`RewriteError::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at
+    /// its front.
     pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), RewriteError> {
         if self.is_empty() {
             return Ok(());
@@ -93,7 +96,7 @@ impl VlanMap {
         let tag = VlanTag::at(frame.data(), TAG_OFFSET);
         let ether_type = word(frame.data(), TAG_OFFSET);
         if tag.is_none() && ether_type.is_none_or(is_tag) {
-            // Cut before its VLAN could be told.
+            // Cut in front of its VLAN.
             return Ok(());
         }
         let from = tag.map_or(NONE, VlanTag::id);

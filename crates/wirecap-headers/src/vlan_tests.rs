@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// Whether it can be told which VLAN a frame is in.
+/// Whether a frame's VLAN is known.
 fn tagged_or_whole(bytes: &[u8]) -> bool {
     VlanTag::at(bytes, TAG_OFFSET).is_some() || !crate::layout::is_tag(word(bytes, TAG_OFFSET).unwrap())
 }

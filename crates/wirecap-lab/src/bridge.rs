@@ -6,8 +6,8 @@ use crate::{Error, Namespace};
 
 /// A bridge of the kernel that learns nothing of multicast and filters nothing. Dropping it deletes it.
 ///
-/// What comes in by an interface of a bridge has its outermost VLAN tag taken off by the kernel, which keeps it beside the packet
-/// from there on: behind a bridge, frames are as a NIC gives them that takes tags off.
+/// What comes in by an interface of a bridge has its outermost VLAN tag taken off by the kernel, which keeps
+/// it beside the packet from there on: behind a bridge, frames are as a NIC gives them that takes tags off.
 #[derive(Debug)]
 pub struct Bridge {
     namespace: Namespace,
@@ -22,7 +22,8 @@ impl Bridge {
     pub fn new(namespace: &Namespace, name: &str, interfaces: &[&str]) -> Result<Self, Error> {
         namespace.ip(&["link", "add", name, "type", "bridge", "mcast_snooping", "0"])?;
         let bridge = Self { namespace: namespace.clone(), name: name.into() };
-        // Frames that are no good IPv4 would not get through; without netfilter there is nothing to switch off.
+        // Frames that are no good IPv4 would not get through; without netfilter there is nothing to switch
+        // off.
         let unfiltered = || fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
         let _ = namespace.enter(unfiltered);
         for interface in interfaces {

@@ -22,7 +22,8 @@ pub enum Controller {
     Memory,
 }
 
-/// A control group, of version 2 or 1, whichever the machine has. Removes itself; what runs in it has to have ended then.
+/// A control group, of version 2 or 1, whichever the machine has. Removes itself; what runs in it has to have
+/// ended then.
 #[derive(Debug)]
 pub struct ControlGroup {
     directory: PathBuf,
@@ -87,8 +88,8 @@ impl ControlGroup {
         self.write("cgroup.procs", pid.into());
     }
 
-    /// A command that will run in it, and inside a network namespace. Other than with [`Namespace::command`], it sees the files of
-    /// control groups, and `/sys/class/net` of the machine.
+    /// A command that will run in it, and inside a network namespace. Other than with [`Namespace::command`],
+    /// it sees the files of control groups, and `/sys/class/net` of the machine.
     pub fn command(&self, namespace: &Namespace, program: &str) -> Command {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.directory.display());
         let mut command = Command::new("sh");
@@ -116,8 +117,8 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Where groups can be made that have this controller, if this line of /proc/self/mountinfo is such a place; and the file with the
-/// limit.
+/// Where groups can be made that have this controller, if this line of /proc/self/mountinfo is such a place;
+/// and the file with the limit.
 fn root(line: &str, controller: &str, [first, second]: [&'static str; 2]) -> Option<(PathBuf, &'static str)> {
     let (before, after) = line.split_once(" - ")?;
     let mount = PathBuf::from(before.split(' ').nth(4)?);
@@ -127,7 +128,8 @@ fn root(line: &str, controller: &str, [first, second]: [&'static str; 2]) -> Opt
         "cgroup2" => {
             let controllers = fs::read_to_string(mount.join("cgroup.controllers")).ok()?;
             controllers.split_whitespace().find(|&name| name == controller)?;
-            // Handed on already where services are limited; elsewhere it may be refused, which the missing file says.
+            // Handed on already where services are limited; elsewhere it may be refused, which the missing
+            // file says.
             let _ = fs::write(mount.join("cgroup.subtree_control"), format!("+{controller}"));
             Some((mount, second))
         }

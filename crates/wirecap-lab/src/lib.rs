@@ -6,13 +6,13 @@
 //!        └── sees neither                   └─────────────┘          └─────────────┘
 //! ```
 //!
-//! **The rule that holds here:** nothing outlives its owner. Dropping the last [`Namespace`] value of a namespace kills
-//! what still runs inside and deletes it with all its interfaces; what a killed test left behind is removed by
-//! [`sweep`], which every [`Namespace::new`] calls. And nothing is heard but what was sent: IPv6 is off inside unless
-//! asked for, so that the kernel does not add packets of its own.
+//! **The rule that holds here:** nothing outlives its owner. Dropping the last [`Namespace`] value of a
+//! namespace kills what still runs inside and deletes it with all its interfaces; what a killed test left
+//! behind is removed by [`sweep`], which every [`Namespace::new`] calls. And nothing is heard but what was
+//! sent: IPv6 is off inside unless asked for, so that the kernel does not add packets of its own.
 //!
-//! Names carry the process id and a counter, so tests may run in parallel. Needs root, and ip(8) and ethtool(8).
-//! For development only: failures that can only be mistakes of a test panic.
+//! Names carry the process id and a counter, so tests may run in parallel. Needs root, and ip(8) and
+//! ethtool(8). For development only: failures that can only be mistakes of a test panic.
 //!
 //! ```no_run
 //! use wirecap_lab::{Namespace, VethOptions, VethPair};

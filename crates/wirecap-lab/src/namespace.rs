@@ -32,8 +32,8 @@ struct Inner {
 }
 
 impl Namespace {
-    /// Makes a namespace with the loopback interface up and IPv6 off. `label` (1 to 32 letters, digits, `_`) is part
-    /// of its name, for those who look with `ip netns`.
+    /// Makes a namespace with the loopback interface up and IPv6 off. `label` (1 to 32 letters, digits, `_`)
+    /// is part of its name, for those who look with `ip netns`.
     ///
     /// First removes namespaces of dead processes ([`sweep`](crate::sweep())). Costs a few milliseconds.
     ///
@@ -67,11 +67,12 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a thread inside the namespace and gives its result; the calling thread stays outside and waits.
+    /// Runs `work` in a thread inside the namespace and gives its result; the calling thread stays outside
+    /// and waits.
     ///
-    /// What the thread makes (sockets, BPF links, child processes, threads) belongs to the namespace and may be used
-    /// outside afterwards. It also sees the namespace's `/sys/class/net`. But `/proc/net` is always that of the
-    /// process's first thread: use `/proc/thread-self/net`.
+    /// What the thread makes (sockets, BPF links, child processes, threads) belongs to the namespace and may
+    /// be used outside afterwards. It also sees the namespace's `/sys/class/net`. But `/proc/net` is always
+    /// that of the process's first thread: use `/proc/thread-self/net`.
     ///
     /// # Panics
     /// If `work` panics, with its payload; if entering fails, which takes root.
@@ -84,8 +85,8 @@ impl Namespace {
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// A command that will run inside the namespace. Its process is the program itself, not a wrapper, so signals and
-    /// exit codes are the program's; it is killed when the namespace is deleted.
+    /// A command that will run inside the namespace. Its process is the program itself, not a wrapper, so
+    /// signals and exit codes are the program's; it is killed when the namespace is deleted.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.name(), program]);

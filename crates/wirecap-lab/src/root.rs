@@ -1,4 +1,5 @@
-//! Skipping, for want of root or of an input: loud and counted, and without root forbidden where it must not happen.
+//! Skipping, for want of root or of an input: loud and counted, and without root forbidden where it must not
+//! happen.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,11 +20,12 @@ pub fn is_root() -> bool {
 
 /// To be asked first by a test that needs root; `false` means return now.
 ///
-/// Then a line `SKIPPED: …` has been written to standard error, also under a test runner that captures output, and
-/// appended to the file named by the environment variable `WIRECAP_SKIP_LOG`.
+/// Then a line `SKIPPED: …` has been written to standard error, also under a test runner that captures
+/// output, and appended to the file named by the environment variable `WIRECAP_SKIP_LOG`.
 ///
 /// # Panics
-/// Without root if the environment variable `WIRECAP_NO_SKIP` is set or `CI` is `true`: where the privilege is there.
+/// Without root if the environment variable `WIRECAP_NO_SKIP` is set or `CI` is `true`: where the privilege
+/// is there.
 ///
 /// ```
 /// fn a_test() {
@@ -54,8 +56,8 @@ fn may_run(test_name: &str, is_root: bool, skipping_is_forbidden: bool) -> bool 
     is_root
 }
 
-/// Says that a test is skipped for another reason than privilege: an input that not everybody has, for instance. Loud
-/// and logged as in [`require_root`], but never forbidden; return after it.
+/// Says that a test is skipped for another reason than privilege: an input that not everybody has, for
+/// instance. Loud and logged as in [`require_root`], but never forbidden; return after it.
 ///
 /// # Panics
 /// If the file that `WIRECAP_SKIP_LOG` names cannot be written.

@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct VethOptions {
     /// Receive and transmit queues of each end; at most this many later, too.
     pub queues: u32,
-    /// Largest packet in bytes, without the Ethernet header. XDP without multi-buffer support takes about 3,500.
+    /// Largest packet in bytes, without the Ethernet header. XDP without multi-buffer support takes about
+    /// 3,500.
     pub mtu: u32,
     /// Leave IPv6 on: the kernel then sends neighbour and router solicitations by itself.
     pub ipv6: bool,
@@ -48,7 +49,8 @@ pub struct Interface {
 }
 
 impl VethPair {
-    /// Makes a pair with end `name_a` in `namespace_a` and end `name_b` in `namespace_b` (which may be the same).
+    /// Makes a pair with end `name_a` in `namespace_a` and end `name_b` in `namespace_b` (which may be the
+    /// same).
     ///
     /// # Errors
     /// [`Error::Failed`] with the words of ip(8), e.g. for a name that is taken or longer than 15 bytes.
@@ -83,8 +85,8 @@ impl VethPair {
         Ok(pair)
     }
 
-    /// Waits until both ends send: after the carrier has come, the kernel gives an end its queueing discipline when it comes to
-    /// that, and drops what is sent before (`linkwatch`).
+    /// Waits until both ends send: after the carrier has come, the kernel gives an end its queueing
+    /// discipline when it comes to that, and drops what is sent before (`linkwatch`).
     fn wait_until_connected(&self) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         for end in [&self.a, &self.b] {
@@ -166,17 +168,18 @@ impl Interface {
         self.namespace.ip(&["link", "set", "dev", &self.name, "mtu", &mtu.to_string()]).map(drop)
     }
 
-    /// Changes the number of receive and transmit queues in use (`ethtool -L`), up to those the pair was made with.
+    /// Changes the number of receive and transmit queues in use (`ethtool -L`), up to those the pair was made
+    /// with.
     ///
     /// # Errors
-    /// [`Error::Failed`]; with an XDP program attached the kernel refuses fewer receive queues than the other end has
-    /// transmit queues.
+    /// [`Error::Failed`]; with an XDP program attached the kernel refuses fewer receive queues than the other
+    /// end has transmit queues.
     pub fn set_channels(&self, rx: u32, tx: u32) -> Result<(), Error> {
         self.namespace.ethtool(&["-L", &self.name, "rx", &rx.to_string(), "tx", &tx.to_string()]).map(drop)
     }
 
-    /// Turns generic receive offload on or off. On makes a veth end poll (NAPI), which it needs to receive redirected
-    /// frames when it has no XDP program.
+    /// Turns generic receive offload on or off. On makes a veth end poll (NAPI), which it needs to receive
+    /// redirected frames when it has no XDP program.
     ///
     /// # Errors
     /// [`Error::Failed`].

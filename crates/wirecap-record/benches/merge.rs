@@ -1,7 +1,7 @@
 //! What merging by time costs the writer: `cargo bench -p wirecap-record`.
 //!
-//! Blocks of 256 packets of 60 bytes, encoded as pcapng, come in turn from several queues, are merged, and their buffers
-//! are given back. The figure is the best of fifty rounds, in nanoseconds a packet.
+//! Blocks of 256 packets of 60 bytes, encoded as pcapng, come in turn from several queues, are merged, and
+//! their buffers are given back. The figure is the best of fifty rounds, in nanoseconds a packet.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 #![allow(

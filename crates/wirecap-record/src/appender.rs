@@ -1,7 +1,7 @@
 //! Appends records to the output, in groups, and keeps the file whole.
 //!
-//! Rule: only whole records are kept. When a write fails, the file is cut behind the last whole record, and all that comes later is
-//! taken and not written.
+//! Rule: only whole records are kept. When a write fails, the file is cut behind the last whole record, and
+//! all that comes later is taken and not written.
 
 use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering};
 
@@ -152,8 +152,8 @@ impl Appender {
         }
     }
 
-    /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room where the last record
-    /// was cut off.
+    /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
+    /// where the last record was cut off.
     pub(crate) fn close(&mut self, trailer: &[u8]) {
         if let Err(AppendError { cause, .. }) = self.output.append_last(trailer, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);

@@ -1,20 +1,23 @@
-//! What waits for the output of a job that does not wait for it: its packets go on, and the file loses what the output does not take.
+//! What waits for the output of a job that does not wait for it: its packets go on, and the file loses what
+//! the output does not take.
 //!
 //! ```text
 //!   worker ── block ──► waits, 64 MiB at most ──► writer thread ──► output
 //!      └── no room: not encoded, counted
 //! ```
 //!
-//! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of more use than one with
-//! many short ones.
+//! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of
+//! more use than one with many short ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are taken.
+/// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are
+/// taken.
 const MAX_BYTES: usize = 64 << 20;
 const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 
-/// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses are relaxed.
+/// Shared by workers, the writer, and the thread that reports. No figure guards other memory, so all accesses
+/// are relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// Memory of all blocks on their way. Grows by workers, shrinks by the writer.

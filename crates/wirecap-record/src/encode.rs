@@ -17,7 +17,7 @@ pub(crate) struct Encoding {
     /// Bytes kept of each packet; 0 keeps all.
     snaplen: u32,
     queues: Arc<Queues>,
-    /// For each port, whether packets name their receive queue: a socket of a passive port is none.
+    /// For each port, whether packets name their receive queue: a passive port has sockets instead.
     names_queue: Vec<bool>,
 }
 
@@ -33,8 +33,8 @@ impl Encoding {
         self.queues.index(batch.port(), batch.queue()).expect("a queue of this capture")
     }
 
-    /// Encodes a batch into an empty buffer. Allocates only to let the buffer grow to the size of the largest batch, if it was
-    /// not trimmed.
+    /// Encodes a batch into an empty buffer. Allocates only to let the buffer grow to the size of the largest
+    /// batch, if it was not trimmed.
     pub(crate) fn encode(&self, batch: &Batch, mut records: Records) -> Block {
         let bytes = if self.snaplen == 0 { batch.bytes() as usize } else { 0 };
         records.reserve(batch.len(), bytes + batch.len() * RECORD_OVERHEAD_BYTES);

@@ -32,17 +32,18 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Records a batch, and gives its cells back. Waits while the output is slow, unless the recorder drops packets then.
+    /// Records a batch, and gives its cells back. Waits while the output is slow, unless the recorder drops
+    /// packets then.
     ///
     /// # Errors
-    /// [`RecordError::WriterGone`]. An output that fails is no error here: packets are taken, so that no worker waits in vain, and
-    /// [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
+    /// [`RecordError::WriterGone`]. An output that fails is no error here: packets are taken, so that no
+    /// worker waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
     pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
         self.record_then(batch, drop)
     }
 
-    /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it was encoded and before
-    /// the writer is waited for, since its cells are worth more in the pool.
+    /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it
+    /// was encoded and before the writer is waited for, since its cells are worth more in the pool.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -67,8 +68,8 @@ impl Lane {
         }
     }
 
-    /// Call it when no batch has come for a while: a recorder that drops packets tells the writer here which ones will not come,
-    /// so that packets of other workers do not wait for them.
+    /// Call it when no batch has come for a while: a recorder that drops packets reports here to the writer
+    /// which ones will not come, so that packets of other workers do not wait for them.
     pub fn idle(&mut self) {
         let messages = &self.messages;
         self.gaps.retain(|Gap { queue, numbers }| {

@@ -9,17 +9,18 @@
 //!   Recorder ── starts them ── Progress ── finish: the account behind the packets ──► Outcome
 //! ```
 //!
-//! Rule: a batch goes home as soon as it is encoded. When the output is slow, the channel fills up, the workers wait, the pools
-//! absorb, and what the pools cannot hold is in the account of the capture as `no_free_cell`. Memory is bounded, and no packet
-//! costs an allocation, a lock or a system call of its own.
+//! Rule: a batch goes home as soon as it is encoded. When the output is slow, the channel fills up, the
+//! workers wait, the pools absorb, and what the pools cannot hold is in the account of the capture as
+//! `no_free_cell`. Memory is bounded, and no packet costs an allocation, a lock or a system call of its own.
 //!
-//! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and copies bytes. A
-//! queue in which nothing comes holds the others up until the engine promises that what comes next is later
-//! ([`wirecap::Horizon`]). Packets are held back for 2 s and in 64 MiB at most: beyond that the earliest is written, and each packet that
-//! then stands behind a later one is counted ([`Written::out_of_order`]). Trace files wait instead, so that their order is exact.
+//! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and
+//! copies bytes. A queue in which nothing comes holds the others up until the engine promises that what comes
+//! next is later ([`wirecap::Horizon`]). Packets are held back for 2 s and in 64 MiB at most: beyond that the
+//! earliest is written, and each packet that then stands behind a later one is counted
+//! ([`Written::out_of_order`]). Trace files wait instead, so that their order is exact.
 //!
-//! The library makes no thread, prints nothing, handles no signal and has no state of the process: the caller provides the thread,
-//! words the failures ([`RecordError`]) and asks for the end.
+//! The library makes no thread, prints nothing, handles no signal and has no state of the process: the caller
+//! provides the thread, words the failures ([`RecordError`]) and asks for the end.
 //!
 //! # Example
 //!

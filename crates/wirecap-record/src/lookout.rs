@@ -1,7 +1,8 @@
 //! What is still to come, by the numbers that queues have here; and queues that are ahead of the others.
 //!
-//! Rule: a trace file of which much is held back is not read on, as its packets are safe where they are. One that the others
-//! wait for never is, as nothing of it is held: so what is held back of files is bounded whatever their times.
+//! Rule: a trace file of which much is held back is not read on, as its packets are safe where they are. One
+//! that the others wait for never is, as nothing of it is held: so what is held back of files is bounded
+//! whatever their times.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Lookout {
         for at in 0..self.files.len() {
             let File { queue, on_hold } = self.files[at];
             let held = merger.held_of(queue);
-            // Only when half of it has gone it goes on, so that it is not told with each block.
+            // It goes on only when half of it has gone, so that it is not woken for each block.
             let enough = held > if on_hold { share / 2 } else { share };
             if enough != on_hold {
                 self.hold(queue, enough);

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Rules: a packet is given on when no queue can have an earlier one any more: each holds a later one, or has
-//! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for its
-//! [`Horizon`]; one that has paused, of whose times nothing can be known, is not waited for. Of packets with the same time, that of the lower queue comes first, so that the order is a function
-//! of the packets alone. And packets of one queue keep their order, whatever their times.
+//! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for
+//! its [`Horizon`]; one that has paused, of whose times nothing can be known, is not waited for. Of packets
+//! with the same time, that of the lower queue comes first, so that the order is a function of the packets
+//! alone. And packets of one queue keep their order, whatever their times.
 
 use std::{
     cmp::Reverse,
@@ -142,7 +143,8 @@ impl Merger {
         }
     }
 
-    /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to come true.
+    /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to
+    /// come true.
     pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
         let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
         for (queue, asked) in self.queues.iter_mut().enumerate() {
@@ -181,7 +183,8 @@ impl Merger {
                 break;
             }
             self.heads.pop();
-            // Up to the first packet of the next queue, whose turn it is at the same time if it is the lower one.
+            // Up to the first packet of the next queue, whose turn it is at the same time if it is the lower
+            // one.
             let limit_ns = match self.heads.peek() {
                 Some(&Reverse((next_ns, next))) => certain_ns.min(next_ns - u64::from(next < queue)),
                 None => certain_ns,

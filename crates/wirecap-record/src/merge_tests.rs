@@ -63,7 +63,7 @@ fn sorted(queues: &[Vec<u64>]) -> Vec<Packet> {
 /// Times that increase within each queue, and are near each other, or the same, over the queues.
 fn queues() -> impl Strategy<Value = Vec<Vec<u64>>> {
     let times = prop::collection::vec((1..4_u64, 0..20_u64), 0..60).prop_map(|steps| {
-        // A promise of 0 is none.
+        // A promise of 0 promises nothing.
         let mut now = 1;
         // Mostly steps of one, as in a batch, and sometimes a pause.
         steps

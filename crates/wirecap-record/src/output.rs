@@ -27,7 +27,8 @@ use super::{
 
 /// Where packets are written, not begun yet.
 ///
-/// Dropping it undoes its opening: what was there before is untouched, and a file that was made for it is removed.
+/// Dropping it undoes its opening: what was there before is untouched, and a file that was made for it is
+/// removed.
 ///
 /// ```
 /// use wirecap_file::Format;
@@ -47,8 +48,8 @@ pub struct Output {
     /// `None` for a stream.
     path: Option<PathBuf>,
     format: Format,
-    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file that others append
-    /// to as well.
+    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file that
+    /// others append to as well.
     cuttable: bool,
     /// Bytes of whole records in it.
     len: u64,
@@ -79,8 +80,9 @@ pub(crate) struct AppendError {
 }
 
 impl Output {
-    /// Opens a file, a pipe or a device for writing, and leaves its contents alone. A new file is for its owner alone (mode 0600).
-    /// A file is locked (`flock`), so that no other output writes it. Waits for nothing.
+    /// Opens a file, a pipe or a device for writing, and leaves its contents alone. A new file is for its
+    /// owner alone (mode 0600). A file is locked (`flock`), so that no other output writes it. Waits for
+    /// nothing.
     ///
     /// # Errors
     /// Why it cannot be written. [`RecordError::NoReader`] asks to try again later.
@@ -97,8 +99,8 @@ impl Output {
         Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
     }
 
-    /// Why the file could not be locked, on a file system without locks: then the caller has to see to it that no other program
-    /// writes it.
+    /// Why the file could not be locked, on a file system without locks: then the caller has to see to it
+    /// that no other program writes it.
     pub fn lock_error(&self) -> Option<&io::Error> {
         self.lock_error.as_ref()
     }
@@ -172,8 +174,8 @@ impl Output {
         write_all(slices, |slices| self.sink.write(slices))
     }
 
-    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other, as it is cut to
-    /// whole records; a stream that may end in the middle of one gets nothing more.
+    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other,
+    /// as it is cut to whole records; a stream that may end in the middle of one gets nothing more.
     ///
     /// # Errors
     /// As [`Output::append`].

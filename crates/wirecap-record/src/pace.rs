@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
 /// How long all packets may be held back: a worker that does not get to its batch.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks no more than this counts: after a longer gap the whole process was stopped, and the awaited workers with it.
+/// Between two looks no more than this counts: after a longer gap the whole process was stopped, and the
+/// awaited workers with it.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// What the writer remembers of time.

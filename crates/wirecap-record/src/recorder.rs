@@ -30,10 +30,11 @@ use super::{
     writer::{Recording, Writer},
 };
 
-/// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the disk busy, little
-/// beside the pools.
+/// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the
+/// disk busy, little beside the pools.
 const WAITING_BLOCKS: usize = 64;
-/// The same, where packets are dropped when the output is behind: what bounds them is their memory, see [`Backlog`].
+/// The same, where packets are dropped when the output is behind: what bounds them is their memory, see
+/// [`Backlog`].
 const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 
 /// How often a caller that waits for the end is called back.
@@ -50,17 +51,20 @@ pub struct RecordConfig {
     pub snaplen: u32,
     /// Packets that are written at most, after which [`Self::on_stop`] is called; `None` sets no limit.
     pub max_packets: Option<u64>,
-    /// What stands in front of the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng with an
-    /// interface for each port, in their order. `None`: the name and the link type of each port.
+    /// What stands in front of the packets: encoded by [`wirecap_file`], in the format of the output, and in
+    /// pcapng with an interface for each port, in their order. `None`: the name and the link type of each
+    /// port.
     pub header: Option<Vec<u8>>,
-    /// Drops packets that the output does not take in time, and counts them as [`not_taken`](crate::Written::not_taken), so that
-    /// no worker waits: 64 MiB may wait for the output, and once they do, no more are taken until half of them are written. At the
-    /// end an output that takes nothing for 5 s is given up.
+    /// Drops packets that the output does not take in time, and counts them as
+    /// [`not_taken`](crate::Written::not_taken), so that no worker waits: 64 MiB may wait for the output, and
+    /// once they do, no more are taken until half of them are written. At the end an output that takes
+    /// nothing for 5 s is given up.
     pub drop_when_behind: bool,
-    /// Gives up writing once it is set, for instance by a signal handler: a write that waits for the reader of a pipe is given up
-    /// at once. The recorder sets it, too, when it gives up a stalled output.
+    /// Gives up writing once it is set, for instance by a signal handler: a write that waits for the reader
+    /// of a pipe is given up at once. The recorder sets it, too, when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
-    /// Is called, once at most, by the thread that writes when it writes nothing more although packets may still come.
+    /// Is called, once at most, by the thread that writes when it writes nothing more although packets may
+    /// still come.
     pub on_stop: Option<StopCallback>,
 }
 
@@ -78,8 +82,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The thread may be there
-    /// already and wait for its work, so that a lack of threads is found before the capture is opened.
+    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The
+    /// thread may be there already and wait for its work, so that a lack of threads is found before the
+    /// capture is opened.
     ///
     /// # Errors
     /// [`RecordError::SeveralPorts`], or why the header cannot be written.
@@ -144,13 +149,14 @@ impl Recorder {
         self.progress.clone()
     }
 
-    /// Waits until all is written, then writes what stands behind the packets: a [`wirecap::Report`] will do. Call it when the workers have
-    /// ended, as it waits for all lanes to be dropped.
+    /// Waits until all is written, then writes what stands behind the packets: a [`wirecap::Report`] will do.
+    /// Call it when the workers have ended, as it waits for all lanes to be dropped.
     pub fn finish(self, closing: impl Into<Closing>) -> Outcome {
         self.finish_with(closing, || ())
     }
 
-    /// Like [`Self::finish`], and calls `tick` a hundred times a second while it waits: to show how far it is.
+    /// Like [`Self::finish`], and calls `tick` a hundred times a second while it waits: to show how far it
+    /// is.
     pub fn finish_with(self, closing: impl Into<Closing>, mut tick: impl FnMut()) -> Outcome {
         let Self { lanes, progress, give_up, closing: sender, outcome } = self;
         drop(lanes);

@@ -6,14 +6,14 @@
 //!   given on                  0-9  ·  10-19 20-29  ·  30-39        (20-29 waits for 10-19)
 //! ```
 //!
-//! Rule: it never refuses anything, so that the thread that feeds it never waits for a gap to close: the block
-//! that closes it may be next in the same channel. What waits is little: a gap lasts as long as a worker
-//! takes to encode one batch.
+//! Rule: it never refuses anything, so that the thread that feeds it never waits for a gap to close: the
+//! block that closes it may be next in the same channel. What waits is little: a gap lasts as long as a
+//! worker takes to encode one batch.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several queues in order, each queue by itself: what several workers made of the batches of a queue, by the
-/// numbers of its packets ([`wirecap::Batch::first_number`]).
+/// Puts items of several queues in order, each queue by itself: what several workers made of the batches of a
+/// queue, by the numbers of its packets ([`wirecap::Batch::first_number`]).
 ///
 /// ```
 /// let (mut sequencer, mut ready) = (wirecap_record::Sequencer::new(1), Vec::new());
@@ -66,8 +66,8 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any longer. At the
-    /// end of a capture there is nothing, unless a worker panicked with a batch in its hands.
+    /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any
+    /// longer. At the end of a capture there is nothing, unless a worker panicked with a batch in its hands.
     pub fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         for (_, (end, item)) in std::mem::take(&mut queue.early) {

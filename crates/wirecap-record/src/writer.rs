@@ -1,8 +1,8 @@
 //! The thread that writes: takes blocks from the workers, puts their packets in order, and writes them.
 //!
-//! Rules: while there is more to take, it collects; when nothing comes, it writes at once what is certain to come
-//! next, so that the file is current. And it takes blocks until the last worker is gone, also after an error, so that no
-//! worker ever waits in vain.
+//! Rules: while there is more to take, it collects; when nothing comes, it writes at once what is certain to
+//! come next, so that the file is current. And it takes blocks until the last worker is gone, also after an
+//! error, so that no worker ever waits in vain.
 
 use std::{
     collections::VecDeque,
@@ -30,8 +30,8 @@ use super::{
 /// Most bytes of memory that are held back until it is certain that nothing earlier comes.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) makes it, and a thread of the
-/// caller's runs it.
+/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) makes it, and a thread of
+/// the caller's runs it.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) messages: Receiver<Message>,
@@ -69,8 +69,8 @@ impl Writer {
 }
 
 impl Recording {
-    /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until they are to
-    /// be looked after. Returns whether there is still a lane.
+    /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until
+    /// they are to be looked after. Returns whether there is still a lane.
     fn collect(&mut self, messages: &Receiver<Message>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => messages.recv().map_err(RecvTimeoutError::from),
@@ -109,8 +109,8 @@ impl Recording {
         }
     }
 
-    /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not, unless what
-    /// they wait for is certain to come.
+    /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not,
+    /// unless what they wait for is certain to come.
     fn merge(&mut self, now: Instant) {
         self.merger.merge(&mut self.pending, &mut self.buffers);
         if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
@@ -137,8 +137,8 @@ impl Recording {
         self.appender.write_all(&mut self.pending, &mut self.buffers);
     }
 
-    /// Writes what is held back, and behind it the account. Without an account, as when the capture has panicked, what was captured
-    /// is kept.
+    /// Writes what is held back, and behind it the account. Without an account, as when the capture has
+    /// panicked, what was captured is kept.
     fn finish(mut self, closing: &Receiver<Closing>) -> Outcome {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();

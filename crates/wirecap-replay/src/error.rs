@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
         assert_eq!(
             told(LinkFault::NoCarrier),
-            "x0 has no carrier: what it is given is lost; connect the other end, and bring that up"
+            "x0 has no carrier, so frames sent to it are lost; connect and bring up the other end"
         );
         assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
     }

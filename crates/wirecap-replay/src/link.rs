@@ -15,7 +15,8 @@ use wirecap_sys::{
 
 use crate::{Control, Error};
 
-/// How long is waited for news at once: whoever wakes up takes the core from the sender if both have the same.
+/// How long is waited for news at once: whoever wakes up takes the core from the sender if both have the
+/// same.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Whether an interface can send now.

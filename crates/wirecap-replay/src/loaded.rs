@@ -19,7 +19,8 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is one pass.
+    /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is
+    /// one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {

@@ -21,10 +21,11 @@ pub enum Placement {
     One(u16),
     /// One after the other from each of these queues, which are not none.
     RoundRobin(Vec<u16>),
-    /// All packets of a flow, both directions, from one of these queues, which are not none; see [`flow_hash`].
+    /// All packets of a flow, both directions, from one of these queues, which are not none; see
+    /// [`flow_hash`].
     Flow(Vec<u16>),
-    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the order in which they
-    /// are sent. Empty lines, and what follows a `#`, do not count.
+    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the
+    /// order in which they are sent. Empty lines, and what follows a `#`, do not count.
     Side(PathBuf),
 }
 

@@ -51,7 +51,8 @@ impl Shape {
         shape(parts, cell_bytes * parts, opened.is_err())
     }
 
-    /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory goes.
+    /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory
+    /// goes.
     pub(crate) fn stream_cells(&self, memory_bytes: u64, lanes: usize) -> u32 {
         let possible = memory_bytes / (lanes as u64 * u64::from(self.cell_bytes)).max(1);
         possible.clamp(LEAST_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32

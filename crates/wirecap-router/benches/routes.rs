@@ -1,8 +1,9 @@
 //! What finding the route of a packet costs. Prints one table; `cargo bench -p wirecap-router`.
 //!
-//! Routes: 100,000 prefixes of each version with the lengths that are most in the tables of the internet (IPv4: 60 % of 24 bits,
-//! IPv6: half of 48 bits, under 25 values of the first 16 bits), 1 Mi destinations within them in no order. *waiting*: each
-//! look-up waits for the one before, as nothing does that has a batch of packets.
+//! Routes: 100,000 prefixes of each version with the lengths that are most in the tables of the internet
+//! (IPv4: 60 % of 24 bits, IPv6: half of 48 bits, under 25 values of the first 16 bits), 1 Mi destinations
+//! within them in no order. *waiting*: each look-up waits for the one before, as nothing does that has a
+//! batch of packets.
 
 #![allow(clippy::print_stdout)]
 

@@ -38,9 +38,9 @@ impl Addresses {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// The address that answers a sender whose packets come in by a port: of the same version and, if there is one, of the same
-    /// scope; rather one of this port than of another, rather one of the sender's network than not. A link-local address answers on
-    /// its own port only.
+    /// The address that answers a sender whose packets come in by a port: of the same version and, if there
+    /// is one, of the same scope; rather one of this port than of another, rather one of the sender's network
+    /// than not. A link-local address answers on its own port only.
     pub(crate) fn for_sender(&self, port: usize, sender: IpAddr) -> Option<IpAddr> {
         let all = self.by_port.iter().enumerate();
         let all = all.flat_map(|(of, networks)| networks.iter().map(move |network| (of == port, network)));

@@ -18,7 +18,8 @@ use crate::{DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_l
 pub enum Answer<'w> {
     /// Nothing: it is not the sender's concern, or an error would breed errors.
     Silence,
-    /// Nothing, though there is an error to be sent: there are too many, or the router has no address to answer from.
+    /// Nothing, though there is an error to be sent: there are too many, or the router has no address to
+    /// answer from.
     Suppressed,
     /// This frame, by the port that the packet came in by.
     Error(&'w [u8]),
@@ -62,8 +63,8 @@ impl Router {
         }
     }
 
-    /// The problem that the sender of a discarded packet has to know. `None` for what is not for the router, what the user does not want,
-    /// and what is only bad luck.
+    /// The problem that the sender of a discarded packet has to know. `None` for what is not for the router,
+    /// what the user does not want, and what is only bad luck.
     fn problem(&self, cause: DropCause, data: &[u8], mtus: &[usize]) -> Option<IcmpProblem> {
         match cause {
             DropCause::TtlExpired => Some(IcmpProblem::Expired),

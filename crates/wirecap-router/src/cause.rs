@@ -1,6 +1,7 @@
 //! Why packets are not forwarded.
 //!
-//! Rule: this is the one list of causes. Counters, names in the account, and what counts as a loss derive from it.
+//! Rule: this is the one list of causes. Counters, names in the account, and what counts as a loss derive
+//! from it.
 
 use wirecap_headers::RewriteError;
 
@@ -34,7 +35,8 @@ macro_rules! causes {
                 match self { $(Self::$cause => $name,)+ }
             }
 
-            /// Whether such a packet was to be sent on and was lost, rather than dropped as a rule, a route or a length asks.
+            /// Whether such a packet was to be sent on and was lost, rather than dropped as a rule, a route
+            /// or a length asks.
             pub const fn is_loss(self) -> bool {
                 match self { $(Self::$cause => causes!(@$kind),)+ }
             }
@@ -71,8 +73,8 @@ causes! {
     NoNeighbour = "no_neighbour", rule;
     /// There was no room to wait for the Ethernet address of its next hop.
     WaitingFull = "waiting_full", loss;
-    /// It has no IP header: the header is cut short, claims to be shorter than the shortest, or is of another version than the
-    /// EtherType says.
+    /// It has no IP header: the header is cut short, claims to be shorter than the shortest, or is of another
+    /// version than the EtherType says.
     BadHeader = "bad_header", rule;
     /// The checksum of its IPv4 header is wrong.
     BadChecksum = "bad_checksum", rule;

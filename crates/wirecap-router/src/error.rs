@@ -26,7 +26,7 @@ pub enum Error {
         problem: RouteProblem,
     },
     /// Routes name a device that the router has no port on.
-    #[error("there are routes by {device}, which is none of the interfaces ({})", .interfaces.join(", "))]
+    #[error("routes name the device {device}, but the interfaces are {}", .interfaces.join(", "))]
     UnknownDevice {
         /// The device.
         device: String,

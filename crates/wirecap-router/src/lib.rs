@@ -9,8 +9,9 @@
 //!        └── next hops    their Ethernet addresses ◄── table ── a thread ◄──► the kernel                      neighbours/
 //! ```
 //!
-//! Rule: a worker never waits, for the kernel or another thread. It decides on bytes and a time; the thread that finds out next hops does the only I/O.
-//! Packets are hostile: no function panics whatever their bytes, and nothing that a sender can make grow is without a bound.
+//! Rule: a worker never waits, for the kernel or another thread. It decides on bytes and a time; the thread
+//! that finds out next hops does the only I/O. Packets are hostile: no function panics whatever their bytes,
+//! and nothing that a sender can make grow is without a bound.
 #![forbid(unsafe_code)]
 
 mod addresses;

@@ -16,8 +16,8 @@ const INTERVAL_NS: u64 = 1_000_000_000 / ERRORS_PER_SECOND;
 #[derive(Debug)]
 pub(crate) struct Limit {
     begun: Instant,
-    /// When all that was taken has flowed back, in nanoseconds since `begun`. Written by all workers; pairs with nothing, since it
-    /// guards no other memory.
+    /// When all that was taken has flowed back, in nanoseconds since `begun`. Written by all workers; pairs
+    /// with nothing, since it guards no other memory.
     full_ns: AtomicU64,
 }
 

@@ -1,15 +1,17 @@
-//! What a router knows and decides without its next hops' Ethernet addresses: which port a packet goes out of, and to whom.
+//! What a router knows and decides without its next hops' Ethernet addresses: which port a packet goes out
+//! of, and to whom.
 //!
 //! ```text
 //!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► MTU ─► path: port, next hop
 //!                                             └─ discarded                     └───────────┴──────┴─► answered, if its sender is to know
 //! ```
 //!
-//! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the router's own addresses
-//! is left to the host by the filter in front ([`Router::capture_filter`]); the host answers, and keeps the neighbours.
+//! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the
+//! router's own addresses is left to the host by the filter in front ([`Router::capture_filter`]); the host
+//! answers, and keeps the neighbours.
 //!
-//! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be forwarded from and to
-//! (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
+//! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be
+//! forwarded from and to (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
 
 use std::{net::IpAddr, time::Instant};
 
@@ -76,7 +78,7 @@ impl RouterPort {
 /// assert!(router.capture_filter().ends_with("not (dst host 192.0.2.254)"));
 ///
 /// let error = Router::new("default dev eth9".parse()?, &[port], Ttl::Decrement).unwrap_err();
-/// assert_eq!(error.to_string(), "there are routes by eth9, which is none of the interfaces (eth1)");
+/// assert_eq!(error.to_string(), "routes name the device eth9, but the interfaces are eth1");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -117,7 +119,8 @@ impl Router {
     /// A router over these ports, which have the numbers of their places.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] if routes name a device that none of the ports is, [`Error::NoEthernetAddress`] if a port has none.
+    /// [`Error::UnknownDevice`] if routes name a device that none of the ports is,
+    /// [`Error::NoEthernetAddress`] if a port has none.
     pub fn new(routes: Routes, ports: &[RouterPort], ttl: Ttl) -> Result<Self, Error> {
         let port_of = |device: &String| {
             let port = ports.iter().position(|port| port.names.contains(device));
@@ -148,7 +151,8 @@ impl Router {
         Self { filter: Some(UserFilter::new(&filter)), ..self }
     }
 
-    /// Which packets are to be routed, as a filter: all others are left to the host, those for the router's own addresses among them.
+    /// Which packets are to be routed, as a filter: all others are left to the host, those for the router's
+    /// own addresses among them.
     pub fn capture_filter(&self) -> String {
         let own: Vec<_> = self.addresses.all().map(|address| format!("dst host {address}")).collect();
         let routed = "(ip or ip6) and not (ether broadcast or ether multicast)".to_owned();
@@ -200,7 +204,8 @@ impl Router {
         next_hop.set_destination(data);
     }
 
-    /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from and to.
+    /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from
+    /// and to.
     fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<(IpAddr, IpAddr), DropCause> {
         let ip = valid_ip(layout, data, len)?;
         let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(DropCause::BadHeader)?;

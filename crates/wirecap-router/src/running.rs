@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{Error, NextHopCounts, Router, RouterWorker, neighbours::Resolver};
 
-/// A router whose next hops are found out by a thread of their own. The thread ends when this and all workers are dropped.
+/// A router whose next hops are found out by a thread of their own. The thread ends when this and all workers
+/// are dropped.
 #[derive(Debug)]
 pub struct RunningRouter {
     router: Arc<Router>,
@@ -12,8 +13,8 @@ pub struct RunningRouter {
 }
 
 impl Router {
-    /// Starts the thread, named [`THREAD`](crate::THREAD), in the network namespace of the calling thread. This takes no privilege; to have
-    /// the kernel ask for a neighbour takes CAP_NET_ADMIN.
+    /// Starts the thread, named [`THREAD`](crate::THREAD), in the network namespace of the calling thread.
+    /// This takes no privilege; to have the kernel ask for a neighbour takes CAP_NET_ADMIN.
     ///
     /// # Errors
     /// When the kernel cannot be asked, or the thread cannot be started.

@@ -5,15 +5,16 @@
 //!                                └─ BadHeader                          └─ BadChecksum  └─ BadLength └─ StrictSourceRoute
 //! ```
 //!
-//! Rule: a packet that fails is discarded. Only one with a strict source route is worth an ICMP error: a damaged one may have any
-//! sender (RFC 1812, section 5.2.2; RFC 8200, sections 3 and 4.5, for lengths of IPv6, which has no checksum).
+//! Rule: a packet that fails is discarded. Only one with a strict source route is worth an ICMP error: a
+//! damaged one may have any sender (RFC 1812, section 5.2.2; RFC 8200, sections 3 and 4.5, for lengths of
+//! IPv6, which has no checksum).
 
 use wirecap_headers::{IpLayout, IpVersion, Layout, checksum};
 
 use crate::DropCause;
 
-/// The IP header, if it is valid; `data` is the first part of a frame of `frame_len` bytes, which is for another address than
-/// the router's. Takes some ten nanoseconds with IPv4, for the checksum.
+/// The IP header, if it is valid; `data` is the first part of a frame of `frame_len` bytes, which is for
+/// another address than the router's. Takes some ten nanoseconds with IPv4, for the checksum.
 ///
 /// # Errors
 /// Why the frame is to be discarded.

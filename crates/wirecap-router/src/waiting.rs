@@ -6,8 +6,8 @@
 //!      └── no room: dropped, or the oldest in its place: waiting_full
 //! ```
 //!
-//! Rules: each packet keeps its own age. And as long as there is room, no group of sources holds more of it than is left, so
-//! that one that sends to addresses that no host has leaves room for the packets of others.
+//! Rules: each packet keeps its own age. And as long as there is room, no group of sources holds more of it
+//! than is left, so that one that sends to addresses that no host has leaves room for the packets of others.
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},

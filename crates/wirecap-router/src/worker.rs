@@ -8,8 +8,8 @@
 //!                                                        └─ Lost ──► discard it: no neighbour
 //! ```
 //!
-//! Rule: it decides on bytes and the time it is given, and does nothing else. The caller sends, drops, copies and counts; a thread of
-//! its own finds out next hops.
+//! Rule: it decides on bytes and the time it is given, and does nothing else. The caller sends, drops, copies
+//! and counts; a thread of its own finds out next hops.
 
 use std::{sync::Arc, time::Instant};
 
@@ -109,7 +109,8 @@ impl<P> RouterWorker<P> {
         }
     }
 
-    /// Begins a batch of packets: takes what is new about next hops, and the MTU of each port in bytes, 0 if that is not known.
+    /// Begins a batch of packets: takes what is new about next hops, and the MTU of each port in bytes, 0 if
+    /// that is not known.
     pub fn begin(&mut self, now: Instant, mtus: impl IntoIterator<Item = u32>) {
         self.now = now;
         self.has_news |= self.next_hops.refresh(now);
@@ -141,7 +142,8 @@ impl<P> RouterWorker<P> {
         Decision::Forward { port: path.port }
     }
 
-    /// What the sender of a packet gets to know that is discarded for this cause; the packet as for [`RouterWorker::route`], and as it came.
+    /// What the sender of a packet gets to know that is discarded for this cause; the packet as for
+    /// [`RouterWorker::route`], and as it came.
     ///
     /// # Panics
     ///

@@ -268,7 +268,7 @@ fn a_device_may_have_any_of_its_names_and_an_unknown_one_is_refused() {
     let new = |routes: &str, mac| Router::new(routes.parse().unwrap(), &ports(mac), Ttl::Keep);
     assert!(new("10.0.0.0/8 dev b", Some(LEFT)).is_ok());
     let error = new("10.0.0.0/8 dev c", Some(LEFT)).unwrap_err();
-    assert_eq!(error.to_string(), "there are routes by c, which is none of the interfaces (a)");
+    assert_eq!(error.to_string(), "routes name the device c, but the interfaces are a");
     let error = new("10.0.0.0/8 dev b", None).unwrap_err();
     assert_eq!(error.to_string(), "a has no Ethernet address of its own to route by");
 }

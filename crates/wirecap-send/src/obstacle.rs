@@ -15,9 +15,9 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// What an error of [`Lane::flush`](crate::Lane::flush) means for interface `ifindex`: the kernel refuses (ENETDOWN, ENXIO)
-    /// before the news of the link arrive. Call it in the network namespace of the interface; a thread elsewhere sees no interface,
-    /// and then the error alone decides.
+    /// What an error of [`Lane::flush`](crate::Lane::flush) means for interface `ifindex`: the kernel refuses
+    /// (ENETDOWN, ENXIO) before the news of the link arrive. Call it in the network namespace of the
+    /// interface; a thread elsewhere sees no interface, and then the error alone decides.
     pub fn of(ifindex: u32, error: io::Error) -> Self {
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENETDOWN) => Self::Link(LinkFault::settled(ifindex).unwrap_or(LinkFault::Down)),
@@ -26,7 +26,8 @@ impl Obstacle {
         }
     }
 
-    /// What helps against a fault of `interface`, ready to be appended to it; empty where nothing general can be said.
+    /// What helps against a fault of `interface`, ready to be appended to it; empty where nothing general can
+    /// be said.
     pub fn remedy(fault: LinkFault, interface: &str) -> String {
         match fault {
             LinkFault::Down => format!("; bring it up: ip link set {interface} up"),

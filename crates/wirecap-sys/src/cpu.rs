@@ -73,8 +73,9 @@ pub fn process_cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` where there is none that
-/// programs may read. Not ordered with what is around it; for durations of some microseconds and more.
+/// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` on a machine
+/// without one that programs may read. Not ordered with what is around it; for durations of some microseconds
+/// and more.
 pub fn timestamp_counter() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -85,8 +86,8 @@ pub fn timestamp_counter() -> Option<u64> {
     None
 }
 
-/// Whether the counter of [`timestamp_counter`] goes on at one pace, whatever the CPU does: invariant TSC, bit 8 of EDX of
-/// CPUID 0x8000_0007.
+/// Whether the counter of [`timestamp_counter`] goes on at one pace, whatever the CPU does: invariant TSC,
+/// bit 8 of EDX of CPUID 0x8000_0007.
 pub fn counter_is_invariant() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

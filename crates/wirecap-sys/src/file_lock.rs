@@ -2,8 +2,8 @@
 
 use std::{fs::File, io, os::fd::AsRawFd};
 
-/// Takes the exclusive advisory lock (`flock(2)`) of a file without waiting, and says whether it was to be had. It is
-/// held until the file and every duplicate of it are closed.
+/// Takes the exclusive advisory lock (`flock(2)`) of a file without waiting, and returns whether it
+/// succeeded. It is held until the file and every duplicate of it are closed.
 ///
 /// # Errors
 /// What the kernel said; ENOLCK, for instance, on a file system without locks.

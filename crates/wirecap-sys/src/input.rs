@@ -1,4 +1,4 @@
-//! A file, a pipe or standard input, read without waiting for whoever writes it.
+//! A file, a pipe or standard input, read without waiting for its writer.
 //!
 //! ```text
 //!   a file        always has something, or its end
@@ -27,7 +27,7 @@ const TURN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Input {
     file: File,
-    /// Its length when it was opened, in bytes. `None` where nobody knows how much will come.
+    /// Its length when it was opened, in bytes. `None` where the length is unknown.
     len: Option<u64>,
     /// What to wait on. `None` for a file, which never makes anybody wait.
     ready: Option<PollSet>,
@@ -92,7 +92,7 @@ impl Input {
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(ready) = &mut self.ready {
-            // Asked for, not tried: a named pipe that nobody has opened for writing yet reads like one at its end, and
+            // Asked for, not tried: a named pipe without a writer yet reads like one at its end, and
             // standard input may wait in a read, since it is not ours alone to be changed.
             while !ready.wait(if self.patient { TURN } else { Duration::ZERO }) {
                 if !self.patient {
@@ -131,7 +131,7 @@ mod tests {
         assert!(input.len().is_none() && input.waker().is_some());
         input.set_patient(false);
         let mut buffer = [0; 8];
-        assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "nobody writes yet");
+        assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "it has no writer yet");
         let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
         assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "nothing is written yet");
         writer.write_all(b"abc").unwrap();

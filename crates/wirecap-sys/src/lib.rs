@@ -12,7 +12,7 @@
 //! | signals that end a command | [`signals`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | capabilities of a program file | [`file_capabilities`] |
-//! | a file that nobody else writes | [`file_lock`] |
+//! | a file with one writer | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
 //! | waiting until a pipe, a terminal or a socket takes more | [`room`] |
 //! | threads that wait, and what wakes them | [`wake`] |

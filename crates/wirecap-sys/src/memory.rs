@@ -17,9 +17,10 @@
 //! | its [`LivePool`] | it waits to be handed over, or is home | the pool's books |
 //! | the holder of the [`ChunkRange`](wirecap_core::ChunkRange) | it is captured | the token; the pool makes one each time it hands over |
 //!
-//! This crate keeps the rule by itself, however its callers use it: tokens have no other makers, each bears the number of its pool, no two
-//! pools have the same number, and every function that takes a token compares it. The crate trusts `wirecap-core`, which has the books and no
-//! memory (each slot of a pool is in one place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
+//! This crate keeps the rule by itself, however its callers use it: tokens have no other makers, each bears
+//! the number of its pool, no two pools have the same number, and every function that takes a token compares
+//! it. The crate trusts `wirecap-core`, which has the books and no memory (each slot of a pool is in one
+//! place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
 
 mod available;
 mod claim;
@@ -59,11 +60,13 @@ pub struct PacketMemory {
     start: ptr::NonNull<u8>,
     len: usize,
     cell_bytes: u32,
-    /// INVARIANT: all pools that were carved lie before it, and no two of them overlap. In bytes from the start.
+    /// INVARIANT: all pools that were carved lie before it, and no two of them overlap. In bytes from the
+    /// start.
     carved: Mutex<u64>,
 }
 
-// SAFETY: the mapping belongs to no thread; all access to its bytes is by right of a token (rule above), whose way orders it.
+// SAFETY: the mapping belongs to no thread; all access to its bytes is by right of a token (rule above),
+// whose way orders it.
 unsafe impl Send for PacketMemory {}
 // SAFETY: as above; the only interior mutability is behind a lock.
 unsafe impl Sync for PacketMemory {}
@@ -78,12 +81,13 @@ impl PacketMemory {
         Ok(parts.remove(0))
     }
 
-    /// A memory for each of `parts`, which are sizes in bytes; all lie in one mapping, on reserved huge pages if enough are free, else on
-    /// normal ones. Touches no page: see [`PacketMemory::populate`]. `cell_bytes` is the size of all cells, by which the kernel divides a
-    /// part. `beside` is other memory that the caller will need.
+    /// A memory for each of `parts`, which are sizes in bytes; all lie in one mapping, on reserved huge pages
+    /// if enough are free, else on normal ones. Touches no page: see [`PacketMemory::populate`]. `cell_bytes`
+    /// is the size of all cells, by which the kernel divides a part. `beside` is other memory that the caller
+    /// will need.
     ///
-    /// The kernel keeps a record of each cell of a registration for *each* socket that uses it, so separate parts for sockets that share no
-    /// cells save memory.
+    /// The kernel keeps a record of each cell of a registration for *each* socket that uses it, so separate
+    /// parts for sockets that share no cells save memory.
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
@@ -105,7 +109,8 @@ impl PacketMemory {
     /// Cuts the next pool out of the memory.
     ///
     /// # Errors
-    /// [`MemoryError::Exhausted`] when the rest is too small, [`MemoryError::CellBytes`] when the cells are of another size.
+    /// [`MemoryError::Exhausted`] when the rest is too small, [`MemoryError::CellBytes`] when the cells are
+    /// of another size.
     pub fn carve(self: &Arc<Self>, id: PoolId, geometry: Geometry) -> Result<LivePool, MemoryError> {
         let (given, memory, bytes) = (geometry.cell_bytes(), self.cell_bytes, geometry.pool_bytes());
         if given != memory {
@@ -161,11 +166,12 @@ impl PacketMemory {
         &self.mapping.fallbacks
     }
 
-    /// Brings the pages of these bytes in now, so that no packet waits for a page fault, for as long as `goes_on` says so: it is asked
-    /// for every 2 MiB.
+    /// Brings the pages of these bytes in now, so that no packet waits for a page fault, for as long as
+    /// `goes_on` says so: it is asked for every 2 MiB.
     ///
     /// # Errors
-    /// What the kernel said, ENOMEM for instance when a control group's limit is reached; EINTR once `goes_on` says no.
+    /// What the kernel said, ENOMEM for instance when a control group's limit is reached; EINTR once
+    /// `goes_on` says no.
     pub fn populate(&self, bytes: Range<u64>, goes_on: &dyn Fn() -> bool) -> io::Result<()> {
         let within = |at: u64| (at as usize).min(self.len);
         self.mapping.populate(self.start, within(bytes.start)..within(bytes.end), goes_on)
@@ -194,29 +200,31 @@ impl PacketMemory {
     /// The bytes of a range.
     ///
     /// # Safety
-    /// The range lies within one cell of a pool that was carved out of this memory, and nobody writes there as long as
-    /// the bytes are borrowed.
+    /// The range lies within one cell of a pool that was carved out of this memory, and nothing writes there
+    /// as long as the bytes are borrowed.
     #[inline]
     pub(crate) unsafe fn bytes(&self, address: u64, len: u32) -> &[u8] {
-        // SAFETY: a pool lies in the mapping, so the range does; the caller promises that nobody writes.
+        // SAFETY: a pool lies in the mapping, so the range does; the caller promises that nothing writes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
     /// The bytes of a range, to be written.
     ///
     /// # Safety
-    /// The range lies in the mapping, and nobody else reads or writes there as long as the bytes are borrowed.
+    /// The range lies in the mapping, and nothing else reads or writes there as long as the bytes are
+    /// borrowed.
     #[inline]
     #[allow(clippy::mut_from_ref)] // who may write where is the caller's to know
     pub(crate) unsafe fn bytes_mut(&self, address: u64, len: u32) -> &mut [u8] {
-        // SAFETY: the range lies in the mapping, whose bytes are initialised, and is the caller's alone, as is promised.
+        // SAFETY: the range lies in the mapping, whose bytes are initialised, and is the caller's alone, as
+        // is promised.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(address as usize), len as usize) }
     }
 
     /// Writes at an address. Returns false, and writes nothing, beyond the memory.
     ///
     /// # Safety
-    /// Nobody else reads or writes there.
+    /// Nothing else reads or writes there.
     pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> bool {
         let end = address.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len as u64) {

@@ -1,4 +1,4 @@
-//! Tests of the packet memory: who gets which part of it, and what is told.
+//! Tests of the packet memory: who gets which part of it, and what is reported.
 
 use super::{mapping::too_few_reserved, *};
 
@@ -17,7 +17,8 @@ fn pools_do_not_overlap_and_the_memory_cannot_be_carved_twice() {
     assert!(write(memory.len() - 2) && !write(memory.len() - 1) && !write(u64::MAX));
 }
 
-/// The kernel divides a registration into cells of one size: a pool of smaller ones would be given to it two cells at a time.
+/// The kernel divides a registration into cells of one size: a pool of smaller ones would be given to it two
+/// cells at a time.
 #[test]
 fn all_cells_of_a_memory_are_of_one_size() {
     let memory = Arc::new(PacketMemory::allocate(16 * 4096, 4096).unwrap());

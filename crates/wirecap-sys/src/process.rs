@@ -1,6 +1,7 @@
 //! Processes, as `/proc` shows them, and what they hold.
 //!
-//! Rule: what this process may not look into is left out. So nothing found means "not known", never "nothing there".
+//! Rule: what this process may not look into is left out. So nothing found means "not known", never "nothing
+//! there".
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +31,8 @@ pub fn holders_of_sockets(inodes: &[u64]) -> BTreeMap<u64, Vec<Process>> {
     holders(inodes, sockets)
 }
 
-/// For each of these numbers the processes that hold it, if there are any. `held` gives the numbers that a process holds.
+/// For each of these numbers the processes that hold it, if there are any. `held` gives the numbers that a
+/// process holds.
 pub(crate) fn holders<N: Ord + Copy>(
     wanted: &[N],
     held: impl Fn(u32) -> BTreeSet<N>,

@@ -7,7 +7,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 /// Bytes that a pipe takes without waiting once it has any room at all (`PIPE_BUF`).
 pub const PIECE: usize = 4096;
 
-/// Waits until a write is answered at once: there is room, or an error to be told. A signal ends the wait early.
+/// Waits until a write is answered at once: there is room, or an error to report. A signal ends the wait
+/// early.
 pub fn wait_for_room(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::POLLOUT)];
     let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);

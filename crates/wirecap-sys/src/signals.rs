@@ -6,8 +6,9 @@
 //!      └──── begin_ending ───┴──► ending ──signal──► asked to give up ──signal──► the process exits
 //! ```
 //!
-//! Rule: the signal handler does all of it, so that it takes no thread, and works whatever the process waits for. A signal that
-//! comes too soon after the one before is the same once more: `timeout` and some service managers send theirs twice.
+//! Rule: the signal handler does all of it, so that it takes no thread, and works whatever the process waits
+//! for. A signal that comes too soon after the one before is the same once more: `timeout` and some service
+//! managers send theirs twice.
 
 use std::{
     io,
@@ -26,8 +27,8 @@ const STAGE_BITS: u32 = 2;
 /// What signals have asked for so far.
 #[derive(Debug, Default)]
 pub struct Escalation {
-    /// The stage, and when it was reached. Written by signal handlers, and by the command when it begins to end; it guards no
-    /// other memory.
+    /// The stage, and when it was reached. Written by signal handlers, and by the command when it begins to
+    /// end; it guards no other memory.
     state: AtomicU64,
     /// Written by signal handlers, once.
     end: Arc<AtomicBool>,
@@ -73,8 +74,8 @@ impl Escalation {
                     low_level::exit(code);
                 }
             };
-            // SAFETY: a signal handler may call nothing but async-signal-safe functions: clock_gettime(2) and _exit(2) are. It takes
-            // no lock, allocates nothing and does not panic.
+            // SAFETY: a signal handler may call nothing but async-signal-safe functions: clock_gettime(2) and
+            // _exit(2) are. It takes no lock, allocates nothing and does not panic.
             unsafe { low_level::register(signal, handle) }?;
         }
         Ok(())
@@ -101,8 +102,8 @@ impl Escalation {
         self.state.store(state(Stage::Ending, monotonic_ns()), Ordering::Relaxed);
     }
 
-    /// Set once a signal has asked to give up what is left to do. The command may set it, too: the next signal still asks for more than
-    /// the one before.
+    /// Set once a signal has asked to give up what is left to do. The command may set it, too: the next
+    /// signal still asks for more than the one before.
     pub fn give_up_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.give_up)
     }
@@ -147,7 +148,8 @@ fn state(stage: Stage, now_ns: u64) -> u64 {
 
 fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is that of one structure that outlives the call. It cannot fail: every Linux has this clock.
+    // SAFETY: the pointer is that of one structure that outlives the call. It cannot fail: every Linux has
+    // this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

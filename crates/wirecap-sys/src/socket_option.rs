@@ -51,7 +51,7 @@ pub(crate) fn get<T: Integers>(fd: impl AsFd, level: libc::c_int, option: libc::
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Maps a ring of a socket, shared with the kernel. Whoever gets it unmaps it.
+/// Maps a ring of a socket, shared with the kernel. The caller unmaps it.
 pub(crate) fn map_ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<NonNull<u8>> {
     // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
     let start = unsafe {

@@ -7,8 +7,8 @@
 //!   Bell: rung by other threads ────────────────────────────────────────┘
 //! ```
 //!
-//! Rule: a [`Watch`] keeps no waker open but while it waits. So a queue is free for others once the [`Wakers`] are dropped and
-//! all bells have been rung.
+//! Rule: a [`Watch`] keeps no waker open but while it waits. So a queue is free for others once the
+//! [`Wakers`] are dropped and all bells have been rung.
 
 use std::{
     fs::File,
@@ -39,7 +39,7 @@ impl Bell {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        // SAFETY: the descriptor was opened just now and has no other owner.
         Ok(Self { event: File::from(unsafe { OwnedFd::from_raw_fd(fd) }) })
     }
 
@@ -55,7 +55,8 @@ impl Bell {
     }
 }
 
-/// A descriptor that becomes readable when packets wait, and is not for anything else. It is open as long as there is one.
+/// A descriptor that becomes readable when packets wait, and is not for anything else. It is open as long as
+/// there is one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<OwnedFd>);
 
@@ -99,8 +100,8 @@ pub struct Watch {
     wakers: Weak<Wakers>,
     /// The queues that have a waker.
     queues: Vec<usize>,
-    /// The bell's, then the wakers of `queues`; -1, which the kernel skips, for one at its end.
-    /// INVARIANT: each but the first is of one of `wakers`, so that it is open as long as that can be upgraded.
+    /// The bell's, then the wakers of `queues`; -1, which the kernel skips, for one at its end. INVARIANT:
+    /// each but the first is of one of `wakers`, so that it is open as long as that can be upgraded.
     polls: Vec<libc::pollfd>,
 }
 
@@ -120,8 +121,9 @@ impl Watch {
         self.queues.len()
     }
 
-    /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`. For an AF_XDP socket this is
-    /// also the call that wakes its driver. Once the wakers are dropped, it waits for the bell alone.
+    /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`.
+    /// For an AF_XDP socket this is also the call that wakes its driver. Once the wakers are dropped, it
+    /// waits for the bell alone.
     pub fn wait(&mut self, wakers: usize, timeout: Duration) -> Woken {
         let open = self.wakers.upgrade();
         let count = if open.is_some() { 1 + wakers.min(self.wakers()) } else { 1 };
@@ -130,8 +132,8 @@ impl Watch {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // SAFETY: pointer and count are those of one slice, and the timespec lives through the call; no signal mask is given. The
-        // descriptors are open: `open` holds them, and `self.bell` its own.
+        // SAFETY: pointer and count are those of one slice, and the timespec lives through the call; no
+        // signal mask is given. The descriptors are open: `open` holds them, and `self.bell` its own.
         let ready = unsafe {
             libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const timeout, ptr::null())
         };
@@ -153,11 +155,12 @@ impl Watch {
 /// Sees to it that nothing wakes for ever.
 fn settle(poll: &mut libc::pollfd, waker: Option<&Waker>) {
     if poll.revents & libc::POLLERR != 0 {
-        // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A pipe has none.
+        // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A
+        // pipe has none.
         let _ = waker.map(|waker| socket_option::get::<u32>(&waker.0, libc::SOL_SOCKET, libc::SO_ERROR));
     }
     if poll.revents & (libc::POLLHUP | libc::POLLIN) == libc::POLLHUP {
-        // A pipe at its end: whoever reads it finds that out without being woken.
+        // A pipe at its end: its reader finds that out without being woken.
         poll.fd = -1;
     }
 }

@@ -445,7 +445,8 @@ fn shows_xdp(interface: &str) -> bool {
     ip(&format!("link show {interface}")).contains("xdp")
 }
 
-/// Whether `ip link` shows none any more: whoever lists the links of the machine holds each of them for a moment.
+/// Whether `ip link` shows none any more: whoever lists the links of the machine holds each of them for a
+/// moment.
 fn loses_xdp(interface: &str) -> bool {
     (0..1_000).any(|_| {
         let lost = !shows_xdp(interface);

@@ -315,7 +315,8 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         assert!(!interface("right").unwrap().is_promiscuous());
         let second = Promiscuous::enable(ifindex).unwrap();
         assert_eq!(promiscuity(), 2);
-        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        // Another test may start a process at this very moment, which has our descriptors until it is
+        // executed.
         let falls_to = |expected| {
             let deadline = Instant::now() + Duration::from_secs(10);
             while promiscuity() != expected {

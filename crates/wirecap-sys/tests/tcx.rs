@@ -36,7 +36,8 @@ struct LinkCreate {
 }
 
 fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
-    // SAFETY: `attr` is a part of bpf_attr for `command`, whose addresses are live; both commands return a new descriptor.
+    // SAFETY: `attr` is a part of bpf_attr for `command`, whose addresses are live; both commands return a
+    // new descriptor.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());

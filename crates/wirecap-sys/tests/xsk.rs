@@ -203,7 +203,8 @@ fn cells_that_follow_each_other_come_home_as_one_range() {
     assert_eq!(end.pool.levels().outstanding_cells, 0);
 }
 
-/// The kernel fills cells until the last descriptor of a socket is closed, and a driver may go on until its queue can be bound again.
+/// The kernel fills cells until the last descriptor of a socket is closed, and a driver may go on until its
+/// queue can be bound again.
 #[test]
 fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     if !require_root("cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed") {

@@ -17,8 +17,8 @@ pub struct CopySender {
 }
 
 impl CopySender {
-    /// Opens a queue of an interface, by index in the calling thread's network namespace. At most `frames` frames (a
-    /// power of two) are under way at the same time.
+    /// Opens a queue of an interface, by index in the calling thread's network namespace. At most `frames`
+    /// frames (a power of two) are under way at the same time.
     ///
     /// # Errors
     /// [`XskError`] when the socket cannot be set up.

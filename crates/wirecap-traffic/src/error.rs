@@ -30,7 +30,8 @@ pub enum Error {
     /// A mix of sizes that cannot be drawn from.
     #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
     SizeMix,
-    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each other.
+    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each
+    /// other.
     #[error("{flows} flows cannot be spread over {queues} queues: choose at least {queues}")]
     FewFlows {
         /// Number asked for.
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
         assert_eq!(
             told(LinkFault::NoCarrier),
-            "x0 has no carrier: what it is given is lost; connect the other end, and bring that up"
+            "x0 has no carrier, so frames sent to it are lost; connect and bring up the other end"
         );
         assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
     }

@@ -1,5 +1,5 @@
-//! Traffic for tests, the demo and benchmarks: frames that can be told apart, and a generator that sends millions of
-//! them per second from one core.
+//! Traffic for tests, the demo and benchmarks: frames that can be told apart, and a generator that sends
+//! millions of them per second from one core.
 //!
 //! ```text
 //!  FrameSpec ──► Template ──stamp(flow, sequence, time)──► one frame, byte for byte
@@ -11,9 +11,9 @@
 //!  any bytes ──► CopySender ──► AF_XDP socket ──► one transmit queue
 //! ```
 //!
-//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a receiver can say
-//! which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is reported together with
-//! what the interface really took ([`Sent`]).
+//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a
+//! receiver can say which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is
+//! reported together with what the interface really took ([`Sent`]).
 #![forbid(unsafe_code)]
 
 mod anchor;

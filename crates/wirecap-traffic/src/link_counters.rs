@@ -25,15 +25,16 @@ pub struct LinkWatch {
 /// How an interface's transmit counters grew. Other traffic on it counts, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// By so much `tx_packets` grew. For veth these are the frames the other end has taken from its ring, whatever it then
-    /// did with them.
+    /// By so much `tx_packets` grew. For veth these are the frames the other end has taken from its ring,
+    /// whatever it then did with them.
     pub frames: u64,
     /// By so much `tx_dropped` grew.
     pub dropped: u64,
 }
 
 impl LinkWatch {
-    /// From this moment on. To be called, as [`LinkWatch::settled`], by a thread in the interface's network namespace.
+    /// From this moment on. To be called, as [`LinkWatch::settled`], by a thread in the interface's network
+    /// namespace.
     ///
     /// # Errors
     /// [`Error::Counters`], when it is not there for instance.
@@ -41,8 +42,8 @@ impl LinkWatch {
         Ok(Self { interface: interface.into(), before: LinkCounters::read(interface)? })
     }
 
-    /// What it took and dropped, once it has counted `frames`: the last of them may still be under way when the kernel
-    /// returns, and some drivers count once a second. Waits for it for 2 s at most.
+    /// What it took and dropped, once it has counted `frames`: the last of them may still be under way when
+    /// the kernel returns, and some drivers count once a second. Waits for it for 2 s at most.
     ///
     /// # Errors
     /// [`Error::Counters`], when it is gone for instance.

@@ -33,7 +33,8 @@ impl Lab {
         self.left.enter(|| PacketSender::open(ifindex, path)).unwrap()
     }
 
-    /// Sends until something arrives: for a moment after it came up, a link drops what goes through its queueing discipline.
+    /// Sends until something arrives: for a moment after it came up, a link drops what goes through its
+    /// queueing discipline.
     fn warm_up(&self) {
         let mut sender = self.sender(SendPath::Queueing);
         let watch = self.left.enter(|| LinkWatch::new("l0")).unwrap();

@@ -78,10 +78,11 @@ impl Default for InterfaceInfo<'_> {
     }
 }
 
-/// Appends a Section Header Block: the first block of a file, and again wherever interface numbers start over.
+/// Appends a Section Header Block: the first block of a file, and again wherever interface numbers start
+/// over.
 ///
-/// The section's length is written as unknown, so the header never has to be gone back to. Texts longer than 65,535
-/// bytes are cut.
+/// The section's length is written as unknown, so the header never has to be gone back to. Texts longer than
+/// 65,535 bytes are cut.
 ///
 /// # Example
 ///
@@ -106,8 +107,8 @@ pub fn section_header(out: &mut Vec<u8>, info: &SectionInfo<'_>) {
     });
 }
 
-/// Appends an Interface Description Block. Interfaces are numbered from 0 in the order they are written in since the
-/// last section header.
+/// Appends an Interface Description Block. Interfaces are numbered from 0 in the order they are written in
+/// since the last section header.
 ///
 /// # Example
 ///

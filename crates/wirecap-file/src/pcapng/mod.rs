@@ -7,8 +7,8 @@
 //! packet   ┌ 6 ┬ len ┬ interface ┬ time high ┬ time low ┬ captured ┬ original ┬ bytes ┬ pad ┬ options ┬ len ┐
 //! ```
 //!
-//! Blocks stand on their own: blocks encoded by several workers may be written to one file in any order, provided
-//! the section header comes first and an interface comes before the packets that name it.
+//! Blocks stand on their own: blocks encoded by several workers may be written to one file in any order,
+//! provided the section header comes first and an interface comes before the packets that name it.
 
 mod describe;
 mod options;

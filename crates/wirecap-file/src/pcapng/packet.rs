@@ -12,11 +12,12 @@ const END_OPTION_LEN: usize = 4;
 /// The padding is copied as one whole word of which the needless part is dropped again.
 const PADDING_SLACK: usize = 4;
 
-/// Appends one packet, which may come in several parts (a packet larger than a cell), cut to `snaplen` bytes (0 keeps
-/// all, up to [`MAX_CAPTURED_LEN`](crate::MAX_CAPTURED_LEN)).
+/// Appends one packet, which may come in several parts (a packet larger than a cell), cut to `snaplen` bytes
+/// (0 keeps all, up to [`MAX_CAPTURED_LEN`](crate::MAX_CAPTURED_LEN)).
 ///
-/// Costs one check for room, the copy, and some ten nanoseconds (`cargo bench -p wirecap-file`). The captured length is the sum of the parts after the cut, so it
-/// cannot disagree with them; `parts` is walked twice, hence `Clone`.
+/// Costs one check for room, the copy, and some ten nanoseconds (`cargo bench -p wirecap-file`). The captured
+/// length is the sum of the parts after the cut, so it cannot disagree with them; `parts` is walked twice,
+/// hence `Clone`.
 ///
 /// # Example
 ///

@@ -58,8 +58,8 @@ pub struct InterfaceStatistics<'a> {
     pub comments: &'a [&'a str],
 }
 
-/// Appends an Interface Statistics Block. Several for one interface may be written in the course of a capture; the
-/// last one holds.
+/// Appends an Interface Statistics Block. Several for one interface may be written in the course of a
+/// capture; the last one holds.
 ///
 /// # Example
 ///

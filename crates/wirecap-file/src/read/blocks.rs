@@ -1,7 +1,7 @@
 //! The bodies of pcapng blocks, decoded. The frame and the length of the fixed part have been checked.
 //!
-//! An option of a length it cannot have (a speed of 3 bytes) is passed over; one that runs out of its block is damage,
-//! since then it is not known what the rest of the block is.
+//! An option of a length it cannot have (a speed of 3 bytes) is passed over; one that runs out of its block
+//! is damage, since then it is not known what the rest of the block is.
 
 use super::MAX_COMMENTS;
 use super::byte_order::ByteOrder;
@@ -58,7 +58,7 @@ pub(super) fn interface(body: &[u8], order: ByteOrder, id: u32) -> Result<Interf
                     interface.resolution = Resolution::from_tsresol(*value);
                 }
             }
-            // The first byte tells text (0) from bytecode (1).
+            // The first byte is 0 for text, 1 for bytecode.
             code::IF_FILTER => {
                 if let [0, filter @ ..] = value {
                     interface.filter = Some(text(filter).into_owned());
@@ -106,7 +106,8 @@ pub(super) fn enhanced_packet<'a>(
     Ok(packet)
 }
 
-/// The Packet Block of before 2009: an enhanced one with 16 bits of interface, 16 bits of drop count, other options.
+/// The Packet Block of before 2009: an enhanced one with 16 bits of interface, 16 bits of drop count, other
+/// options.
 pub(super) fn obsolete_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,
@@ -122,7 +123,8 @@ pub(super) fn obsolete_packet<'a>(
     Ok(packet)
 }
 
-/// A packet without a time and an interface: it is of the section's first, and was cut at its snapshot length.
+/// A packet without a time and an interface: it is of the section's first, and was cut at its snapshot
+/// length.
 pub(super) fn simple_packet<'a>(
     body: &'a [u8],
     order: ByteOrder,

@@ -1,4 +1,4 @@
-//! Numbers in the byte order of whoever wrote the file.
+//! Numbers in the byte order of the machine that wrote the file.
 
 /// The byte order of a pcap file or of one pcapng section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,7 +66,7 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// Those of [`Reader::new`], when there is no capture to speak of. What comes up later is told in
+    /// Those of [`Reader::new`], for a file that is no capture. What comes up later is in
     /// [`damage`](Self::damage), next to everything that was read before it.
     pub fn read(reader: impl Read) -> Result<Self, Error> {
         let mut reader = Reader::new(reader)?;

@@ -5,8 +5,8 @@
 //!                                          └──► pcapng::Decoder ─┘
 //! ```
 //!
-//! The rule: everything before the damage, then one error, then the end. Each call reads one block or record, so an endless stream
-//! without packets cannot trap a caller. The memory kept between two calls is bounded.
+//! Rule: everything before the damage, then one error, then the end. Each call reads one block or record, so
+//! an endless stream without packets cannot trap a caller. The memory kept between two calls is bounded.
 
 mod blocks;
 mod byte_order;
@@ -32,14 +32,16 @@ use crate::pcapng::block::SECTION_HEADER;
 use crate::{Error, Format};
 use source::Source;
 
-/// The longest pcapng block, and the longest packet of a pcap file, that is read, in bytes: 16 MiB, as in libpcap and
-/// Wireshark. More is taken for damage. A pcap packet longer than both 256 KiB and the file's snapshot length is, too.
+/// The longest pcapng block, and the longest packet of a pcap file, that is read, in bytes: 16 MiB, as in
+/// libpcap and Wireshark. More is taken for damage. A pcap packet longer than both 256 KiB and the file's
+/// snapshot length is, too.
 pub const MAX_BLOCK_LEN: u32 = 16 << 20;
 
 /// The most interfaces that are read from one file. They are remembered, so there must be an end to them.
 pub const MAX_INTERFACES: u32 = 65_536;
 
-/// The most comments that are read from one block: an empty comment takes 4 bytes in the file and 24 in memory.
+/// The most comments that are read from one block: an empty comment takes 4 bytes in the file and 24 in
+/// memory.
 pub const MAX_COMMENTS: u32 = 65_536;
 
 /// Reads a capture file of either format from its first byte to its last.
@@ -48,9 +50,10 @@ pub const MAX_COMMENTS: u32 = 65_536;
 ///
 /// # Memory
 ///
-/// Memory is bounded, whatever the file holds: a buffer of 256 KiB, which grows to at most twice [`MAX_BLOCK_LEN`] for larger
-/// blocks, and at most 24 MiB for interfaces ([`MAX_INTERFACES`], [`MAX_NAME_LEN`] bytes of name each). Other texts (descriptions,
-/// comments) live in the [`Record`] of their block only; each byte that is not UTF-8 takes three bytes there.
+/// Memory is bounded, whatever the file holds: a buffer of 256 KiB, which grows to at most twice
+/// [`MAX_BLOCK_LEN`] for larger blocks, and at most 24 MiB for interfaces ([`MAX_INTERFACES`],
+/// [`MAX_NAME_LEN`] bytes of name each). Other texts (descriptions, comments) live in the [`Record`] of their
+/// block only; each byte that is not UTF-8 takes three bytes there.
 ///
 /// # Example
 ///
@@ -109,8 +112,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`], [`Error::NotACapture`], [`Error::UnsupportedVersion`] and [`Error::Truncated`] for a header
-    /// that is no good, [`Error::Read`] if the system says so.
+    /// [`Error::Empty`], [`Error::NotACapture`], [`Error::UnsupportedVersion`] and [`Error::Truncated`] for a
+    /// header that is no good, [`Error::Read`] if the system says so.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut source = Source::new(reader);
         let present = source.require(4)?;
@@ -130,16 +133,17 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, decoder, ended: false })
     }
 
-    /// Returns the next record; `None` at the clean end of the file, and for ever after the end or an error. Reads at most one
-    /// block of the file.
+    /// Returns the next record; `None` at the clean end of the file, and for ever after the end or an error.
+    /// Reads at most one block of the file.
     ///
-    /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no byte is
-    /// missing.
+    /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no
+    /// byte is missing.
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is bad (both
-    /// with its byte offset), [`Error::UnsupportedVersion`] for a later section, [`Error::Read`] if the system says so.
+    /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is
+    /// bad (both with its byte offset), [`Error::UnsupportedVersion`] for a later section, [`Error::Read`] if
+    /// the system says so.
     // Not an Iterator: the record borrows the buffer.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
@@ -189,7 +193,7 @@ impl<R: Read> Reader<R> {
         self.source.reader()
     }
 
-    /// What is read from, to be changed. Whoever reads from it takes those bytes away from the file.
+    /// The underlying reader. Bytes that are read from it directly are missing from the file.
     pub fn get_mut(&mut self) -> &mut R {
         self.source.reader_mut()
     }

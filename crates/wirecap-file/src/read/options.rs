@@ -6,8 +6,8 @@ use crate::pcapng::code;
 
 const OPTION_HEADER_LEN: usize = 4;
 
-/// The options at the end of a block's body, up to the end-of-options mark or the end of the block; many writers
-/// leave the mark out.
+/// The options at the end of a block's body, up to the end-of-options mark or the end of the block; many
+/// writers leave the mark out.
 pub(super) struct Options<'a> {
     bytes: &'a [u8],
     order: ByteOrder,

@@ -68,7 +68,7 @@ impl Decoder {
         }
         let snaplen = order.u32_at(header, 16);
         let resolution = Resolution::PowerOfTen(if layout.unit_ns == 1 { 9 } else { 6 });
-        // The upper half of the word tells the length of the frame check sequence.
+        // The upper half of the word is the length of the frame check sequence.
         let link_type = order.u32_at(header, 20) as u16;
         let interface = Interface { link_type, snaplen, resolution, ..Interface::default() };
         Ok(Self {
@@ -131,8 +131,8 @@ impl Decoder {
         })))
     }
 
-    /// The captured and the original length of a record. They changed places in version 2.3, and some writers of 2.3
-    /// had not heard; the captured one is never the longer.
+    /// The captured and the original length of a record. They changed places in version 2.3, and some writers
+    /// of 2.3 had not heard; the captured one is never the longer.
     fn lengths(&self, header: &[u8]) -> (u32, u32) {
         let (first, second) = (self.layout.order.u32_at(header, 8), self.layout.order.u32_at(header, 12));
         let swapped = match (self.major, self.minor) {

@@ -136,7 +136,7 @@ impl Decoder {
     }
 }
 
-/// The byte order a section header tells.
+/// The byte order of a section.
 fn byte_order(header: &[u8]) -> Result<ByteOrder, Damage> {
     let found = ByteOrder::Little.u32_at(header, 8);
     if found == BYTE_ORDER_MAGIC {
@@ -148,7 +148,8 @@ fn byte_order(header: &[u8]) -> Result<ByteOrder, Damage> {
     }
 }
 
-/// The least total length of a block: its frame and, for the types that are decoded, the fixed part of its body.
+/// The least total length of a block: its frame and, for the types that are decoded, the fixed part of its
+/// body.
 fn min_len(block_type: u32) -> u32 {
     let body_len = match block_type {
         block::SECTION_HEADER => 16,

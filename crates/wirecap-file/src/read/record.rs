@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::time::Resolution;
 use crate::pcapng::Counters;
 
-/// One record of a capture file. A packet borrows the reader's buffer until the next call; the caller owns all other records.
+/// One record of a capture file. A packet borrows the reader's buffer until the next call; the caller owns
+/// all other records.
 ///
 /// # Example
 ///
@@ -30,7 +31,8 @@ pub enum Record<'a> {
     Packet(Packet<'a>),
     /// The counters of an interface (pcapng only).
     Statistics(Statistics),
-    /// A block of this other type, which is not decoded (pcapng only): name resolution, secrets, custom blocks.
+    /// A block of this other type, which is not decoded (pcapng only): name resolution, secrets, custom
+    /// blocks.
     Other(u32),
 }
 
@@ -70,8 +72,8 @@ pub struct Section {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number in the *file*: interfaces are numbered through, though in the file each section starts over. It is
-    /// the index into [`Reader::interfaces`](crate::Reader::interfaces).
+    /// Its number in the *file*: interfaces are numbered through, though in the file each section starts
+    /// over. It is the index into [`Reader::interfaces`](crate::Reader::interfaces).
     pub id: u32,
     /// The system's name of it (option `if_name`).
     pub name: Option<String>,
@@ -83,7 +85,8 @@ pub struct Interface {
     pub snaplen: u32,
     /// The unit of its timestamps in the file. They are delivered in nanoseconds.
     pub resolution: Resolution,
-    /// What its timestamps in the file are counted from, in seconds since the Unix epoch (option `if_tsoffset`).
+    /// What its timestamps in the file are counted from, in seconds since the Unix epoch (option
+    /// `if_tsoffset`).
     pub offset_s: i64,
     /// Speed in bits per second (option `if_speed`).
     pub speed_bps: Option<u64>,
@@ -125,8 +128,8 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// What its bytes start with: the link type of its interface.
     pub link_type: u16,
-    /// When it was received, in nanoseconds since the Unix epoch. `None` if the file does not say (Simple Packet
-    /// Block), or says a time before 1970 or after 2554.
+    /// When it was received, in nanoseconds since the Unix epoch. `None` if the file does not say (Simple
+    /// Packet Block), or says a time before 1970 or after 2554.
     pub timestamp_ns: Option<u64>,
     /// Length on the wire, in bytes, as the file has it: damaged or fuzzed files have it below `data.len()`.
     pub original_len: u32,

@@ -5,9 +5,9 @@
 //!           0                         start                      end    len
 //! ```
 //!
-//! The rule: [`Source::require`] is the only one that reads, moves or grows; what [`Source::take`] lent stays where it
-//! is until then. The buffer grows only when it is full of bytes that really arrived, so a block that claims 16 MiB in
-//! a file of 100 bytes costs nothing.
+//! Rule: [`Source::require`] is the only one that reads, moves or grows; what [`Source::take`] lent stays
+//! where it is until then. The buffer grows only when it is full of bytes that really arrived, so a block
+//! that claims 16 MiB in a file of 100 bytes costs nothing.
 
 use std::io::{ErrorKind, Read};
 

@@ -29,14 +29,14 @@ impl Default for Resolution {
 }
 
 impl Resolution {
-    /// Decodes the value of the option `if_tsresol`: the top bit tells the base, the others the exponent.
+    /// Decodes the value of the option `if_tsresol`: the top bit is the base, the others are the exponent.
     #[must_use]
     pub const fn from_tsresol(value: u8) -> Self {
         if value & 0x80 == 0 { Self::PowerOfTen(value) } else { Self::PowerOfTwo(value & 0x7f) }
     }
 
-    /// Converts a time in ticks, counted from `offset_s` seconds after the Unix epoch, to nanoseconds since the epoch.
-    /// Finer ticks are cut down to whole nanoseconds.
+    /// Converts a time in ticks, counted from `offset_s` seconds after the Unix epoch, to nanoseconds since
+    /// the epoch. Finer ticks are cut down to whole nanoseconds.
     ///
     /// `None` if the time is before 1970 or after 2554, where 64 bits of nanoseconds end.
     #[inline]

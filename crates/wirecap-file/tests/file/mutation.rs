@@ -1,4 +1,5 @@
-//! Sound files with bytes flipped, cut out and put in: never a panic, never an endless loop, never a second error.
+//! Sound files with bytes flipped, cut out and put in: never a panic, never an endless loop, never a second
+//! error.
 //!
 //! The fuzz target does the same with guidance; this one is small, seeded, and runs with every `cargo test`.
 

@@ -56,7 +56,7 @@ fn pcap(order: Order) -> Vec<u8> {
     file
 }
 
-/// Two sections, of which the second has the other byte order, and a block nobody knows.
+/// Two sections, of which the second has the other byte order, and a block of an unknown type.
 fn pcapng(order: Order) -> Vec<u8> {
     let mut file = Vec::new();
     for order in [order, if order == Order::Big { Order::Little } else { Order::Big }] {

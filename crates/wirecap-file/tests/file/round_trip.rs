@@ -38,7 +38,8 @@ fn expected(header: &PacketHeader, parts: &[Vec<u8>], snaplen: u32, link_type: u
     }
 }
 
-/// A text an option can hold: absent ones and empty ones are the same, trailing zero bytes are not part of it.
+/// A text an option can hold: absent ones and empty ones are the same, trailing zero bytes are not part of
+/// it.
 fn text() -> impl Strategy<Value = Option<String>> {
     option::of("[^\0]{1,30}")
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-/// Reports that `test` was skipped and why: on the terminal past the test harness's capture, and in the file named by
-/// `WIRECAP_SKIP_LOG`.
+/// Reports that `test` was skipped and why: on the terminal past the test harness's capture, and in the file
+/// named by `WIRECAP_SKIP_LOG`.
 ///
 /// # Panics
 ///

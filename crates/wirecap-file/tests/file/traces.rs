@@ -1,7 +1,8 @@
 //! Every trace of a directory of real ones, compared with the table of what is in them.
 //!
-//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository. Its MANIFEST.md has one row for each
-//! file: name, source, licence, packets, flows, bytes, average / greatest length, packets cut, link type, format, …
+//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository. Its MANIFEST.md has one row
+//! for each file: name, source, licence, packets, flows, bytes, average / greatest length, packets cut, link
+//! type, format, …
 
 use std::path::Path;
 

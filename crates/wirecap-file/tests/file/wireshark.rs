@@ -1,4 +1,5 @@
-//! Wireshark's tools as the judge of the files we write: no complaint, and every figure read back as it was written.
+//! Wireshark's tools as the judge of the files we write: no complaint, and every figure read back as it was
+//! written.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,8 @@ use crate::skip::skipped;
 const BASE_NS: u64 = 1_700_000_000_123_456_789;
 const SNAPLEN: u32 = 100;
 
-/// Runs a tool and returns what it says, having checked that it did not complain. `None` if it is not installed.
+/// Runs a tool and returns what it says, having checked that it did not complain. `None` if it is not
+/// installed.
 fn run(test: &str, tool: &str, args: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(args).output() {
         Ok(output) => output,
@@ -183,8 +185,8 @@ fn what_editcap_makes_of_our_file_reads_the_same() {
     assert_eq!(ours.interfaces, theirs.interfaces);
 }
 
-/// Wireshark's tools do not write statistics on, but tshark can dissect the file itself, as if it were a packet. (It
-/// says that there is a start and an end time, not which.)
+/// Wireshark's tools do not write statistics on, but tshark can dissect the file itself, as if it were a
+/// packet. (It says that there is a start and an end time, not which.)
 #[test]
 fn tshark_dissects_our_statistics() {
     let directory = tempfile::tempdir().unwrap();

@@ -53,8 +53,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// One instruction that asks nothing of the packet. `next` is the one whose code comes directly after. The others
-    /// are returned.
+    /// One instruction that asks nothing of the packet. `next` is the one whose code comes directly after.
+    /// The others are returned.
     pub(super) fn op<'o>(&mut self, op: &'o Op, next: Option<usize>) -> Option<&'o Op> {
         match *op {
             Op::LoadConstant(register, k) => {

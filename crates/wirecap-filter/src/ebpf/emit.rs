@@ -130,8 +130,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Goes on if the packet's first buffer reaches to `pointer`, which is `end` bytes after its start or after X. If it
-    /// does not, the packet is either too short, or longer than its first buffer.
+    /// Goes on if the packet's first buffer reaches to `pointer`, which is `end` bytes after its start or
+    /// after X. If it does not, the packet is either too short, or longer than its first buffer.
     fn in_first_buffer(&mut self, pointer: Reg, from: Option<Reg>, end: u32) {
         let Length::Register(length) = self.splice.length else {
             self.body.asm.jump_if(EbpfCond::Gt, pointer, DATA_END, self.splice.beyond);

@@ -1,4 +1,4 @@
-//! A filter as a piece of an XDP program, so that packets nobody wants cost nothing.
+//! A filter as a piece of an XDP program, so that unwanted packets cost nothing.
 //!
 //! ```text
 //!   the caller's program                     the filter, by translate()
@@ -16,20 +16,20 @@
 //!
 //! **Packets of several buffers** (jumbo frames): direct access sees the first buffer only. What the filter
 //! would read behind it is for user space to look at: `beyond` of a program with `frags` lets such packets
-//! through, undecided. Packets that are too short for what the filter wants to see are rejected all the same. In a program without `frags` the first buffer is the packet, and `beyond` is the same as
-//! `rejects`.
+//! through, undecided. Packets that are too short for what the filter wants to see are rejected all the same.
+//! In a program without `frags` the first buffer is the packet, and `beyond` is the same as `rejects`.
 //!
 //! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or what
 //! `bpf_xdp_get_buff_len` says, in a register the caller names.
 //!
-//! **Privilege:** headers of variable length and `len` take arithmetic on packet addresses, which the verifier
-//! allows with CAP_PERFMON only, beside the CAP_BPF and CAP_NET_ADMIN that loading takes. Filters of constant
-//! offsets do without.
+//! **Privilege:** headers of variable length and `len` take arithmetic on packet addresses, which the
+//! verifier allows with CAP_PERFMON only, beside the CAP_BPF and CAP_NET_ADMIN that loading takes. Filters of
+//! constant offsets do without.
 //!
-//! **The rule that holds here:** what the verifier has to know is in the code. A constant offset is below a
-//! check of `data_end` that dominates it, merged by the guards; X is compared with a constant before it is
-//! added to a pointer, and the sum with `data_end` before it is read. Nothing newer than the 32-bit comparisons
-//! of Linux 5.1 is used; `frags` and `bpf_xdp_get_buff_len` are of 5.18 and the caller's choice.
+//! Rule: what the verifier has to know is in the code. A constant offset is below a check of `data_end` that
+//! dominates it, merged by the guards; X is compared with a constant before it is added to a pointer, and the
+//! sum with `data_end` before it is read. Nothing newer than the 32-bit comparisons of Linux 5.1 is used;
+//! `frags` and `bpf_xdp_get_buff_len` are of 5.18 and the caller's choice.
 
 mod body;
 mod emit;
@@ -71,21 +71,21 @@ pub struct Splice {
     pub beyond: Label,
     /// Length of the packet on the wire.
     pub length: Length,
-    /// The filter's slots are the [`STACK_BYTES`] bytes of the stack up to R10 + this: 0 or a negative multiple
-    /// of 8.
+    /// The filter's slots are the [`STACK_BYTES`] bytes of the stack up to R10 + this: 0 or a negative
+    /// multiple of 8.
     pub stack_end: i16,
 }
 
-/// Appends the filter to a program in which R2 is `data` and R3 is `data_end`. It leaves through the labels only.
+/// Appends the filter to a program in which R2 is `data` and R3 is `data_end`. It leaves through the labels
+/// only.
 ///
-/// XDP does not know what a socket does ([`Origin`](crate::Origin)): a program that asks is told beforehand
+/// XDP does not know what a socket knows ([`Origin`](crate::Origin)): a program that asks is bound beforehand
 /// ([`Program::bound_to`]), or rejects.
 ///
 /// # Errors
-/// [`Error::OffsetTooFar`] for filters that look farther than [`MAX_OFFSET`], [`Error::Loops`] for those that jump backward;
-/// run those in user space. What the
-/// assembler or the verifier do not take turns up when the whole is finished and loaded; [`trial`] tells
-/// beforehand.
+/// [`Error::OffsetTooFar`] for filters that look farther than [`MAX_OFFSET`], [`Error::Loops`] for those that
+/// jump backward; run those in user space. What the assembler or the verifier refuse turns up when the whole
+/// is finished and loaded; [`trial`] finds out beforehand.
 ///
 /// # Panics
 /// If the slots are not on the stack or not aligned, or `length` is a register of the filter's: a mistake of

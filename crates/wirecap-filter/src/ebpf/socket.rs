@@ -11,7 +11,7 @@
 //! | classic | eBPF |
 //! |---|---|
 //! | `[k]`, `[x + k]` | `BPF_LD \| BPF_ABS`, `BPF_LD \| BPF_IND`: R0 from R6, R1 to R5 are lost |
-//! | `4 * ([k] & 0xf)` | the same into X, with A in R8 meanwhile |
+//! | `4 * ([k] & 0xf)` | the same into X; R8 keeps A |
 //! | `len` | the length of the buffer |
 //! | what the socket knows ([`Origin`]) | a field of the context |
 
@@ -30,8 +30,8 @@ const BUFFER: Reg = Reg::R6;
 const SKB_LEN: i16 = 0;
 const SKB_PACKET_TYPE: i16 = 4;
 const SKB_IFINDEX: i16 = 40;
-/// No buffer is longer, in bytes. An X beyond is outside of the packet; the kernel would take very large offsets for names
-/// of other things (`SKF_AD_OFF`).
+/// No buffer is longer, in bytes. An X beyond is outside of the packet; the kernel would take very large
+/// offsets for names of other things (`SKF_AD_OFF`).
 const MAX_BUFFER_BYTES: i32 = 1 << 24;
 
 /// Where a filter in a socket filter goes on.
@@ -39,19 +39,19 @@ const MAX_BUFFER_BYTES: i32 = 1 << 24;
 pub struct SocketSplice {
     /// When the packet matches.
     pub matches: Label,
-    /// When it does not. Not the only way out: where the filter looks beyond the packet's end, the program ends at
-    /// once and returns 0.
+    /// When it does not. Not the only way out: where the filter looks beyond the packet's end, the program
+    /// ends at once and returns 0.
     pub rejects: Label,
-    /// The filter's slots are the [`STACK_BYTES`](super::STACK_BYTES) bytes of the stack up to R10 + this: 0 or a
-    /// negative multiple of 8.
+    /// The filter's slots are the [`STACK_BYTES`](super::STACK_BYTES) bytes of the stack up to R10 + this: 0
+    /// or a negative multiple of 8.
     pub stack_end: i16,
 }
 
-/// Appends the filter to a socket filter in which R6 is the context. R0 to R5, R7 and R8 are the filter's; R9 and
-/// the stack outside of its slots stay as they are.
+/// Appends the filter to a socket filter in which R6 is the context. R0 to R5, R7 and R8 are the filter's; R9
+/// and the stack outside of its slots stay as they are.
 ///
-/// The packet begins with its link-level header, as on sockets of the type `SOCK_RAW`. A VLAN tag that the kernel has
-/// taken out of it is not seen; the caller decides what becomes of such packets.
+/// The packet begins with its link-level header, as on sockets of the type `SOCK_RAW`. A VLAN tag that the
+/// kernel has taken out of it is not seen; the caller decides what becomes of such packets.
 ///
 /// # Errors
 /// [`Error::Loops`] for filters that jump backward; run those in user space.

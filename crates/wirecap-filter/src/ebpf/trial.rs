@@ -12,7 +12,8 @@ use super::{Length, SocketSplice, Splice, translate, translate_for_socket};
 use crate::error::Error;
 use crate::program::Program;
 
-/// What the program of [`trial`] returns. The numbers are XDP actions, so that it may be attached somewhere, too.
+/// What the program of [`trial`] returns. The numbers are XDP actions, so that it may be attached somewhere,
+/// too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet does not match (`XDP_DROP`).
@@ -30,8 +31,8 @@ impl Verdict {
     }
 }
 
-/// Loads a program of nothing but the filter, to learn whether this kernel's verifier takes it. With `frags` it
-/// is one for packets of several buffers (Linux 5.18).
+/// Loads a program of nothing but the filter, to learn whether this kernel's verifier takes it. With `frags`
+/// it is one for packets of several buffers (Linux 5.18).
 ///
 /// A few milliseconds, for long filters more. Its test run is the filter's answer to a packet.
 ///
@@ -68,11 +69,12 @@ pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error>
     Ok(asm.finish()?)
 }
 
-/// Loads a socket filter of nothing but the filter: its test run returns 1 for packets that match. The kernel takes
-/// the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
+/// Loads a socket filter of nothing but the filter: its test run returns 1 for packets that match. The kernel
+/// takes the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
 ///
 /// # Errors
-/// [`Error::Loops`]; [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user space.
+/// [`Error::Loops`]; [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user
+/// space.
 pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());

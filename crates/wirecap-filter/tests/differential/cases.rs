@@ -137,7 +137,7 @@ fn jumps() -> Vec<Case> {
             expected: 7,
         },
         Case {
-            rule: "both ways to the same place, and code nobody reaches",
+            rule: "both ways to the same place, and unreachable code",
             insns: vec![jump(JEQ, 1, 1, 0), plain(RET, 3), plain(JA, 1), plain(RET, 4), plain(RET, 5)],
             expected: 5,
         },
@@ -181,7 +181,8 @@ fn each_rule_holds_in_the_kernel() {
     let packet = packet();
     let mut in_kernel = 0;
     for Case { rule, insns, expected } in all() {
-        // The kernel only tells zero from other results, so the result is compared before it is returned.
+        // The kernel only distinguishes zero from other results, so the result is compared before it is
+        // returned.
         let program = Program::new(exactly(insns, expected)).unwrap();
         assert_eq!(sockets::verdict(&trial_for_socket(&program).unwrap(), &packet), expected != 0, "{rule}");
         for frags in [false, true] {

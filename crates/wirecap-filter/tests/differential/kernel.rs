@@ -1,8 +1,8 @@
 //! The same filters as XDP programs, run by the kernel on the same packets.
 //!
-//! The kernel's test run takes frames of 14 bytes and more, as every driver does, and up to one page less head-
-//! and tailroom in the first buffer; longer ones go to programs with `frags`, in several buffers. What it gets
-//! is the whole packet: the length on the wire is that of the bytes.
+//! The kernel's test run takes frames of 14 bytes and more, as every driver does, and up to one page less
+//! head- and tailroom in the first buffer; longer ones go to programs with `frags`, in several buffers. What
+//! it gets is the whole packet: the length on the wire is that of the bytes.
 
 use std::process::Command;
 
@@ -67,7 +67,8 @@ fn the_kernel_agrees_with_the_interpreter() {
     assert!(matched > 1_000 && rejected > 1_000, "{matched} matches, {rejected} not");
 }
 
-/// Packets of several buffers: what can be told from the first one is told, the rest is left to user space.
+/// Packets of several buffers: the kernel decides what the first one suffices for; user space decides the
+/// rest.
 #[test]
 fn what_lies_behind_the_first_buffer_is_left_undecided() {
     if !require_root("what_lies_behind_the_first_buffer_is_left_undecided") {

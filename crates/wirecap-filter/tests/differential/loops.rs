@@ -1,5 +1,5 @@
-//! `protochain`, which libpcap compiles to a loop over the headers of a packet: the same as `bpf_filter` wherever that
-//! comes to an end, and an end where it never would.
+//! `protochain`, which libpcap compiles to a loop over the headers of a packet: the same as `bpf_filter`
+//! wherever that comes to an end, and an end where it never would.
 
 use std::collections::HashSet;
 
@@ -62,8 +62,8 @@ fn agreed(filter: &Filter, packet: &[u8]) -> Option<bool> {
     Some(decided != 0)
 }
 
-/// Whether a run comes to where it was before, with all registers and slots as they were. Knows no more than what
-/// `protochain` is made of.
+/// Whether a run comes to where it was before, with all registers and slots as they were. Knows no more than
+/// what `protochain` is made of.
 fn never_ends(program: &Program, packet: &[u8]) -> bool {
     let (mut at, mut a, mut x, mut slots) = (0, 0_u32, 0_u32, [0; 16]);
     let mut been = HashSet::new();
@@ -118,7 +118,8 @@ fn a_protocol_is_found_behind_any_chain_of_headers() {
     assert_eq!(agreed(&raw("ip6 protochain 50"), &chain(&[(DESTINATION, 5)], ESP)), Some(true));
 }
 
-/// libpcap sets X to the length of an authentication header, where it should add it: it is right where that is the same.
+/// libpcap sets X to the length of an authentication header, where it should add it: it is right where that
+/// is the same.
 #[test]
 fn authentication_headers_are_followed_as_libpcap_does() {
     // The length that leads from the beginning of the payload to 8 bytes behind it: (n + 2) × 4.
@@ -165,7 +166,8 @@ fn a_chain_without_an_end_is_cut_off() {
     assert_eq!(agreed(&raw("ip protochain 17"), &ipv4(5, AUTHENTICATION, &behind_ipv4)), None);
 }
 
-/// Nothing but headers that lead to others, forward and back: what is cut off has no end, what has one is the same.
+/// Nothing but headers that lead to others, forward and back: what is cut off has no end, what has one is the
+/// same.
 #[test]
 fn in_a_maze_of_headers_all_that_ends_ends_in_the_same_way() {
     let filters =

@@ -133,7 +133,7 @@ fn in_a_socket_filter_the_kernel_tells() {
         let program =
             trial_for_socket(filter.program()).unwrap_or_else(|error| panic!("{expression}: {error}"));
         assert_eq!(sockets::verdict(&program, &packet), expected, "{expression}");
-        // An XDP program knows no more than it was told.
+        // An XDP program knows only what it is bound to.
         for frags in [false, true] {
             let xdp = filter.bound_to(PACKET_OTHERHOST, 12_345);
             let expected = xdp.matches(&packet, packet.len() as u32);

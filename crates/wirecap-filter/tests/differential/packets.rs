@@ -1,4 +1,5 @@
-//! Packets made up for the corpus: the addresses and ports it asks for, in all wrappings, whole, cut and damaged.
+//! Packets made up for the corpus: the addresses and ports it asks for, in all wrappings, whole, cut and
+//! damaged.
 
 /// What was captured of a packet, and its length on the wire.
 #[derive(Debug, Clone)]
@@ -76,7 +77,7 @@ const LLC: [[u8; 3]; 9] = [
     [0x42, 0x42, 9],
 ];
 
-/// So many packets, the same each time.
+/// `count` packets, the same each time.
 pub fn generated(count: usize) -> Vec<Packet> {
     let mut draw = Draw(1);
     (0..count).map(|_| packet(&mut draw)).collect()
@@ -216,7 +217,8 @@ fn ipv6(draw: &mut Draw, depth: u32) -> Vec<u8> {
     packet
 }
 
-/// An extension header of so many times 8 bytes more than the first 8; as an authentication header its length is wrong.
+/// An extension header of 8 bytes and as many times 8 bytes more; as an authentication header its length is
+/// wrong.
 fn extension(draw: &mut Draw, next_header: u8, words: usize) -> Vec<u8> {
     [vec![next_header, words as u8], draw.bytes(6 + 8 * words)].concat()
 }

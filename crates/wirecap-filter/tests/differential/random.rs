@@ -1,4 +1,4 @@
-//! Programs no compiler would write, over packets nobody sent.
+//! Programs that no compiler writes, over packets that no host sends.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn insns() -> impl Strategy<Value = Vec<Insn>> {
     })
 }
 
-/// The nearest valid instruction, with so many instructions before it and `behind` after the next one.
+/// The nearest valid instruction, with `before` instructions before it and `behind` after the next one.
 fn valid(code: u16, jt: u8, jf: u8, k: u32, (before, behind): (u32, u32)) -> Insn {
     let near = |skip: u8| (u32::from(skip % 8)).min(behind) as u8;
     let k = match code {

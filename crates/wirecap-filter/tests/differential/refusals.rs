@@ -1,4 +1,4 @@
-//! Expressions that are refused, and what the user is told.
+//! Refused expressions and their messages.
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Error, Filter, LINK_TYPE_ETHERNET};
 

@@ -6,10 +6,10 @@
 //!   packet from the IP header on ── fill, verify                      IP header and transport header
 //! ```
 //!
-//! It is the complement of the sum of 16-bit words, with carries added back
-//! ([RFC 1071](https://www.rfc-editor.org/rfc/rfc1071)). A change of a covered word `m` to `m'` makes the checksum `HC`
-//! into `HC' = ~(~HC + ~m + m')` ([RFC 1624](https://www.rfc-editor.org/rfc/rfc1624), equation 3), which is what would
-//! have been computed anew, and, unlike that, leaves a checksum that is wrong wrong.
+//! It is the complement of the sum of 16-bit words, with carries added back ([RFC
+//! 1071](https://www.rfc-editor.org/rfc/rfc1071)). A change of a covered word `m` to `m'` makes the checksum
+//! `HC` into `HC' = ~(~HC + ~m + m')` ([RFC 1624](https://www.rfc-editor.org/rfc/rfc1624), equation 3), which
+//! is what would have been computed anew, and, unlike that, leaves a checksum that is wrong wrong.
 //!
 //! All 16-bit values here are numbers as the packet means them: what stands in it big-endian.
 
@@ -23,8 +23,8 @@ pub use pending::Pending;
 
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.
 ///
-/// A checksum is its complement; over data that has its checksum in it, it is `0xffff`. It is 0 for nothing but zeros.
-/// Eight bytes are added at a time: 1,500 take some 50 ns (`cargo bench -p wirecap-headers`).
+/// A checksum is its complement; over data that has its checksum in it, it is `0xffff`. It is 0 for nothing
+/// but zeros. Eight bytes are added at a time: 1,500 take some 50 ns (`cargo bench -p wirecap-headers`).
 ///
 /// # Example
 ///
@@ -34,7 +34,8 @@ pub use pending::Pending;
 /// assert_eq!(wirecap_headers::checksum::sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
 /// ```
 pub fn sum(bytes: &[u8]) -> u16 {
-    // In the byte order of the machine, eight bytes at a time: the sum is that of the other order, swapped (RFC 1071, section 2).
+    // In the byte order of the machine, eight bytes at a time: the sum is that of the other order, swapped
+    // (RFC 1071, section 2).
     let (mut total, mut other) = (0, 0);
     let mut rest = bytes;
     // Two sums, since each addition waits for the carry of the one before.
@@ -75,8 +76,9 @@ pub fn of(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// The sum of the pseudo header that TCP, UDP and ICMPv6 have covered by their checksum: addresses, protocol and `len`,
-/// the bytes of transport header and what follows it (RFC 9293, section 3.1; RFC 768; RFC 8200, section 8.1).
+/// The sum of the pseudo header that TCP, UDP and ICMPv6 have covered by their checksum: addresses, protocol
+/// and `len`, the bytes of transport header and what follows it (RFC 9293, section 3.1; RFC 768; RFC 8200,
+/// section 8.1).
 ///
 /// # Example
 ///
@@ -91,7 +93,8 @@ pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: u32
     add(add(address_sum(source), address_sum(destination)), rest)
 }
 
-/// The checksum after one covered 16-bit word has changed (RFC 1624, equation 3). For more than one, and for UDP, see [`Change`].
+/// The checksum after one covered 16-bit word has changed (RFC 1624, equation 3). For more than one, and for
+/// UDP, see [`Change`].
 ///
 /// # Example
 ///
@@ -106,8 +109,9 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
 
 /// What a change of a packet does to every checksum that covers what was changed.
 ///
-/// Collected once and applied to as many checksums as cover it: that of an address of IPv4 to those of the header and of TCP.
-/// What is applied is what would be computed anew, but for data that is nothing but zeros, which no packet of IP is.
+/// Collected once and applied to as many checksums as cover it: that of an address of IPv4 to those of the
+/// header and of TCP. The result equals a new computation, except for data of zeros alone, which no IP packet
+/// is.
 ///
 /// # Example
 ///
@@ -144,14 +148,14 @@ impl Change {
         self.word((old >> 16) as u16, (new >> 16) as u16).word(old as u16, new as u16)
     }
 
-    /// And an address, at an even offset as all addresses of IP are, or in the pseudo header. The two may be of different
-    /// versions, as where IPv4 and IPv6 are translated into each other.
+    /// And an address, at an even offset as all addresses of IP are, or in the pseudo header. The two may be
+    /// of different versions, as where IPv4 and IPv6 are translated into each other.
     pub fn address(self, old: IpAddr, new: IpAddr) -> Self {
         self.word(address_sum(old), address_sum(new))
     }
 
-    /// And a range of bytes, `offset` bytes from where the checksum begins to count; only whether that is odd matters.
-    /// Where one is shorter, zeros stand for what it lacks.
+    /// And a range of bytes, `offset` bytes from where the checksum begins to count; only whether that is odd
+    /// matters. Where one is shorter, zeros stand for what it lacks.
     pub fn bytes(self, offset: usize, old: &[u8], new: &[u8]) -> Self {
         let (old, new) = (sum(old), sum(new));
         match offset % 2 {
@@ -165,8 +169,8 @@ impl Change {
         !add(!checksum, self.sum)
     }
 
-    /// The checksum of UDP after the change: 0 stays 0, since it says that there is none, and what would become 0 is
-    /// `0xffff` (RFC 768).
+    /// The checksum of UDP after the change: 0 stays 0, since it says that there is none, and what would
+    /// become 0 is `0xffff` (RFC 768).
     ///
     /// # Example
     ///

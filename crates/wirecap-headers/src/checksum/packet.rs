@@ -5,8 +5,8 @@
 //!   its own checksum    covers up to the length in the header   not covered
 //! ```
 //!
-//! **The rule:** a transport checksum is looked at only if all it covers is there. It is not in a fragment, in a packet
-//! cut short, or in one whose lengths contradict each other.
+//! Rule: a transport checksum is looked at only if all it covers is there. It is not in a fragment, in a
+//! packet cut short, or in one whose lengths contradict each other.
 
 use std::net::IpAddr;
 
@@ -22,9 +22,9 @@ use crate::{
 pub enum FilledChecksums {
     /// All checksums that the packet has.
     All,
-    /// That of the IPv4 header, if it is IPv4. That of the transport header is as it was: the packet is a fragment, cut
-    /// short or contradicts itself, its protocol is none of TCP, UDP, ICMP and ICMPv6, or the address that counts is in a
-    /// routing header or option.
+    /// That of the IPv4 header, if it is IPv4. That of the transport header is as it was: the packet is a
+    /// fragment, cut short or contradicts itself, its protocol is not TCP, UDP, ICMP or ICMPv6, or the
+    /// address that counts is in a routing header or option.
     HeaderOnly,
     /// Nothing, it is no packet of IP.
     Nothing,
@@ -36,16 +36,18 @@ pub enum FilledChecksums {
 pub enum Verdict {
     /// All checksums that the packet has are right.
     Right,
-    /// That of the IPv4 header is right, or it is IPv6. There is no other, or it cannot be told: see
+    /// That of the IPv4 header is right, or it is IPv6. There is no other, or it cannot be checked: see
     /// [`FilledChecksums::HeaderOnly`]. Also UDP over IPv4 that has none (RFC 768).
     Untold,
-    /// One of them is wrong. Also UDP over IPv6 that has none, which only tunnels may send (RFC 8200, section 8.1; RFC 6935).
+    /// One of them is wrong. Also UDP over IPv6 that has none, which only tunnels may send (RFC 8200, section
+    /// 8.1; RFC 6935).
     Wrong,
     /// It is no packet of IP.
     NotIp,
 }
 
-/// The checksum of an IPv4 header, whatever its checksum field says: 20 bytes or more, with options (RFC 791).
+/// The checksum of an IPv4 header, whatever its checksum field says: 20 bytes or more, with options (RFC
+/// 791).
 ///
 /// # Example
 ///
@@ -57,11 +59,11 @@ pub fn ipv4_header(header: &[u8]) -> u16 {
     !sum_without(header, IPV4_CHECKSUM)
 }
 
-/// The checksum of TCP, UDP, ICMP or ICMPv6 over IPv4 or IPv6, whatever the checksum field of `segment` says: the
-/// transport header and all that follows it. UDP's is never 0.
+/// The checksum of TCP, UDP, ICMP or ICMPv6 over IPv4 or IPv6, whatever the checksum field of `segment` says:
+/// the transport header and all that follows it. UDP's is never 0.
 ///
-/// `None` for other protocols, for a segment too short for its checksum field, and if source and destination are of different
-/// versions.
+/// `None` for other protocols, for a segment too short for its checksum field, and if source and destination
+/// are of different versions.
 ///
 /// # Example
 ///
@@ -90,8 +92,9 @@ pub fn transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u
     Some(if protocol == protocol::UDP { never_zero(checksum) } else { checksum })
 }
 
-/// Writes the checksums of a packet, which begins with its IP header: that of the header, and that of TCP, UDP, ICMP or ICMPv6.
-/// UDP that had none has one afterwards. What follows the packet, as the padding of Ethernet, is not looked at.
+/// Writes the checksums of a packet, which begins with its IP header: that of the header, and that of TCP,
+/// UDP, ICMP or ICMPv6. UDP that had none has one afterwards. What follows the packet, as the padding of
+/// Ethernet, is not looked at.
 ///
 /// # Example
 ///
@@ -140,7 +143,8 @@ pub fn verify(packet: &[u8]) -> Verdict {
     }
 }
 
-/// 0 and `0xffff` are two forms of the same sum, and some senders of TCP write the other one. To UDP, 0 is no checksum.
+/// 0 and `0xffff` are two forms of the same sum, and some senders of TCP write the other one. To UDP, 0 is no
+/// checksum.
 fn same(found: u16, expected: u16, protocol: u8) -> bool {
     found == expected || (protocol != protocol::UDP && found == 0xffff && expected == 0)
 }

@@ -5,12 +5,13 @@
 //!                                                                └── a NIC would have computed the rest
 //! ```
 //!
-//! Linux calls it `CHECKSUM_PARTIAL` (networking/checksum-offloads.rst): the field holds the sum of the pseudo header, not
-//! complemented, and whoever puts the packet on a wire adds the rest. Between two ends of a veth nobody has to, so the packet
-//! arrives as it is, with a mark beside it that XDP does not see. Sent on by other means it has no mark, and is wrong.
+//! Linux calls it `CHECKSUM_PARTIAL` (networking/checksum-offloads.rst): the field holds the sum of the
+//! pseudo header, not complemented, and the sender on a wire adds the rest. Between two ends of a veth no one
+//! adds it, so the packet arrives as it is, with a mark beside it that XDP does not see. Sent on by other
+//! means it has no mark, and is wrong.
 //!
-//! **The rule:** only a field that holds exactly that sum is taken for such. One packet in 65,536 has it by chance; if its
-//! checksum is right all the same, completing it changes nothing.
+//! Rule: only a field that holds exactly that sum is taken for such. One packet in 65,536 has it by chance;
+//! if its checksum is right all the same, completing it changes nothing.
 
 use super::{add, never_zero, packet::field_of, pseudo_header, sum};
 use crate::{
@@ -46,8 +47,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// That of a packet whose first part is `data`, with its IP header where the layout says; `None` if there is none to be
-    /// completed.
+    /// That of a packet whose first part is `data`, with its IP header where the layout says; `None` if there
+    /// is none to be completed.
     pub fn of(data: &[u8], ip: &IpLayout) -> Option<Self> {
         let protocol = ip.protocol();
         if !matches!(protocol, protocol::TCP | protocol::UDP) || ip.is_fragment() || ip.is_source_routed(data)
@@ -61,8 +62,8 @@ impl Pending {
         (word(data, field)? == pseudo && field + 2 <= end).then_some(Self { start, end, field, protocol })
     }
 
-    /// That of an Ethernet frame whose first part is `data`. Most frames are told to have none by a look at a few bytes, in
-    /// some nanoseconds.
+    /// That of an Ethernet frame whose first part is `data`. A look at a few bytes shows that most frames
+    /// have none, in some nanoseconds.
     #[inline]
     pub fn of_frame(data: &[u8]) -> Option<Self> {
         if is_plain_and_done(data) {
@@ -95,8 +96,8 @@ impl Pending {
     }
 }
 
-/// Whether a frame is TCP or UDP right behind a plain IP header, without VLAN tag, options or fragments, and has a checksum that
-/// nobody has to complete. `false` says nothing.
+/// Whether a frame is TCP or UDP right behind a plain IP header, without VLAN tag, options or fragments, and
+/// has a checksum that nobody has to complete. `false` says nothing.
 #[inline]
 fn is_plain_and_done(data: &[u8]) -> bool {
     plain_v4(data).or_else(|| plain_v6(data)).is_some_and(|(pseudo, found)| pseudo != found)

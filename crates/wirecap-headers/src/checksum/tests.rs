@@ -29,7 +29,7 @@ fn sums_of_every_length_and_of_the_greatest_words_are_right() {
             if let Some(last) = bytes.last_mut() {
                 *last ^= 0x55;
             }
-            assert_eq!(sum(&bytes), naive(&bytes), "{len} bytes of {filler}, but for the last");
+            assert_eq!(sum(&bytes), naive(&bytes), "{len} bytes of {filler}, except the last");
         }
     }
 }

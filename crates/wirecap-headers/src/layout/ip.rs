@@ -68,7 +68,8 @@ struct Inner {
 }
 
 impl IpLayout {
-    /// That of a packet that begins with its IP header; `None` if it does not, or if not all of the header is there.
+    /// That of a packet that begins with its IP header; `None` if it does not, or if not all of the header is
+    /// there.
     ///
     /// # Example
     ///
@@ -129,7 +130,8 @@ impl IpLayout {
             }
     }
 
-    /// The TTL or the hop limit. `None` only in data that is not that of this layout, as all that is read from `data`.
+    /// The TTL or the hop limit. `None` only in data that is not that of this layout, as all that is read
+    /// from `data`.
     pub fn ttl(&self, data: &[u8]) -> Option<u8> {
         data.get(self.ttl_offset()).copied()
     }
@@ -150,20 +152,22 @@ impl IpLayout {
         }
     }
 
-    /// What the packet carries, behind the extension headers of IPv6 that could be walked over: protocol of IPv4, the last
-    /// next header of IPv6.
+    /// What the packet carries, behind the extension headers of IPv6 that could be walked over: protocol of
+    /// IPv4, the last next header of IPv6.
     pub fn protocol(&self) -> u8 {
         self.inner.protocol
     }
 
-    /// Offset of the transport header: behind the IP header and the extension headers of IPv6. `None` in a fragment other than
-    /// the first, in IPv6 without any (next header 59), and where the data ends before it, or there are more than
-    /// [`MAX_EXTENSIONS`]. The transport header may be cut short, but its first byte is there.
+    /// Offset of the transport header: behind the IP header and the extension headers of IPv6. `None` in a
+    /// fragment other than the first, in IPv6 without any (next header 59), and where the data ends before
+    /// it, or there are more than [`MAX_EXTENSIONS`]. The transport header may be cut short, but its first
+    /// byte is there.
     pub fn transport(&self) -> Option<usize> {
         self.inner.transport
     }
 
-    /// Whether IPv6 extension headers hide what the packet carries: they are cut short, or more than [`MAX_EXTENSIONS`].
+    /// Whether IPv6 extension headers hide what the packet carries: they are cut short, or more than
+    /// [`MAX_EXTENSIONS`].
     pub fn ends_in_extensions(&self) -> bool {
         self.version == IpVersion::V6 && is_extension(self.inner.protocol)
     }
@@ -173,8 +177,8 @@ impl IpLayout {
         self.inner.fragment
     }
 
-    /// Whether the packet has yet to go to addresses that are in a routing header of IPv6 or in options of IPv4. Then its
-    /// destination is not the one that transport headers mean.
+    /// Whether the packet has yet to go to addresses that are in a routing header of IPv6 or in options of
+    /// IPv4. Then its destination is not the one that transport headers mean.
     pub(crate) fn is_source_routed(&self, data: &[u8]) -> bool {
         match self.version {
             IpVersion::V4 => {
@@ -185,29 +189,30 @@ impl IpLayout {
         }
     }
 
-    /// Whether the packet is of IPv4 and names each router on its way (a strict source route, RFC 791, section 3.1).
+    /// Whether the packet is of IPv4 and names each router on its way (a strict source route, RFC 791,
+    /// section 3.1).
     pub fn is_strictly_source_routed(&self, data: &[u8]) -> bool {
         let of_packet = data.get(self.start + V4_HEADER_LEN..self.start + self.header_len);
         self.version == IpVersion::V4
             && of_packet.is_some_and(|bytes| options(bytes).any(|(kind, _)| kind == STRICT_SOURCE_ROUTE))
     }
 
-    /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before its header, as
-    /// packets over 64 KiB that the kernel makes do (length 0).
+    /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before
+    /// its header, as packets over 64 KiB that the kernel makes do (length 0).
     pub(crate) fn end(&self, data: &[u8]) -> Option<usize> {
         self.packet_end(data).filter(|&end| end <= data.len())
     }
 
-    /// Offset at which the packet ends by its own account; `data` may be its first part only. `None` if the packet ends before its header,
-    /// as those of IPv6 over 64 KiB do (length 0).
+    /// Offset at which the packet ends by its own account; `data` may be its first part only. `None` if the
+    /// packet ends before its header, as those of IPv6 over 64 KiB do (length 0).
     pub fn packet_end(&self, data: &[u8]) -> Option<usize> {
         let end = self.claimed_end(data).filter(|&end| end >= self.start + self.header_len);
         // In IPv6, length 0 may stand for a packet of more than 64 KiB.
         end.filter(|&end| self.version == IpVersion::V4 || end > self.start + V6_HEADER_LEN)
     }
 
-    /// Offset at which the header says that the packet ends, be it before the end of the header. `None` only in data that is not that of
-    /// this layout.
+    /// Offset at which the header says that the packet ends, be it before the end of the header. `None` only
+    /// in data that is not that of this layout.
     pub fn claimed_end(&self, data: &[u8]) -> Option<usize> {
         let len = match self.version {
             IpVersion::V4 => usize::from(word(data, self.start + 2)?),
@@ -276,7 +281,7 @@ impl Inner {
 
 /// What came of looking at a header behind that of IPv6.
 enum HeaderStep {
-    /// An extension header of so many bytes.
+    /// An extension header of this length in bytes.
     Over(usize),
     /// It is no extension header.
     Arrived,
@@ -294,7 +299,8 @@ impl HeaderStep {
 const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 
-/// Options of IPv4: the kind of each, and what stands behind that. What is cut short, or has an impossible length, ends them.
+/// Options of IPv4: the kind of each, and what stands behind that. What is cut short, or has an impossible
+/// length, ends them.
 fn options(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         loop {
@@ -314,7 +320,8 @@ fn options(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// Whether there is a loose or strict source route among options of IPv4 that is not used up: it points into itself.
+/// Whether there is a loose or strict source route among options of IPv4 that is not used up: it points into
+/// itself.
 fn has_source_route(of_packet: &[u8]) -> bool {
     let route =
         options(of_packet).find(|(kind, _)| matches!(*kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));

@@ -51,15 +51,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Looks for the headers of a frame that begins with its Ethernet header. `None` if that is not there whole, 14 bytes.
+    /// Looks for the headers of a frame that begins with its Ethernet header. `None` if that is not there
+    /// whole, 14 bytes.
     ///
-    /// Behind the VLAN tags (types 0x8100, 0x88a8 and 0x9100, [`MAX_VLAN_TAGS`] at most) only IPv4 and IPv6 are looked
-    /// into; not MPLS, PPPoE and what IP may carry IP in.
+    /// Behind the VLAN tags (types 0x8100, 0x88a8 and 0x9100, [`MAX_VLAN_TAGS`] at most) only IPv4 and IPv6
+    /// are looked into; not MPLS, PPPoE and what IP may carry IP in.
     pub fn of(data: &[u8]) -> Option<Self> {
         let mut ether_type = word(data, TAG_OFFSET)?;
         let mut vlan_tags = 0;
         while vlan_tags < MAX_VLAN_TAGS && is_tag(ether_type) {
-            // A tag that is cut is none.
+            // A tag that is cut does not count.
             let Some(behind) = word(data, TAG_OFFSET + (vlan_tags + 1) * TAG_LEN) else { break };
             ether_type = behind;
             vlan_tags += 1;
@@ -74,14 +75,14 @@ impl Layout {
         usize::from(self.vlan_tags)
     }
 
-    /// The VLAN tag at `depth`, 0 being the outer one. `None` if there are not so many.
+    /// The VLAN tag at `depth`, 0 being the outer one. `None` if there are fewer tags.
     pub fn vlan(&self, data: &[u8], depth: usize) -> Option<VlanTag> {
         let there = depth < self.vlan_tags();
         there.then(|| VlanTag::at(data, TAG_OFFSET + depth * TAG_LEN)).flatten()
     }
 
-    /// The EtherType behind the VLAN tags. A value below 0x600 is the length of an 802.3 frame; that of a VLAN tag says that
-    /// there is one more, cut short or too deep.
+    /// The EtherType behind the VLAN tags. A value below 0x600 is the length of an 802.3 frame; that of a
+    /// VLAN tag says that there is one more, cut short or too deep.
     pub fn ether_type(&self) -> u16 {
         self.ether_type
     }

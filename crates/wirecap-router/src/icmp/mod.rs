@@ -6,8 +6,9 @@
 //!   ├ MACs, back ─┼ its VLAN tags ─┼ IP, to its sender ─┼ ICMP: type, code, MTU ─┼ the packet, as much as fits ─┤
 //! ```
 //!
-//! **The rule:** no error is made about an error, nor about what went to many or came from no single host. Otherwise
-//! errors would breed errors, and a packet would be answered by many (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4).
+//! Rule: no error is made about an error, nor about what went to many or came from no single host. Otherwise
+//! errors would breed errors, and a packet would be answered by many (RFC 1812, section 4.3.2.7; RFC 4443,
+//! section 2.4).
 
 mod offender;
 
@@ -49,8 +50,8 @@ pub struct IcmpSource {
     pub address: IpAddr,
 }
 
-/// Longest IP packet that an ICMP error is: all of IPv6 takes it (RFC 4443, section 2.4). One of IPv4 has 576 bytes at most (RFC 1812,
-/// section 4.3.2.3).
+/// Longest IP packet that an ICMP error is: all of IPv6 takes it (RFC 4443, section 2.4). One of IPv4 has 576
+/// bytes at most (RFC 1812, section 4.3.2.3).
 pub const ICMP_ERROR_MAX: usize = V6_MAX;
 
 /// Protocol numbers (IANA).
@@ -87,7 +88,8 @@ impl IcmpHeader {
         }
     }
 
-    /// RFC 792; RFC 1812, section 5.2.7.1; RFC 1191, section 4. `None` if IPv4 has no such error about this packet.
+    /// RFC 792; RFC 1812, section 5.2.7.1; RFC 1191, section 4. `None` if IPv4 has no such error about this
+    /// packet.
     fn in_v4(problem: IcmpProblem, offender: &Offender<'_>) -> Option<Self> {
         let (kind, code, mtu) = match problem {
             IcmpProblem::Expired => (11, 0, 0),
@@ -124,18 +126,19 @@ impl IcmpHeader {
 }
 
 impl Offender<'_> {
-    /// Whether there is such an error about this packet. There is none about a packet that is not too long, or of IPv4 and could be cut
-    /// into fragments.
+    /// Whether there is such an error about this packet. No error is sent about a packet that is not too
+    /// long, or of IPv4 and could be cut into fragments.
     pub fn has_error(&self, problem: IcmpProblem) -> bool {
         IcmpHeader::about(problem, self).is_some()
     }
 
-    /// Writes the frame that answers the sender, in place of what `into` holds: to the Ethernet and IP address that the packet
-    /// came from, with its VLAN tags, from the given addresses. Of the packet, as much is in it as fits. Nothing is allocated if there is
-    /// room for [`ICMP_ERROR_MAX`] bytes behind an Ethernet header and tags.
+    /// Writes the frame that answers the sender, in place of what `into` holds: to the Ethernet and IP
+    /// address that the packet came from, with its VLAN tags, from the given addresses. Of the packet, as
+    /// much is in it as fits. Nothing is allocated if there is room for [`ICMP_ERROR_MAX`] bytes behind an
+    /// Ethernet header and tags.
     ///
-    /// `false`, and nothing useful in `into`, if there is no such error about this packet, or `from` is of the other version
-    /// of IP.
+    /// `false`, and nothing useful in `into`, if there is no such error about this packet, or `from` is of
+    /// the other version of IP.
     ///
     /// # Example
     ///

@@ -9,8 +9,9 @@ use super::{ICMP_V4, ICMP_V6};
 /// Offset of the outer VLAN tag, or of the EtherType.
 const TAG_OFFSET: usize = 12;
 
-/// Messages of ICMP that ask, answer or announce; all others are errors, or may be: echo (0, 8; RFC 792), routers (9, 10; RFC 1256),
-/// time, information and address masks (13 to 18; RFC 792, RFC 950), extended echo (42, 43; RFC 8335).
+/// Messages of ICMP that ask, answer or announce; all others are errors, or may be: echo (0, 8; RFC 792),
+/// routers (9, 10; RFC 1256), time, information and address masks (13 to 18; RFC 792, RFC 950), extended echo
+/// (42, 43; RFC 8335).
 const V4_QUERIES: [u8; 12] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43];
 /// From here on messages of ICMPv6 are no errors (RFC 4443, section 2.1).
 const V6_FIRST_QUERY: u8 = 128;
@@ -46,16 +47,19 @@ pub struct Offender<'f> {
 }
 
 impl<'f> Offender<'f> {
-    /// Checks whether a frame may be answered by an error; `frame` is its first part, `frame_len` the length of all.
+    /// Checks whether a frame may be answered by an error; `frame` is its first part, `frame_len` the length
+    /// of all.
     ///
     /// `None` for what is
-    /// - no packet of IP, cut short, or of IPv4 with a wrong checksum of its header: what is damaged may have any sender;
+    /// - no packet of IP, cut short, or of IPv4 with a wrong checksum of its header: what is damaged may have
+    ///   any sender;
     /// - to or from an Ethernet address of a group;
-    /// - to or from an address that is not one host's: of this network (0.0.0.0/8, ::), loopback, multicast, reserved
-    ///   (240.0.0.0/4, broadcast among them);
+    /// - to or from an address that is not one host's: of this network (0.0.0.0/8, ::), loopback, multicast,
+    ///   reserved (240.0.0.0/4, broadcast among them);
     /// - a fragment other than the first;
-    /// - an ICMP error itself: each message of ICMP that is not known to ask, answer or announce, each of ICMPv6 below 128,
-    ///   redirects, and messages of unknown type, because the packet is cut, or behind too many extension headers.
+    /// - an ICMP error itself: each message of ICMP that is not known to ask, answer or announce, each of
+    ///   ICMPv6 below 128, redirects, and messages of unknown type, because the packet is cut, or behind too
+    ///   many extension headers.
     ///
     /// Not known here is the broadcast address of a network: callers that know networks check
     /// [`Offender::sender`] and [`Offender::destination`].

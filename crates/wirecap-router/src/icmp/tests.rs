@@ -1,4 +1,4 @@
-//! Every error byte by byte, who is told none, and arbitrary bytes.
+//! Every error byte by byte, packets that get none, and arbitrary bytes.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -46,7 +46,7 @@ fn router_of(version: IpVersion) -> IcmpSource {
     IcmpSource { mac: "02:00:00:00:00:09".parse().unwrap(), address: address.parse().unwrap() }
 }
 
-/// The IP packet that tells of the problem, if there is one.
+/// The IP packet that reports the problem, if there is one.
 fn told(packet: &[u8], problem: IcmpProblem) -> Option<Vec<u8>> {
     let frame = frame_of(packet);
     let offender = Offender::of(&frame, frame.len())?;
@@ -112,7 +112,7 @@ fn each_problem_has_its_type_and_code() {
     assert_eq!(header(&v4(0, 17, &long), too_long(1280)), None);
     assert_eq!(header(&v6(17, &long), too_long(1499)), Some((2, 0, 1499)));
     assert_eq!(header(&v6(17, &long), too_long(1500)), None);
-    // Nobody goes below what every link takes, so nobody is told to.
+    // Senders do not go below the minimum MTU, so the error does not ask for it.
     assert_eq!(header(&v6(17, &long), too_long(600)), Some((2, 0, 1280)));
     assert_eq!(header(&v6(17, &short), too_long(100)), None);
 }
@@ -126,7 +126,7 @@ fn as_much_is_quoted_as_fits_and_nothing_that_follows_the_packet() {
         let (four, six) = (v4(DF, 17, &payload), v6(17, &payload));
         let error = told(&four, IcmpProblem::NoRoute).unwrap();
         assert_eq!((error.len(), &error[28..]), (of_v4, &four[..of_v4 - 28]));
-        // A length of 0 in IPv6 is that of a packet that no header can tell of.
+        // A length of 0 in IPv6 is that of a packet too long for the field.
         match told(&six, IcmpProblem::NoRoute) {
             Some(error) => assert_eq!((error.len(), &error[48..]), (of_v6, &six[..of_v6 - 48])),
             None => assert!(payload.is_empty()),
@@ -160,7 +160,7 @@ fn tags_come_back() {
 }
 
 #[test]
-fn the_other_version_tells_nobody() {
+fn the_other_version_reports_nothing() {
     let frame = frame_of(&v4(0, 17, &UDP));
     let offender = Offender::of(&frame, frame.len()).unwrap();
     assert!(!offender.answer(IcmpProblem::Expired, router_of(IpVersion::V6), &mut Vec::new()));
@@ -176,7 +176,7 @@ fn nothing_is_told_about_errors_of_icmp() {
         let behind = [58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0];
         assert_eq!(is_told(&v6(60, &behind)), kind >= 128 && kind != 137, "{kind}");
     }
-    // Which it is cannot be told.
+    // Its kind is unknown.
     assert!(!is_told(&v4(0, 1, &[])));
     assert!(!is_told(&v6(60, &[58, 0, 1, 4, 0, 0, 0, 0])));
     assert!(!is_told(&v6(60, &[58, 9, 1, 4])));

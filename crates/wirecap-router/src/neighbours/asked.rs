@@ -1,13 +1,14 @@
-//! Next hops that the kernel is asking for: a limited number, shared among the sources of the packets that want them.
+//! Next hops that the kernel is asking for: a limited number, shared among the sources of the packets that
+//! want them.
 //!
 //! ```text
 //!   oldest ─► hop of a scanner │ hop of a scanner │ hop of a client │ hop of a scanner ◄─ newest
 //!                  └── goes first when there is no room, since the scanner has the most
 //! ```
 //!
-//! Rule: while there is room, every hop is asked for. Then one with the most has its oldest replaced, by a source that has less
-//! at once, by itself or its like only after each had its chance. A hop that answers does so in a millisecond; one that
-//! does not is asked for three seconds.
+//! Rule: while there is room, every hop is asked for. Then one with the most has its oldest replaced, by a
+//! source that has less at once, by itself or its like only after each had its chance. A hop that answers
+//! does so in a millisecond; one that does not is asked for three seconds.
 
 use std::{
     collections::HashMap,
@@ -16,8 +17,8 @@ use std::{
 
 use super::{Hop, Source};
 
-/// Most next hops that are asked for at once: a quarter of what the kernel keeps by default (gc_thresh3), so that the host can
-/// still ask for its own.
+/// Most next hops that are asked for at once: a quarter of what the kernel keeps by default (gc_thresh3), so
+/// that the host can still ask for its own.
 pub(super) const MAX_ASKED: usize = 256;
 /// How long one has to answer before another of the same source takes its place.
 pub(super) const CHANCE: Duration = Duration::from_millis(100);

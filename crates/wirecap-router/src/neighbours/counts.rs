@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-/// What became of next hops that were wanted; each counter is one of [`NextHopReport`]. Written by the resolver, `crowded_out` by workers
-/// as well.
+/// What became of next hops that were wanted; each counter is one of [`NextHopReport`]. Written by the
+/// resolver, `crowded_out` by workers as well.
 #[derive(Debug, Default)]
 pub struct NextHopCounts {
     pub(super) asked: AtomicU64,

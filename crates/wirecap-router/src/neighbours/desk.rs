@@ -5,7 +5,8 @@
 //!   worker ◄──────────── table, generation ◄── Desk
 //! ```
 //!
-//! Rule: a worker never waits. It takes a lock once for each new table, and drops a request that finds the queue full.
+//! Rule: a worker never waits. It takes a lock once for each new table, and drops a request that finds the
+//! queue full.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -142,7 +143,8 @@ impl Desk {
     /// Has workers sound the alarm from now on. Returns whether there is no request yet.
     pub(super) fn falls_asleep(&self) -> bool {
         self.shared.sleeps.store(true, Ordering::Relaxed);
-        // Pairs with the fence of `Counter::wake`: either the worker sees that this thread sleeps, or this thread sees the request.
+        // Pairs with the fence of `Counter::wake`: either the worker sees that this thread sleeps, or this
+        // thread sees the request.
         fence(Ordering::SeqCst);
         self.shared.requests.load(Ordering::Relaxed) == 0
     }

@@ -1,4 +1,5 @@
-//! Ethernet addresses of next hops: wanted by workers, found out by the kernel, kept by a thread of their own.
+//! Ethernet addresses of next hops: wanted by workers, found out by the kernel, kept by a thread of their
+//! own.
 //!
 //! ```text
 //!   worker ── not known ──► request ──► resolver thread ──► the kernel's ARP and neighbour discovery
@@ -13,8 +14,9 @@
 //! | which are asked for when many are wanted | [`asked`], [`source`], [`restraint`] |
 //! | the thread, its way to the kernel, and to the workers | [`resolver`], [`desk`] |
 //!
-//! Rules: a worker never waits for the thread. It reads a table of its own, and takes a new one when there is one. And what one source
-//! of packets wants costs the others little, whatever it wants: a scan of addresses that no host has is one source that wants much.
+//! Rules: a worker never waits for the thread. It reads a table of its own, and takes a new one when there is
+//! one. And what one source of packets wants costs the others little, whatever it wants: a scan of addresses
+//! that no host has is one source that wants much.
 
 mod asked;
 mod counts;
@@ -55,13 +57,14 @@ use crate::Error;
 /// Name of the resolver's thread.
 pub const THREAD: &str = "wirecap-hops";
 
-/// The workers' way to the thread that finds out next hops, by the kernel's ARP and neighbour discovery. The thread ends with the last of
-/// its resolvers and caches.
+/// The workers' way to the thread that finds out next hops, by the kernel's ARP and neighbour discovery. The
+/// thread ends with the last of its resolvers and caches.
 #[derive(Debug)]
 pub(crate) struct Resolver(Counter);
 
 impl Resolver {
-    /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling thread.
+    /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling
+    /// thread.
     pub(crate) fn start(ports: Vec<u32>) -> Result<Self, Error> {
         let (counter, desk) = desk()?;
         let resolver = ResolverThread::open(ports, desk)?;

@@ -8,9 +8,9 @@
 //!      └─────────────── silent ◄──────────────────────────┘
 //! ```
 //!
-//! Rules: the kernel's events say what was found and what failed, nothing is asked twice. A next hop that does not answer is left
-//! alone for a pause, which doubles each time, unless it is heard of: then it is known at once. All tables have a bound, and what is
-//! full gives up the oldest entry, or an unused one.
+//! Rules: the kernel's events say what was found and what failed, nothing is asked twice. A next hop that
+//! does not answer is left alone for a pause, which doubles each time, unless it is heard of: then it is
+//! known at once. All tables have a bound, and what is full gives up the oldest entry, or an unused one.
 
 use std::{
     collections::HashMap,
@@ -202,7 +202,8 @@ impl NextHops {
         for hop in stale {
             let _ = kernel.ask(hop);
         }
-        // The kernel gives up after three seconds: an event was missed, or it asks more often than by default.
+        // The kernel gives up after three seconds: an event was missed, or it asks more often than by
+        // default.
         let long = now.checked_sub(REFRESH).map(|then| self.asked.since(then).collect::<Vec<_>>());
         for hop in long.unwrap_or_default() {
             self.look_at_anew(kernel, hop, now);
@@ -232,7 +233,8 @@ impl NextHops {
     fn look_at(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
         match neighbour.usable_mac() {
             Some(mac) => self.found(hop, mac, &neighbour),
-            // Not the kernel's to change, and of no use: the address of a group, for instance. No answer will change it.
+            // Not the kernel's to change, and of no use: the address of a group, for instance. No answer will
+            // change it.
             None if !neighbour.is_kernels_own || neighbour.state == NeighbourState::Valid => {
                 if self.forget(hop) {
                     self.silence(hop, now);
@@ -296,7 +298,8 @@ impl NextHops {
     }
 }
 
-/// The next hop that an entry of the kernel's is about, if it is on one of these interfaces, in the order of the ports.
+/// The next hop that an entry of the kernel's is about, if it is on one of these interfaces, in the order of
+/// the ports.
 pub(crate) fn hop_of(ports: &[u32], ifindex: u32, address: IpAddr) -> Option<Hop> {
     let port = ports.iter().position(|&port| port == ifindex)?;
     Some(Hop { port, address })

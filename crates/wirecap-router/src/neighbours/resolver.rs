@@ -1,4 +1,5 @@
-//! The thread that keeps next hops: it waits for requests of workers and for the kernel's events, and for nothing else.
+//! The thread that keeps next hops: it waits for requests of workers and for the kernel's events, and for
+//! nothing else.
 //!
 //! ```text
 //!   workers ── request, and a wake-up if it sleeps►┐
@@ -6,7 +7,8 @@
 //!   kernel ── link up ────────────────────────────►┘      └──► the kernel: ask, forget
 //! ```
 //!
-//! Rule: events are read before requests, so that what is decided about a request rests on what the kernel knows now.
+//! Rule: events are read before requests, so that what is decided about a request rests on what the kernel
+//! knows now.
 
 use std::{
     os::fd::AsFd,

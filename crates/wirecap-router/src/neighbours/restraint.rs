@@ -1,6 +1,7 @@
 //! How often a worker asks for next hops.
 //!
-//! Rule: a flood of packets to unknown next hops is no flood of requests, and takes a bounded amount of memory.
+//! Rule: a flood of packets to unknown next hops is no flood of requests, and takes a bounded amount of
+//! memory.
 
 use std::{
     collections::hash_map::RandomState,

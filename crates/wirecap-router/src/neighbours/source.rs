@@ -1,7 +1,7 @@
 //! Whom a packet comes from, as far as sharing goes: each source has its share of what is scarce.
 //!
-//! Rule: a source is what one sender can be expected to send from. That is one address of IPv4, a /64 of IPv6, which is what a link
-//! has, by one port.
+//! Rule: a source is what one sender can be expected to send from. That is one address of IPv4, a /64 of
+//! IPv6, which is what a link has, by one port.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -42,10 +42,11 @@ use crate::Error;
 ///
 /// What stands behind `#` is not read. A prefix has no bits set behind its length, and stands on one line.
 ///
-/// What no router forwards (RFC 1812, sections 4.2.3.1, 5.3.7; RFC 3927, section 2.6.2; RFC 4291, section 2.5; RFC 6890) has no
-/// route, not even by a default route: the addresses of this network (0.0.0.0/8, ::), loopback (127.0.0.0/8, ::1), link-local
-/// (169.254.0.0/16, fe80::/10), multicast (224.0.0.0/4, ff00::/8), IPv4 as IPv6 (::ffff:0.0.0.0/96) and 255.255.255.255. Reserved
-/// addresses (240.0.0.0/4) have those routes that lines for them or parts of them say.
+/// What no router forwards (RFC 1812, sections 4.2.3.1, 5.3.7; RFC 3927, section 2.6.2; RFC 4291, section
+/// 2.5; RFC 6890) has no route, not even by a default route: the addresses of this network (0.0.0.0/8, ::),
+/// loopback (127.0.0.0/8, ::1), link-local (169.254.0.0/16, fe80::/10), multicast (224.0.0.0/4, ff00::/8),
+/// IPv4 as IPv6 (::ffff:0.0.0.0/96) and 255.255.255.255. Reserved addresses (240.0.0.0/4) have those routes
+/// that lines for them or parts of them say.
 ///
 /// # Example
 ///
@@ -79,7 +80,8 @@ impl Routes {
         &self.devices
     }
 
-    /// The route to an address; `None` if there is none. Takes some tens of nanoseconds with 100,000 prefixes.
+    /// The route to an address; `None` if there is none. Takes some tens of nanoseconds with 100,000
+    /// prefixes.
     pub fn to(&self, destination: IpAddr) -> Option<&Route> {
         let index = match destination {
             IpAddr::V4(v4) => self.v4.look_up(v4.to_bits()),
@@ -88,8 +90,8 @@ impl Routes {
         self.routes.get(index? as usize)
     }
 
-    /// Whether packets from or to an address are not forwarded, whatever else the routes say (RFC 1812, section 5.3.7): those that
-    /// no router forwards, and reserved ones that no line is for.
+    /// Whether packets from or to an address are not forwarded, whatever else the routes say (RFC 1812,
+    /// section 5.3.7): those that no router forwards, and reserved ones that no line is for.
     pub fn is_martian(&self, address: IpAddr) -> bool {
         let is_reserved = || RESERVED.contains(&address) && self.to(address).is_none();
         is_never_forwarded(address) || is_reserved()

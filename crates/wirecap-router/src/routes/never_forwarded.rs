@@ -18,8 +18,8 @@ pub(super) const NEVER_FORWARDED: [IpNet; 10] = [
     v6(0xff00 << 112, 8),
 ];
 
-/// Reserved for a use that never came (RFC 1112, section 4). Has a route only where a line of the table lies within it; a default
-/// route does not count.
+/// Reserved for a use that never came (RFC 1112, section 4). Has a route only where a line of the table lies
+/// within it; a default route does not count.
 pub(super) const RESERVED: IpNet = v4([240, 0, 0, 0], 4);
 
 const fn v4([a, b, c, d]: [u8; 4], len: u8) -> IpNet {
@@ -35,7 +35,8 @@ pub(super) fn never_around(prefix: &IpNet) -> Option<&'static IpNet> {
     NEVER_FORWARDED.iter().find(|never| never.contains(prefix))
 }
 
-/// Whether packets from or to this address are not forwarded: it means something on its link only, or nothing.
+/// Whether packets from or to this address are not forwarded: it means something on its link only, or
+/// nothing.
 pub(super) fn is_never_forwarded(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

@@ -25,6 +25,7 @@ pub enum NextHop {
     Mac(MacAddress),
     /// To the router of this address, whose Ethernet address has to be asked for.
     Address(IpAddr),
-    /// To the destination of the packet, which is on the link, and whose Ethernet address has to be asked for.
+    /// To the destination of the packet, which is on the link, and whose Ethernet address has to be asked
+    /// for.
     Direct,
 }

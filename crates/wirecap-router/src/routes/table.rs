@@ -8,9 +8,10 @@
 //!   slots        by the first 16 bits of the address, then by 8 more: how many start in the slot, and which is before them
 //! ```
 //!
-//! Prefixes lie within each other or apart, so that they cut the addresses into intervals, at most two for each. A look-up
-//! takes the slot of the address, and there a binary search among few, next to each other in memory. Where more than
-//! [`FEW`] start in a slot, it has slots of its own. The table is made once and not changed.
+//! Prefixes lie within each other or apart, so that they cut the addresses into intervals, at most two for
+//! each. A look-up takes the slot of the address, and there a binary search among few, next to each other in
+//! memory. Where more than [`FEW`] start in a slot, it has slots of its own. The table is made once and not
+//! changed.
 
 use std::ops::Range;
 
@@ -74,7 +75,8 @@ const NONE: u32 = u32::MAX;
 
 /// Routes by intervals of addresses.
 ///
-/// INVARIANT: `starts` begins with the least address, increases, and is as long as `routes`. Slots of a slot stand behind it.
+/// INVARIANT: `starts` begins with the least address, increases, and is as long as `routes`. Slots of a slot
+/// stand behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Table<A> {
     starts: Vec<A>,
@@ -153,8 +155,8 @@ impl<A: Bits> Table<A> {
         }
     }
 
-    /// Makes slots for the intervals that start in a slot of which `behind` bits are not decided, by the first `count` of
-    /// those bits. Gives back the index of the first one.
+    /// Makes slots for the intervals that start in a slot of which `behind` bits are not decided, by the
+    /// first `count` of those bits. Gives back the index of the first one.
     fn divide(&mut self, intervals: Range<usize>, behind: u32, count: u32) -> usize {
         let slots = self.slots.len();
         self.slots.resize(slots + (1 << count), Slot { first: 0, count: 0 });

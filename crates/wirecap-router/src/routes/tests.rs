@@ -11,7 +11,8 @@ use super::{
     *,
 };
 
-/// The most specific of the prefixes that an address is in, and what is not forwarded is in no prefix but its own.
+/// The most specific of the prefixes that an address is in, and what is not forwarded is in no prefix but its
+/// own.
 fn scan(prefixes: &[IpNet], address: IpAddr) -> Option<IpNet> {
     let around = |nets: &[IpNet]| -> Option<IpNet> {
         nets.iter().copied().filter(|net| net.contains(&address)).max_by_key(IpNet::prefix_len)

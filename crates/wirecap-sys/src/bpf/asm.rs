@@ -52,7 +52,8 @@ const PSEUDO_MAP_VALUE: u8 = 2;
 /// Source-field value of a call: the constant is the number of a kernel function's type.
 const PSEUDO_KFUNC_CALL: u8 = 2;
 
-/// A place in the program that jumps can name before it is known. Good only for the [`Assembler`] that made it.
+/// A place in the program that jumps can name before it is known. Good only for the [`Assembler`] that made
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
@@ -109,8 +110,8 @@ impl Assembler {
 
     /// `dst = map`, for a helper's first argument.
     ///
-    /// The instruction holds the map's file descriptor, which the kernel resolves when the program is loaded: keep
-    /// `map` until then. From then on the program itself keeps it alive.
+    /// The instruction holds the map's file descriptor, which the kernel resolves when the program is loaded:
+    /// keep `map` until then. From then on the program itself keeps it alive.
     pub fn load_map_fd(&mut self, dst: Reg, map: &Map) -> &mut Self {
         self.wide(dst, PSEUDO_MAP_FD, map.raw_fd(), 0)
     }
@@ -128,8 +129,8 @@ impl Assembler {
         self.push(Insn::new(CLASS_LDX | MODE_MEM | size as u8, dst, src as u8, off, 0))
     }
 
-    /// `r0 = packet[offset]`, in network byte order made native: in socket filters, with the context in R6. R1 to R5 are
-    /// lost, and outside of the packet the program ends with 0. Not for [`Size::Double`].
+    /// `r0 = packet[offset]`, in network byte order made native: in socket filters, with the context in R6.
+    /// R1 to R5 are lost, and outside of the packet the program ends with 0. Not for [`Size::Double`].
     pub fn load_packet(&mut self, size: Size, offset: i32) -> &mut Self {
         self.push(Insn::new(CLASS_LD | MODE_ABS | size as u8, Reg::R0, 0, 0, offset))
     }

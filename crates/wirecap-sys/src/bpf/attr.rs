@@ -1,8 +1,8 @@
 //! The parts of `union bpf_attr` we use, and the kernel's answers, in the layout of `<linux/bpf.h>`.
 //!
-//! Every command reads only its own part; the kernel takes a shorter or longer union as long as what it does not
-//! know is zero. So each part is a struct of its own, made with `Default` (all zero, padding included by explicit
-//! fields) and passed with its own size.
+//! Every command reads only its own part; the kernel takes a shorter or longer union as long as what it does
+//! not know is zero. So each part is a struct of its own, made with `Default` (all zero, padding included by
+//! explicit fields) and passed with its own size.
 
 use core::mem::offset_of;
 

@@ -5,8 +5,8 @@
 //!                                          └ name, kind, length ─► the next one; its number is its place
 //! ```
 //!
-//! Only what is needed is read: how long each entry is, and the names of functions. Rule: a number in it is believed only
-//! after it was held against the length of the file. See Documentation/bpf/btf.rst.
+//! Only what is needed is read: how long each entry is, and the names of functions. Rule: a number in it is
+//! believed only after it was held against the length of the file. See Documentation/bpf/btf.rst.
 
 use std::fs;
 
@@ -62,7 +62,8 @@ impl Part<'_> {
     }
 }
 
-/// The number of a function's type: `Some(None)` if there is none, `None` if the file makes no sense.
+/// The number of a function's type: `Some(None)` for an unknown function, `None` for a file that makes no
+/// sense.
 fn find_function(bytes: &[u8], name: &str) -> Option<Option<i32>> {
     let file = Part(bytes);
     let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
@@ -86,8 +87,8 @@ fn find_function(bytes: &[u8], name: &str) -> Option<Option<i32>> {
     (at == types.0.len()).then_some(None)
 }
 
-/// Bytes behind the head of a type with `members` members. `None` for a kind that is not known: nothing behind it can be
-/// found.
+/// Bytes behind the head of a type with `members` members. `None` for a kind that is not known: nothing
+/// behind it can be found.
 fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // INT, VAR, DECL_TAG

@@ -21,7 +21,7 @@ use crate::process::Process;
 /// Most maps of a program that are looked at.
 const MAX_MAPS: usize = 64;
 
-/// A map that somebody else has made; held by us, too.
+/// A map that another process has made; held by us, too.
 #[derive(Debug)]
 pub struct SharedMap {
     /// The map.
@@ -30,8 +30,8 @@ pub struct SharedMap {
     pub max_entries: u32,
 }
 
-/// The program array called `name` that the program `prog_id` uses. `None` if it uses none of that name, or if the
-/// program is gone.
+/// The program array called `name` that the program `prog_id` uses. `None` if it uses none of that name, or
+/// if the program is gone.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
@@ -51,7 +51,8 @@ pub fn program_holders(prog_id: u32) -> Vec<Process> {
     holders_of_programs(&[prog_id]).remove(&prog_id).unwrap_or_default()
 }
 
-/// For each of these programs the processes that hold it, if there are any; at the price of one [`program_holders`].
+/// For each of these programs the processes that hold it, if there are any; at the price of one
+/// [`program_holders`].
 pub fn holders_of_programs(prog_ids: &[u32]) -> BTreeMap<u32, Vec<Process>> {
     // A link's fdinfo has the number of its program as well.
     holders("prog_id:", prog_ids)
@@ -79,8 +80,9 @@ fn map_ids(prog_id: u32) -> io::Result<Vec<u32>> {
         info_len: size_of::<ProgInfo>() as u32,
         info: address_mut(&mut answer),
     };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, and at most `nr_map_ids`
-    // numbers, as many as `ids` has; both are live and ours alone, and any bits are a value of theirs.
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, and at most
+    // `nr_map_ids` numbers, as many as `ids` has; both are live and ours alone, and any bits are a value of
+    // theirs.
     unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
     let [ProgInfo { nr_map_ids, .. }] = answer;
     Ok(ids.into_iter().take(nr_map_ids as usize).collect())
@@ -99,7 +101,8 @@ fn info(fd: BorrowedFd<'_>) -> io::Result<MapInfo> {
         info_len: size_of::<MapInfo>() as u32,
         info: address_mut(&mut answer),
     };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, any bits of which are a value.
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, any bits of which
+    // are a value.
     unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
     let [info] = answer;
     Ok(info)

@@ -4,7 +4,8 @@ use std::io;
 
 use super::link::XdpMode;
 
-/// How many lines at the end of a verifier log an error message quotes; the reason is always among the last ones.
+/// How many lines at the end of a verifier log an error message quotes; the reason is always among the last
+/// ones.
 const LOG_TAIL_LINES: usize = 8;
 
 /// Failures of assembling, loading, attaching and of map access.
@@ -98,7 +99,8 @@ pub enum Error {
         cause: io::Error,
         /// The whole log of the verifier.
         log: String,
-        /// It refused an access, and the process lacks CAP_PERFMON, which allows arithmetic on packet addresses.
+        /// It refused an access, and the process lacks CAP_PERFMON, which allows arithmetic on packet
+        /// addresses.
         lacks_perfmon: bool,
     },
     /// Another XDP program is on the interface.

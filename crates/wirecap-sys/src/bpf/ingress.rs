@@ -1,4 +1,5 @@
-//! TCX programs: what traffic control runs on packets that come in by an interface, attached by links (Linux 6.6).
+//! TCX programs: what traffic control runs on packets that come in by an interface, attached by links (Linux
+//! 6.6).
 //!
 //! The older filters of traffic control, BPF ones among them, are asked for by netlink:
 //! [`ingress_filters`](crate::netdev::ingress_filters).
@@ -12,8 +13,8 @@ const ATTACH_TYPE_TCX_INGRESS: u32 = 46;
 /// Most programs that are looked at; the kernel attaches 63 at most.
 const MAX_PROGRAMS: usize = 64;
 
-/// The numbers of the TCX programs on what comes in by the interface `ifindex` of the calling thread's network namespace; see
-/// [`Program::name_by_id`](super::Program::name_by_id). None before Linux 6.6.
+/// The numbers of the TCX programs on what comes in by the interface `ifindex` of the calling thread's
+/// network namespace; see [`Program::name_by_id`](super::Program::name_by_id). None before Linux 6.6.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without CAP_NET_ADMIN, [`Error::Call`].
@@ -26,8 +27,9 @@ pub fn ingress_programs(ifindex: u32) -> Result<Vec<u32>, Error> {
         count: MAX_PROGRAMS as u32,
         ..ProgQuery::default()
     };
-    // SAFETY: the kernel writes at most `count` numbers, as many as `ids` has, which is live and ours alone; what else it
-    // answers is in `attr`, which is as long as the kernel's. The other addresses are zero, where it writes nothing.
+    // SAFETY: the kernel writes at most `count` numbers, as many as `ids` has, which is live and ours alone;
+    // what else it answers is in `attr`, which is as long as the kernel's. The other addresses are zero,
+    // where it writes nothing.
     match unsafe { bpf(Command::ProgQuery, &mut attr) } {
         Ok(_) => Ok(ids.into_iter().take(attr.count as usize).collect()),
         // A kernel that does not know TCX, or was built without it.

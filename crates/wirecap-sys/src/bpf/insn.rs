@@ -7,7 +7,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Insn {
     pub(super) code: u8,
-    /// Destination and source register, four bits each; which half is which depends on the byte order of the machine.
+    /// Destination and source register, four bits each; which half is which depends on the byte order of the
+    /// machine.
     pub(super) regs: u8,
     pub(super) off: i16,
     pub(super) imm: i32,
@@ -17,7 +18,8 @@ const _: () = assert!(size_of::<Insn>() == 8 && align_of::<Insn>() == 4);
 const _: () = assert!(core::mem::offset_of!(Insn, off) == 2 && core::mem::offset_of!(Insn, imm) == 4);
 
 impl Insn {
-    /// An instruction from its raw fields: opcode, destination, number in the source field, offset, immediate.
+    /// An instruction from its raw fields: opcode, destination, number in the source field, offset,
+    /// immediate.
     pub const fn new(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {
         let regs =
             if cfg!(target_endian = "little") { dst as u8 | (src << 4) } else { ((dst as u8) << 4) | src };
@@ -168,8 +170,8 @@ pub enum Helper {
     GetPrandomU32 = 7,
     /// `bpf_get_smp_processor_id()`.
     GetSmpProcessorId = 8,
-    /// `bpf_tail_call(ctx, programs, index)`: goes on as the program at `index` of a [`ProgArray`](super::MapKind::ProgArray);
-    /// returns only if there is none.
+    /// `bpf_tail_call(ctx, programs, index)`: goes on as the program at `index` of a
+    /// [`ProgArray`](super::MapKind::ProgArray); returns only if that entry is empty.
     TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
@@ -177,8 +179,8 @@ pub enum Helper {
     CsumDiff = 28,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
-    /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two bits of
-    /// `flags` are the action when there is nobody at `key`.
+    /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two
+    /// bits of `flags` are the action when there is no entry at `key`.
     RedirectMap = 51,
     /// `bpf_xdp_adjust_meta(ctx, delta)`: room for metadata in front of the packet.
     XdpAdjustMeta = 54,

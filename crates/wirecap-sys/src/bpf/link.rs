@@ -1,4 +1,4 @@
-//! Links: a program attached to an interface for as long as somebody holds the link.
+//! Links: a program attached to an interface for as long as the link is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +35,8 @@ impl fmt::Display for XdpMode {
     }
 }
 
-/// A program attached to an interface. Dropping it, or the end of the process in whatever way, detaches the program.
+/// A program attached to an interface. Dropping it, or the end of the process in whatever way, detaches the
+/// program.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -45,8 +46,8 @@ impl Link {
     /// Attaches `program` to the interface `ifindex` of the calling thread's network namespace. Linux 5.9.
     ///
     /// # Errors
-    /// [`Error::Busy`] if there is another program, [`Error::Unsupported`] if the driver has no XDP in `mode`,
-    /// [`Error::NotPermitted`], and [`Error::Attach`] with a hint for all else.
+    /// [`Error::Busy`] if there is another program, [`Error::Unsupported`] if the driver has no XDP in
+    /// `mode`, [`Error::NotPermitted`], and [`Error::Attach`] with a hint for all else.
     pub fn attach_xdp(program: &Program, ifindex: u32, mode: XdpMode) -> Result<Self, Error> {
         let mut attr = LinkCreate {
             prog_fd: program.as_fd().as_raw_fd() as u32,
@@ -60,8 +61,9 @@ impl Link {
         Ok(Self { fd })
     }
 
-    /// The link by which a program is attached, whoever's: from now on the program stays attached as long as this value
-    /// lives, too. One that was detached, and is still held, is as good as none. `None` if it has none (any more).
+    /// The link by which a program is attached, of any process: from now on the program stays attached as
+    /// long as this value lives, too. One that was detached, and is still held, is as good as none. `None` if
+    /// it has none (any more).
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
@@ -77,11 +79,11 @@ impl Link {
         }
     }
 
-    /// This link, such that it is closed before `map` also when the process is killed: the kernel closes what a process
-    /// has left behind from its highest file descriptor down.
+    /// This link, such that it is closed before `map` also when the process is killed: the kernel closes what
+    /// a process has left behind from its highest file descriptor down.
     ///
     /// # Errors
-    /// [`Error::Call`] when there is no file descriptor to be had.
+    /// [`Error::Call`] when the process has no file descriptor left.
     pub fn closed_before(self, map: &Map) -> Result<Self, Error> {
         let above = map.raw_fd() + 1;
         if self.fd.as_raw_fd() >= above {
@@ -92,7 +94,7 @@ impl Link {
         if fd < 0 {
             return Err(Error::call("copy the file descriptor of a BPF link", io::Error::last_os_error()));
         }
-        // SAFETY: `fd` was just made and belongs to nobody else.
+        // SAFETY: `fd` was just made and has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -112,7 +114,8 @@ impl Link {
         self.info().map(|info| Some(info.xdp_ifindex).filter(|&ifindex| ifindex != 0))
     }
 
-    /// The number of the program that this link keeps attached; `None` once it was detached or the interface is gone.
+    /// The number of the program that this link keeps attached; `None` once it was detached or the interface
+    /// is gone.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -159,15 +162,15 @@ impl AsFd for Link {
     }
 }
 
-/// An XDP link of this machine, whoever's.
+/// An XDP link of this machine, of any process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XdpLink {
     /// Number of the link.
     pub id: u32,
     /// Number of its program; see [`Program::name_by_id`].
     pub prog_id: u32,
-    /// Index of its interface, in *that interface's* network namespace: equal numbers in two namespaces are two
-    /// interfaces, and the kernel does not say which namespace it is. 0 if it was detached.
+    /// Index of its interface, in *that interface's* network namespace: equal numbers in two namespaces are
+    /// two interfaces, and the kernel does not say which namespace it is. 0 if it was detached.
     pub ifindex: u32,
 }
 
@@ -203,15 +206,17 @@ fn is_gone(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN))
 }
 
-/// The processes that hold link `link_id`, by reading `/proc/*/fdinfo`; those we may not look into are left out.
+/// The processes that hold link `link_id`, by reading `/proc/*/fdinfo`; those we may not look into are left
+/// out.
 ///
-/// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link has no
-/// holder.
+/// Costs a read of every open file's information on the machine: for messages, not for loops. A pinned link
+/// has no holder.
 pub fn link_holders(link_id: u32) -> Vec<Process> {
     holders("link_id:", &[link_id]).remove(&link_id).unwrap_or_default()
 }
 
-/// For each of these numbers the processes with a file whose fdinfo has this `field` with it, if there are any.
+/// For each of these numbers the processes with a file whose fdinfo has this `field` with it, if there are
+/// any.
 pub(super) fn holders(field: &str, numbers: &[u32]) -> BTreeMap<u32, Vec<Process>> {
     process::holders(numbers, |pid| held(pid, field))
 }
@@ -270,13 +275,13 @@ fn holder(ifindex: u32) -> String {
         .map(|link| {
             let program = Program::name_by_id(link.prog_id).unwrap_or_default();
             let processes: Vec<String> = link_holders(link.id).iter().map(Process::to_string).collect();
-            format!("program {program}, id {}, of {}", link.prog_id, or_nobody(&processes))
+            format!("program {program}, id {}, of {}", link.prog_id, or_pinned(&processes))
         })
         .collect();
     if candidates.is_empty() { String::new() } else { format!(" (it seems: {})", candidates.join("; or ")) }
 }
 
-fn or_nobody(processes: &[String]) -> String {
+fn or_pinned(processes: &[String]) -> String {
     if processes.is_empty() { "no process, a pinned link".into() } else { processes.join(", ") }
 }
 
@@ -297,8 +302,8 @@ fn link_info(fd: BorrowedFd<'_>) -> io::Result<LinkInfo> {
         info_len: size_of::<LinkInfo>() as u32,
         info: address_mut(&mut info),
     };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit patterns are
-    // valid. Its addresses and lengths of strings are zero, so it writes nowhere else.
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit
+    // patterns are valid. Its addresses and lengths of strings are zero, so it writes nowhere else.
     unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
     let [info] = info;
     Ok(info)

@@ -17,13 +17,14 @@ pub enum MapKind {
     Hash = 1,
     /// An array; keys are `u32` indices in host byte order, every entry exists and starts as zeros.
     Array = 2,
-    /// Programs for [`Helper::TailCall`](super::Helper::TailCall), all of one kind; keys `u32`. A program is written by
-    /// its file descriptor and read back as its number. The kernel empties it once no process holds it any more.
+    /// Programs for [`Helper::TailCall`](super::Helper::TailCall), all of one kind; keys `u32`. A program is
+    /// written by its file descriptor and read back as its number. The kernel empties it once no process
+    /// holds it any more.
     ProgArray = 3,
     /// An array with one value per possible CPU; a program sees its own CPU's.
     PerCpuArray = 6,
-    /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of whoever
-    /// writes it.
+    /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of the
+    /// thread that writes it.
     DevMap = 14,
     /// AF_XDP sockets to redirect to; keys `u32`, values socket file descriptors; cannot be read back.
     XskMap = 17,
@@ -42,7 +43,7 @@ impl MapKind {
     }
 }
 
-/// What a new map shall be like.
+/// The settings of a new map.
 #[derive(Debug, Clone, Copy)]
 pub struct MapSpec<'a> {
     /// Its kind.
@@ -73,8 +74,8 @@ impl Map {
     /// Makes a map.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without CAP_BPF (`DevMap` and `XskMap` also want CAP_NET_ADMIN), [`Error::BadName`],
-    /// [`Error::Call`] for what the kernel does not take (zero sizes, too much memory).
+    /// [`Error::NotPermitted`] without CAP_BPF (`DevMap` and `XskMap` also want CAP_NET_ADMIN),
+    /// [`Error::BadName`], [`Error::Call`] for what the kernel does not take (zero sizes, too much memory).
     pub fn create(spec: &MapSpec<'_>) -> Result<Self, Error> {
         let action = || {
             format!("create the BPF map {} ({}, {} entries)", spec.name, spec.kind.name(), spec.max_entries)
@@ -110,8 +111,8 @@ impl Map {
     /// Writes the entry of `key`, making it if need be. A per-CPU map gets `value` on every CPU.
     ///
     /// # Errors
-    /// [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with `E2BIG`
-    /// for an index out of range or a full hash.
+    /// [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with
+    /// `E2BIG` for an index out of range or a full hash.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.check("key", key.len(), self.key_size)?;
         self.check("value", value.len(), self.value_size)?;
@@ -133,8 +134,8 @@ impl Map {
     /// Reads the entry of `key`; `None` if a hash has none.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for per-CPU maps (see [`Self::lookup_per_cpu`]) and `XskMap`, [`Error::WrongSize`],
-    /// [`Error::Call`].
+    /// [`Error::WrongKind`] for per-CPU maps (see [`Self::lookup_per_cpu`]) and `XskMap`,
+    /// [`Error::WrongSize`], [`Error::Call`].
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if self.is_per_cpu() || self.kind == MapKind::XskMap {
             return Err(self.wrong_kind("lookup"));
@@ -144,11 +145,12 @@ impl Map {
 
     /// Reads the values of all possible CPUs for `key`.
     ///
-    /// Costs one allocation and one system call. The values of different CPUs are not read at the same instant.
+    /// Costs one allocation and one system call. The values of different CPUs are not read at the same
+    /// instant.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for maps that are not per CPU, [`Error::WrongSize`], [`Error::Call`] with `ENOENT` for an
-    /// index out of range.
+    /// [`Error::WrongKind`] for maps that are not per CPU, [`Error::WrongSize`], [`Error::Call`] with
+    /// `ENOENT` for an index out of range.
     pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<PerCpuValues, Error> {
         if !self.is_per_cpu() {
             return Err(self.wrong_kind("lookup_per_cpu"));
@@ -176,8 +178,8 @@ impl Map {
     /// Puts a bound AF_XDP socket at `index` (usually its queue). It leaves by itself when it is closed.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for maps other than `XskMap`; [`Error::Call`], e.g. `EOPNOTSUPP` if `socket` is none of
-    /// AF_XDP, `E2BIG` if `index` is out of range.
+    /// [`Error::WrongKind`] for maps other than `XskMap`; [`Error::Call`], e.g. `EOPNOTSUPP` if `socket` is
+    /// not of AF_XDP, `E2BIG` if `index` is out of range.
     pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
         if self.kind != MapKind::XskMap {
             return Err(self.wrong_kind("set_socket"));
@@ -188,8 +190,9 @@ impl Map {
     /// Puts a program at `index`, in place of the one that is there.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for maps other than `ProgArray`; [`Error::Call`] with `EINVAL` for a program that differs
-    /// from the others in kind or in [`frags`](super::ProgramSpec::frags), `E2BIG` if `index` is out of range.
+    /// [`Error::WrongKind`] for maps other than `ProgArray`; [`Error::Call`] with `EINVAL` for a program that
+    /// differs from the others in kind or in [`frags`](super::ProgramSpec::frags), `E2BIG` if `index` is out
+    /// of range.
     pub fn set_program(&self, index: u32, program: &Program) -> Result<(), Error> {
         if self.kind != MapKind::ProgArray {
             return Err(self.wrong_kind("set_program"));
@@ -200,7 +203,7 @@ impl Map {
     /// Whether the map takes a program of this kind. It is tried at `index`, whose entry is gone afterwards.
     ///
     /// # Errors
-    /// As [`Self::set_program`], but for `EINVAL`.
+    /// As [`Self::set_program`], except `EINVAL`.
     pub fn accepts(&self, program: &Program, index: u32) -> Result<bool, Error> {
         match self.set_program(index, program) {
             Ok(()) => self.delete(&index.to_ne_bytes()).map(|_| true),
@@ -226,7 +229,7 @@ impl Map {
         self.kind
     }
 
-    /// A `ProgArray` that somebody else has made.
+    /// A `ProgArray` that another process has made.
     pub(super) fn from_program_array(fd: OwnedFd, name: String) -> Self {
         Self { fd, kind: MapKind::ProgArray, key_size: 4, value_size: 4, name, copies: 1 }
     }
@@ -249,8 +252,8 @@ impl Map {
         }
     }
 
-    /// One call on one entry. INVARIANT: `key` has `key_size` bytes and at `value` there are as many as an entry of
-    /// this map has over all CPUs, writable for a lookup; the callers above check and size both.
+    /// One call on one entry. INVARIANT: `key` has `key_size` bytes and at `value` there are as many as an
+    /// entry of this map has over all CPUs, writable for a lookup; the callers above check and size both.
     fn element(&self, command: Command, key: &[u8], value: u64) -> io::Result<()> {
         debug_assert_eq!(key.len(), self.key_size);
         let mut attr =
@@ -308,7 +311,8 @@ impl PerCpuValues {
     }
 }
 
-/// Number of CPUs this kernel could ever have, from `/sys/devices/system/cpu/possible`: the values of a per-CPU entry.
+/// Number of CPUs this kernel could ever have, from `/sys/devices/system/cpu/possible`: the values of a
+/// per-CPU entry.
 ///
 /// # Errors
 /// If the file cannot be read (is sysfs mounted?) or understood.

@@ -7,14 +7,15 @@
 //!                                                                              interface's XDP hook
 //! ```
 //!
-//! **The rule that holds here:** every kernel object is owned by exactly one value ([`Map`], [`Program`], [`Link`])
-//! holding its file descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an
-//! interface never stays taken.
+//! Rule: every kernel object is owned by exactly one value ([`Map`], [`Program`], [`Link`]) holding its file
+//! descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an interface
+//! never stays taken.
 //!
-//! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like our own.
+//! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like
+//! our own.
 //!
-//! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The kernel's type
-//! information (BTF) is read only for programs that call a [`KernelFunction`].
+//! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The
+//! kernel's type information (BTF) is read only for programs that call a [`KernelFunction`].
 //!
 //! ```no_run
 //! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};

@@ -25,7 +25,8 @@ struct Sets {
 
 const _: () = assert!(size_of::<Header>() == 8 && size_of::<[Sets; 2]>() == 24);
 
-/// Whether a refused access (`EACCES`) may be one that the verifier allows with CAP_PERFMON: arithmetic on packet addresses.
+/// Whether a refused access (`EACCES`) may be one that the verifier allows with CAP_PERFMON: arithmetic on
+/// packet addresses.
 pub(super) fn lacks_perfmon(refusal: &io::Error) -> bool {
     let is_access = refusal.raw_os_error() == Some(libc::EACCES);
     is_access && ![CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)

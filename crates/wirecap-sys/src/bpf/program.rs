@@ -20,7 +20,8 @@ const XDP_HAS_FRAGS: u32 = 1 << 5;
 const XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
-/// `enum bpf_attach_type`: `BPF_XDP`, which kernels use to tell XDP programs of devices from those of maps.
+/// `enum bpf_attach_type`: `BPF_XDP`, by which kernels distinguish XDP programs of devices from those of
+/// maps.
 pub(super) const ATTACH_TYPE_XDP: u32 = 37;
 
 /// Room for the verifier's log in bytes; the second is tried when the first was too small.
@@ -59,11 +60,11 @@ pub struct ProgramSpec<'a> {
     pub license: &'a str,
     /// The instructions; maps they name must still be open.
     pub insns: &'a [Insn],
-    /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the first
-    /// buffer is reached by helpers only.
+    /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the
+    /// first buffer is reached by helpers only.
     pub frags: bool,
-    /// The interface, by its index, that the program is for, if it asks the driver about packets (Linux 6.3). It can be
-    /// attached to that one only, in native mode.
+    /// The interface, by its index, that the program is for, if it asks the driver about packets (Linux 6.3).
+    /// It can be attached to that one only, in native mode.
     pub bound_to: Option<u32>,
 }
 
@@ -130,8 +131,8 @@ impl Program {
     /// Changes the program makes carry over from one run to the next. A redirect is only reported.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` for a frame too short or too long (about 3,500 bytes
-    /// without multi-buffer support), `EINTR` on a signal.
+    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` for a frame too short or too long (about 3,500
+    /// bytes without multi-buffer support), `EINTR` on a signal.
     pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, Error> {
         // A program may grow the packet by what is free in its page.
         let mut out = vec![0; frame.len() + 4096];
@@ -147,18 +148,19 @@ impl Program {
         Ok(TestRun { action: attr.retval, frame: out, duration: Duration::from_nanos(attr.duration.into()) })
     }
 
-    /// Runs the program on `repeat` live copies of `frame`, which then really go where the program sends them:
-    /// `XDP_REDIRECT` to another device, `XDP_TX` out of the loopback device, `XDP_PASS` into the host's stack.
+    /// Runs the program on `repeat` live copies of `frame`, which then really go where the program sends
+    /// them: `XDP_REDIRECT` to another device, `XDP_TX` out of the loopback device, `XDP_PASS` into the
+    /// host's stack.
     ///
-    /// The frames come from a pool that is used again and again within one call, so what the program writes into a
-    /// frame may still be there when it sees the frame next; it has to write everything that varies. `batch_size` frames
-    /// (1 to 256; 0 means 64) are run before the devices are flushed. The call occupies its CPU until it is done.
-    /// Linux 5.18; see Documentation/bpf/bpf_prog_run.rst.
+    /// The frames come from a pool that is used again and again within one call, so what the program writes
+    /// into a frame may still be there when it sees the frame next; it has to write everything that varies.
+    /// `batch_size` frames (1 to 256; 0 means 64) are run before the devices are flushed. The call occupies
+    /// its CPU until it is done. Linux 5.18; see Documentation/bpf/bpf_prog_run.rst.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` (kernel too old, or a frame longer than about 3,400
-    /// bytes), `E2BIG` (batch), or `EINTR` when a signal came: then some of the frames were sent, and only a counter in
-    /// the program knows how many.
+    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` (kernel too old, or a frame longer than about
+    /// 3,400 bytes), `E2BIG` (batch), or `EINTR` when a signal came: then some of the frames were sent, and
+    /// only a counter in the program knows how many.
     pub fn test_run_live(&self, frame: &[u8], repeat: u32, batch_size: u32) -> Result<(), Error> {
         let context = [XdpMd { data_end: frame.len() as u32, ..XdpMd::default() }];
         let mut attr = ProgTestRun {
@@ -186,7 +188,8 @@ impl Program {
     /// Name of any program of this machine by its number; empty for programs without one.
     ///
     /// # Errors
-    /// [`Error::Call`] with `ENOENT` if there is no such program, [`Error::NotPermitted`] without CAP_SYS_ADMIN.
+    /// [`Error::Call`] with `ENOENT` if there is no such program, [`Error::NotPermitted`] without
+    /// CAP_SYS_ADMIN.
     pub fn name_by_id(id: u32) -> Result<String, Error> {
         let failed = |cause| Error::call(format!("look up the BPF program with id {id}"), cause);
         let fd = Self::open_by_id(id).map_err(failed)?;
@@ -262,8 +265,8 @@ fn load_once(
     }
     let mut attempts = LOAD_ATTEMPTS;
     loop {
-        // SAFETY: instructions, zero-terminated license and log are live, of the lengths given, and the log is
-        // exclusively borrowed. PROG_LOAD returns a new file descriptor.
+        // SAFETY: instructions, zero-terminated license and log are live, of the lengths given, and the log
+        // is exclusively borrowed. PROG_LOAD returns a new file descriptor.
         match unsafe { bpf_fd(Command::ProgLoad, &mut attr) } {
             Err(cause) if cause.raw_os_error() == Some(libc::EAGAIN) && attempts > 1 => attempts -= 1,
             result => return result,
@@ -278,8 +281,8 @@ fn prog_info(fd: BorrowedFd<'_>) -> io::Result<ProgInfo> {
         info_len: size_of::<ProgInfo>() as u32,
         info: address_mut(&mut info),
     };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit patterns are
-    // valid. The lengths and addresses of arrays in it are zero, so it writes nowhere else.
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit
+    // patterns are valid. The lengths and addresses of arrays in it are zero, so it writes nowhere else.
     unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
     let [info] = info;
     Ok(info)

@@ -10,11 +10,11 @@ use super::error::Error;
 /// Calls bpf(2) and gives its non-negative result.
 ///
 /// # Safety
-/// Every address in `attr` must be valid for the length the kernel will read or write there for `command`, for
-/// as long as the call lasts, and written memory must be exclusively the caller's.
+/// Every address in `attr` must be valid for the length the kernel will read or write there for `command`,
+/// for as long as the call lasts, and written memory must be exclusively the caller's.
 pub(super) unsafe fn bpf<T: Attr>(command: Command, attr: &mut T) -> io::Result<i32> {
-    // SAFETY: `attr` is a live, exclusively borrowed part of bpf_attr of the size passed, without padding (`Attr`);
-    // what it points to is the caller's promise.
+    // SAFETY: `attr` is a live, exclusively borrowed part of bpf_attr of the size passed, without padding
+    // (`Attr`); what it points to is the caller's promise.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command as i64, std::ptr::from_mut(attr), size_of::<T>()) };
     // bpf(2) returns an int: a file descriptor, zero, or -1.
@@ -28,14 +28,14 @@ pub(super) unsafe fn bpf<T: Attr>(command: Command, attr: &mut T) -> io::Result<
 pub(super) unsafe fn bpf_fd<T: Attr>(command: Command, attr: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: passed on from the caller.
     let fd = unsafe { bpf(command, attr) }?;
-    // SAFETY: the kernel has just made `fd` for us and nobody else knows it.
+    // SAFETY: the kernel has just made `fd` for us, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Runs `call`, and once more with the limit of locked memory lifted if it was refused for permission.
 ///
-/// Before Linux 5.11 maps and programs were charged to `RLIMIT_MEMLOCK` (64 KiB by default), and exceeding it was
-/// reported as `EPERM`. Later kernels never come here with enough capabilities.
+/// Before Linux 5.11 maps and programs were charged to `RLIMIT_MEMLOCK` (64 KiB by default), and exceeding it
+/// was reported as `EPERM`. Later kernels never come here with enough capabilities.
 pub(super) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match call() {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) && lift_memlock() => call(),
@@ -57,7 +57,8 @@ pub(super) fn interface_name(ifindex: u32) -> Option<String> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: on success the buffer holds a zero-terminated name, and it lives until the end of this function.
+    // SAFETY: on success the buffer holds a zero-terminated name, and it lives until the end of this
+    // function.
     Some(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 

@@ -5,8 +5,9 @@
 //!   counter     before   …   after     the middle is the base, half the width is how wrong it may be
 //! ```
 //!
-//! Rule: the counter is used only where the kernel itself trusts it: the CPU says that it never changes its pace (invariant
-//! TSC), and the kernel has made it its clock. Else the system clock is asked each time, which is said.
+//! Rule: the counter is used only where the kernel itself trusts it: the CPU says that it never changes its
+//! pace (invariant TSC), and the kernel has made it its clock. Else the system clock is asked each time,
+//! which is said.
 
 use std::fs;
 use std::thread;
@@ -22,12 +23,12 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 const READINGS: u32 = 7;
 /// The rate is a fraction of 2^32.
 const RATE_BITS: u32 = 32;
-/// A rate that differs by more than one part in so many is none: somebody has set the system clock. Unless it is found
-/// again: then it is the counter that has changed, as on a virtual machine that was moved.
+/// A rate that differs by more than one part in this number does not count: the system clock was set. Unless
+/// it is found again: then it is the counter that has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
-/// Added to a length of time by the counter, so that it is not too small: the CPU may read the counter a little out of program order, and
-/// another core's counter may be a little behind.
+/// Added to a length of time by the counter, so that it is not too small: the CPU may read the counter a
+/// little out of program order, and another core's counter may be a little behind.
 const ORDER_NS: u64 = 1_000;
 
 /// A moment as a [`BatchClock`] reads it: by the system clock, and by a clock that is never set.
@@ -59,7 +60,7 @@ struct Counter {
     base: Reading,
     /// Nanoseconds of a cycle, times 2^32.
     rate: u64,
-    /// After so many cycles it is compared again. INVARIANT: times `rate`, it is less than 2^64.
+    /// Cycles after which it is compared again. INVARIANT: times `rate`, it is less than 2^64.
     interval: u64,
     /// The most by which the time was wrong, so far.
     error_ns: u64,
@@ -72,7 +73,7 @@ struct Counter {
 struct Reading {
     cycles: u64,
     system_ns: u64,
-    /// By so many cycles they are not of the same moment, at most.
+    /// Most cycles between the two readings.
     error: u64,
 }
 
@@ -129,8 +130,8 @@ impl BatchClock {
         self.made
     }
 
-    /// What time it is. Cost: some ten nanoseconds; ten times a second, a microsecond. Goes back when the system clock is
-    /// set back.
+    /// What time it is. Cost: some ten nanoseconds; ten times a second, a microsecond. Goes back when the
+    /// system clock is set back.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         match &mut self.counter {
@@ -139,7 +140,8 @@ impl BatchClock {
         }
     }
 
-    /// What time it is, also by a clock that is never set. Costs as much as [`Self::now_ns`]; without the counter twice as much.
+    /// What time it is, also by a clock that is never set. Costs as much as [`Self::now_ns`]; without the
+    /// counter twice as much.
     #[inline]
     pub fn moment(&mut self) -> Moment {
         match &mut self.counter {
@@ -148,8 +150,8 @@ impl BatchClock {
         }
     }
 
-    /// The time from `earlier` to `later`, in nanoseconds: at least what really passed, and at least what the system clock advanced,
-    /// which is more if it was set.
+    /// The time from `earlier` to `later`, in nanoseconds: at least what really passed, and at least what the
+    /// system clock advanced, which is more if it was set.
     pub fn passed_ns(&self, earlier: Moment, later: Moment) -> u64 {
         let ticks = later.ticks.saturating_sub(earlier.ticks);
         let really_ns = match &self.counter {
@@ -164,8 +166,9 @@ impl BatchClock {
         really_ns.max(later.utc_ns.saturating_sub(earlier.utc_ns))
     }
 
-    /// By how much a time may differ from the system clock at that moment, in nanoseconds, as far as comparisons have
-    /// shown: half the width of the reading it counts from, and the drift since. 0 without the counter.
+    /// By how much a time may differ from the system clock at that moment, in nanoseconds, as far as
+    /// comparisons have shown: half the width of the reading it counts from, and the drift since. 0 without
+    /// the counter.
     pub fn error_bound_ns(&self) -> u64 {
         self.counter.as_ref().map_or(0, |counter| counter.error_ns)
     }
@@ -195,7 +198,7 @@ impl Counter {
     /// Whether it may be used here.
     fn trusted() -> Result<(), &'static str> {
         if cpu::timestamp_counter().is_none() {
-            return Err("there is none that programs may read");
+            return Err("this processor has none that programs may read");
         }
         if !cpu::counter_is_invariant() {
             return Err("its pace may change");
@@ -231,7 +234,7 @@ impl Counter {
         Moment { utc_ns: self.base.system_ns + self.ns(since), ticks }
     }
 
-    /// Nanoseconds of so many cycles, at most an interval.
+    /// Cycles, at most an interval, in nanoseconds.
     #[inline]
     fn ns(&self, cycles: u64) -> u64 {
         cycles.wrapping_mul(self.rate) >> RATE_BITS
@@ -256,7 +259,7 @@ impl Counter {
             self.error_ns = self.error_ns.max(half_width_ns);
             return;
         };
-        // Times were told for an interval at most, however long ago it was.
+        // It gave times for an interval at most, however long ago it was.
         let drift_ns = (u128::from(self.interval) * u128::from(rate.abs_diff(self.rate))) >> RATE_BITS;
         self.error_ns = self.error_ns.max(drift_ns as u64 + half_width_ns + 1);
         if reading.cycles - earlier.cycles >= self.interval {
@@ -266,7 +269,7 @@ impl Counter {
     }
 }
 
-/// So many nanoseconds, in cycles.
+/// Nanoseconds in cycles.
 fn cycles(ns: u64, rate: u64) -> u64 {
     // A counter slower than 1 Hz, or faster than any, would break the invariant on `interval`.
     let cycles = (u128::from(ns) << RATE_BITS) / u128::from(rate.max(1));

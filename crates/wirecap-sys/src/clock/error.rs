@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// The kernel does not tell the time of this clock.
+    /// The kernel does not read this clock.
     #[error("{clock} cannot be read: {source}; use the timestamps of another source")]
     Read {
         /// Which clock.

@@ -6,8 +6,8 @@
 //!   ns since 1970  ─────► stands still ─────►          at 23:59:59.999999999
 //! ```
 //!
-//! Rule: nanoseconds since 1970 have no room for 23:59:60. What happened in it bears the last nanosecond before it: so time
-//! never goes back, and everything outside of that second is right.
+//! Rule: nanoseconds since 1970 have no room for 23:59:60. What happened in it bears the last nanosecond
+//! before it: so time never goes back, and everything outside of that second is right.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ const NTP_TO_UNIX_S: u64 = 2_208_988_800;
 const S_PER_DAY: u64 = 86_400;
 /// When the built-in table ends to be known good: 2026-06-28.
 const BUILT_IN_EXPIRES: u64 = 3_991_593_600 - NTP_TO_UNIX_S;
-/// From this second since 1900 on, UTC is so many seconds behind TAI.
+/// A second since 1900, and how many seconds UTC is behind TAI from then on.
 const BUILT_IN: [(u64, u64); 28] = [
     (2_272_060_800, 10),
     (2_287_785_600, 11),
@@ -121,7 +121,8 @@ impl LeapSeconds {
         Self::new(&entries, expires_s?)
     }
 
-    /// Of seconds since 1900 with the offset from then on. They go up, and each offset is a second from the one before.
+    /// Of seconds since 1900 with the offset from then on. They go up, and each offset is a second from the
+    /// one before.
     fn new(entries: &[(u64, u64)], expires_s: u64) -> Option<Self> {
         let mut steps: Vec<Step> = Vec::with_capacity(entries.len());
         for &(from_ntp_s, behind_s) in entries {
@@ -160,8 +161,8 @@ impl LeapSeconds {
         tai_ns.saturating_sub(step.behind_s * NS_PER_S)
     }
 
-    /// The stretch around a time, in nanoseconds of TAI, in which [`Self::utc_of_tai_ns`] only subtracts. Empty in a leap
-    /// second.
+    /// The stretch around a time, in nanoseconds of TAI, in which [`Self::utc_of_tai_ns`] only subtracts.
+    /// Empty in a leap second.
     pub(super) fn stretch(&self, tai_ns: u64) -> Stretch {
         let next = self.steps.iter().position(|step| step.begins_tai_ns > tai_ns).unwrap_or(self.steps.len());
         let step = &self.steps[next.saturating_sub(1)];
@@ -170,8 +171,8 @@ impl LeapSeconds {
         Stretch { from_tai_ns, until_tai_ns, behind_ns: step.behind_s * NS_PER_S }
     }
 
-    /// Whether a leap second is less than two seconds away: the system clock is not to be trusted then, since it shows
-    /// one second twice.
+    /// Whether a leap second is less than two seconds away: the system clock is not to be trusted then, since
+    /// it shows one second twice.
     pub(super) fn is_near(&self, utc_s: u64) -> bool {
         self.steps.iter().any(|step| step.utc_s.abs_diff(utc_s) <= 2)
     }
@@ -187,8 +188,8 @@ impl LeapSeconds {
     }
 }
 
-/// The date so many days after 1970-01-01: years begin in March, so that a leap day is the last of its year, and every 400
-/// of them have as many days.
+/// The date `days` days after 1970-01-01: years begin in March, so that a leap day is the last of its year,
+/// and every 400 of them have as many days.
 fn date(days: u64) -> String {
     const DAYS_TO_1970: u64 = 719_468;
     const DAYS_PER_400_YEARS: u64 = 146_097;

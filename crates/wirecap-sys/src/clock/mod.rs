@@ -8,8 +8,8 @@
 //!                           └── LeapSeconds: how far UTC was behind TAI at that time
 //! ```
 //!
-//! Rule: UTC is the system clock (CLOCK_REALTIME). Nothing here sets a clock, and nothing here is shared: each queue has
-//! clocks of its own, which look at the system clock again from time to time.
+//! Rule: UTC is the system clock (CLOCK_REALTIME). Nothing here sets a clock, and nothing here is shared:
+//! each queue has clocks of its own, which look at the system clock again from time to time.
 
 mod batch;
 mod error;

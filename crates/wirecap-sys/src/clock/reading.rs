@@ -9,14 +9,14 @@ use std::{
 
 use super::{ClockError, NS_PER_S};
 
-/// How often two clocks are read to tell how far apart they are. The narrowest reading counts.
+/// How often two clocks are read to find their difference. The narrowest reading counts.
 const READINGS: u32 = 7;
 
 /// A clock that stamps are taken from.
 #[derive(Debug, Clone)]
 pub enum ClockSource {
-    /// CLOCK_MONOTONIC of the kernel: since the start of the machine. It is slewed together with the system clock, so that their distance
-    /// changes only when the system clock is set.
+    /// CLOCK_MONOTONIC of the kernel: since the start of the machine. It is slewed together with the system
+    /// clock, so that their distance changes only when the system clock is set.
     Monotonic,
     /// The clock of a NIC.
     Ptp(PtpClock),
@@ -32,7 +32,7 @@ pub struct PtpClock {
 }
 
 impl PtpClock {
-    /// Opens `/dev/ptp…` by its number, which `ethtool -T` tells.
+    /// Opens `/dev/ptp…` by its number, which `ethtool -T` shows.
     ///
     /// # Errors
     /// [`ClockError::Open`].
@@ -134,7 +134,8 @@ pub(super) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).expect("every Linux has the clock")
 }
 
-/// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds; modulo 2^64.
+/// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds;
+/// modulo 2^64.
 pub fn system_ahead_of_monotonic_ns() -> u64 {
     let (before, system, after) = (monotonic_ns(), system_ns(), monotonic_ns());
     system.wrapping_sub(before + (after - before) / 2)

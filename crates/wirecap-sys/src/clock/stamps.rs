@@ -6,10 +6,11 @@
 //!              └── how far the clock is from the system clock: looked at again every 100 ms
 //! ```
 //!
-//! A stamp is older than the look: the packet has waited. So it is brought to TAI, which has no leap seconds, and from there to
-//! UTC by the table: a packet of before a leap second keeps the offset of before it. When the shift itself changes, it matters which
-//! clock was set. With the kernel's clock, which is never set, it was the system clock, and the new shift holds for waiting packets, too.
-//! With the clock of a NIC both shifts are tried for a while, and the one that puts the packet nearer to the present is right.
+//! A stamp is older than the look: the packet has waited. So it is brought to TAI, which has no leap seconds,
+//! and from there to UTC by the table: a packet of before a leap second keeps the offset of before it. When
+//! the shift itself changes, it matters which clock was set. With the kernel's clock, which is never set, it
+//! was the system clock, and the new shift holds for waiting packets, too. With the clock of a NIC both
+//! shifts are tried for a while, and the one that puts the packet nearer to the present is right.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -21,8 +22,8 @@ use super::{
 
 /// A clock that is so near to UTC or to TAI is meant to be it.
 const NEAR_NS: u64 = 100_000_000;
-/// By so much two clocks drift apart from one look to the next, before it was seen how much: one part in 10,000, which is
-/// more than quartzes differ by.
+/// By so much two clocks drift apart from one look to the next, before it was seen how much: one part in
+/// 10,000, which is more than quartzes differ by.
 const DRIFT_NS: u64 = LOOK_INTERVAL_NS / 10_000;
 /// How long packets stamped before a change of the shift may be on their way.
 const CHANGE_NS: u64 = 10 * NS_PER_S;
@@ -135,7 +136,8 @@ impl StampClock {
         }
     }
 
-    /// Looks at the clock again if it is time. `now_ns` is of the system clock. Nearly free but ten times a second.
+    /// Looks at the clock again if it is time. `now_ns` is of the system clock. Nearly free but ten times a
+    /// second.
     #[inline]
     pub fn look(&mut self, now_ns: u64) {
         // Also when the system clock was set back.
@@ -190,9 +192,9 @@ impl StampClock {
         self.add_ns = self.shift_ns - behind_ns as i64;
     }
 
-    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that is ahead of
-    /// `now_ns` by more than 5 ms, and what the clock of a NIC may be off: it may have been set since the last look, and is
-    /// looked at again at once.
+    /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that
+    /// is ahead of `now_ns` by more than 5 ms, and what the clock of a NIC may be off: it may have been set
+    /// since the last look, and is looked at again at once.
     #[inline]
     pub fn utc_ns(&mut self, stamp: u64, now_ns: u64) -> Option<u64> {
         let utc_ns = if self.short.contains(&stamp) {
@@ -239,8 +241,9 @@ impl StampClock {
             }
             Scale::Other => format!("{name}, kept to the system clock"),
         };
-        let was =
-            self.was.map(|was| format!(", since it was set meanwhile: it showed {} before", was.as_str()));
+        let was = self
+            .was
+            .map(|was| format!(", since it was set during the capture: it showed {} before", was.as_str()));
         shows + &was.unwrap_or_default()
     }
 
@@ -249,8 +252,8 @@ impl StampClock {
         self.was.is_some()
     }
 
-    /// By how much times may differ from the system clock, in nanoseconds, as far as looks have shown: by how much one
-    /// may be wrong, and the drift to the next. `None` for a clock that is taken at its word.
+    /// By how much times may differ from the system clock, in nanoseconds, as far as looks have shown: by how
+    /// much one may be wrong, and the drift to the next. `None` for a clock that is taken at its word.
     pub fn error_bound_ns(&self) -> Option<u64> {
         (self.scale == Scale::Other).then_some(self.error_ns)
     }

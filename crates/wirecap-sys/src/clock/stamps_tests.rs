@@ -92,7 +92,8 @@ fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() 
     assert_eq!(clock.utc_ns(since_boot_ns + 2 * NS_PER_S, now_ns), Some(now_ns));
 }
 
-/// Long after the system clock was set back, what waits longer than half the step is not taken for a packet of before it.
+/// Long after the system clock was set back, what waits longer than half the step is not taken for a packet
+/// of before it.
 #[test]
 fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
     let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
@@ -111,7 +112,8 @@ fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
     assert!(clock.short.contains(&stamp));
 }
 
-/// The driver sets the clock to UTC, as some do when the link is reset; then somebody to any time.
+/// The driver sets the clock to UTC, as some do when the link is reset; then another program sets it to any
+/// time.
 #[test]
 fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_then() {
     let start_ns = 1_790_000_000 * NS_PER_S;
@@ -131,7 +133,7 @@ fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_th
     assert!(
         clock
             .describe()
-            .contains("shows UTC (700 ns from the system clock then), since it was set meanwhile")
+            .contains("shows UTC (700 ns from the system clock then), since it was set during the capture")
     );
     assert!(clock.describe().contains("it showed TAI before"), "{}", clock.describe());
     // Off by less than what it is taken at its word for.

@@ -6,11 +6,11 @@
 //!   rejected: return 0
 //! ```
 //!
-//! A, X and the slots are variables, which the generator keeps in machine registers. So is the number of rounds that are
-//! left, where a program jumps backward.
+//! A, X and the slots are variables, which the generator keeps in machine registers. So is the number of
+//! rounds that are left, where a program jumps backward.
 //!
-//! Rule: a load is emitted where `known` reaches as far as the load does. `known` grows in `require` alone, which emits
-//! the check. Where paths join it is the lesser, and nothing where a jump backward leads.
+//! Rule: a load is emitted where `known` reaches as far as the load does. `known` grows in `require` alone,
+//! which emits the check. Where paths join it is the lesser, and nothing where a jump backward leads.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -351,8 +351,8 @@ fn rounds_variable() -> Variable {
     Variable::from_u32(2 + MEMORY_SLOTS as u32)
 }
 
-/// What is known in front of each operation before code is emitted: nothing at the start and where a jump backward leads,
-/// and no path to the others yet.
+/// What is known in front of each operation before code is emitted: nothing at the start and where a jump
+/// backward leads, and no path to the others yet.
 fn known_at_first(ops: &[Op]) -> Vec<Option<Reach>> {
     let mut known = vec![None; ops.len()];
     known[0] = Some(Reach::default());

@@ -6,8 +6,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation jumps out of the program or back on a condition, names a slot that does not exist, divides by zero,
-    /// or shifts everything out.
+    /// An operation jumps out of the program or back on a condition, names a slot that does not exist,
+    /// divides by zero, or shifts everything out.
     #[error("operation {index} is not valid")]
     Operation {
         /// Its index.

@@ -9,14 +9,15 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// What the code is called as, with the C calling convention: packet, bytes of it that are there, its length on
-/// the wire in bytes.
+/// What the code is called as, with the C calling convention: packet, bytes of it that are there, its length
+/// on the wire in bytes.
 type Entry = unsafe extern "C" fn(*const u8, u32, u32) -> u32;
 
 /// A filter function in executable memory. Threads share it: nothing writes it again.
 #[derive(Debug)]
 pub(super) struct Executable {
-    /// INVARIANT: a private mapping of `mapped` bytes, readable and executable, that begins with the function.
+    /// INVARIANT: a private mapping of `mapped` bytes, readable and executable, that begins with the
+    /// function.
     start: NonNull<u8>,
     mapped: usize,
 }
@@ -30,13 +31,13 @@ impl Executable {
     /// Puts a function into executable memory.
     ///
     /// # Safety
-    /// The bytes are a complete function of this machine of the type [`Entry`], position-independent and without relocations,
-    /// that calls nothing, returns, writes only to its own stack frame, and reads only from the packet's first byte up to
-    /// the length it is given.
+    /// The bytes are a complete function of this machine of the type [`Entry`], position-independent and
+    /// without relocations, that calls nothing, returns, writes only to its own stack frame, and reads only
+    /// from the packet's first byte up to the length it is given.
     ///
     /// # Errors
-    /// What mmap or mprotect returned: `EACCES` or `EPERM` where a security policy forbids executable memory, `EINVAL`
-    /// for no code at all.
+    /// What mmap or mprotect returned: `EACCES` or `EPERM` where a security policy forbids executable memory,
+    /// `EINVAL` for no code at all.
     pub(super) unsafe fn new(code: &[u8]) -> io::Result<Self> {
         let mapping = Self::map(code.len())?;
         // SAFETY: the mapping is new, writable, at least as long as the code, and overlaps nothing.
@@ -65,8 +66,8 @@ impl Executable {
     /// Runs the function on a packet of which `packet` was captured and which was `wirelen` bytes long.
     #[inline]
     pub(super) fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
-        // SAFETY: by the invariant the mapping begins with a function of this type, and it is neither written nor unmapped
-        // while `self` is borrowed.
+        // SAFETY: by the invariant the mapping begins with a function of this type, and it is neither written
+        // nor unmapped while `self` is borrowed.
         let entry = unsafe { std::mem::transmute::<*mut u8, Entry>(self.start.as_ptr()) };
         // A packet has no 4 GiB; if it had, the code would see its beginning.
         let captured = u32::try_from(packet.len()).unwrap_or(u32::MAX);

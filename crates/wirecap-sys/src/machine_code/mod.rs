@@ -6,10 +6,10 @@
 //!                          └── each load behind a check of the packet's length
 //! ```
 //!
-//! Rule: no byte of code comes from outside of this module. What does are operations, which are checked one by
-//! one, and hints, which can only make a check come earlier: a load whose end no check on the way has covered gets a
-//! check of its own. So the code reads nothing but the packet, writes nothing but its own stack frame, calls nothing,
-//! and returns.
+//! Rule: no byte of code comes from outside of this module. What does are operations, which are checked one
+//! by one, and hints, which can only make a check come earlier: a load whose end no check on the way has
+//! covered gets a check of its own. So the code reads nothing but the packet, writes nothing but its own
+//! stack frame, calls nothing, and returns.
 //!
 //! Taken on trust is Cranelift, which makes the bytes.
 
@@ -58,20 +58,22 @@ impl MachineCode {
     /// About a millisecond for a usual filter, and time that grows with its length.
     ///
     /// # Errors
-    /// [`Error::Operation`] for the first operation that is not valid, [`Error::Generator`] on another machine than
-    /// x86-64 or if Cranelift fails, [`Error::Memory`] where a security policy forbids executable memory.
+    /// [`Error::Operation`] for the first operation that is not valid, [`Error::Generator`] on another
+    /// machine than x86-64 or if Cranelift fails, [`Error::Memory`] where a security policy forbids
+    /// executable memory.
     pub fn new(ops: &[Op], guards: &[Guard]) -> Result<Self, Error> {
         let invalid = (0..ops.len()).find(|&index| !ops[index].is_valid(index, ops.len()));
         if let Some(index) = invalid.or(ops.is_empty().then_some(0)) {
             return Err(Error::Operation { index });
         }
         let code = compile::compile(emit::function(ops, guards))?;
-        // SAFETY: Cranelift's translation of what `emit` wrote, whose loads are all behind checks of the length.
+        // SAFETY: Cranelift's translation of what `emit` wrote, whose loads are all behind checks of the
+        // length.
         Ok(Self(unsafe { Executable::new(&code) }?))
     }
 
-    /// Runs the filter on a packet of which `packet` was captured and which was `wirelen` bytes long: what the operations
-    /// return, 0 if they reject it.
+    /// Runs the filter on a packet of which `packet` was captured and which was `wirelen` bytes long: what
+    /// the operations return, 0 if they reject it.
     #[inline]
     pub fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
         self.0.run(packet, wirelen)

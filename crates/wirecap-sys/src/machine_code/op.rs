@@ -82,9 +82,9 @@ pub enum Cond {
     Set,
 }
 
-/// What a socket of Linux knows of a packet beside its bytes, and libpcap asks it for: `inbound`, `outbound` and
-/// `ifindex`. The kernel knows more (`SKF_AD_…` of <linux/filter.h>); libpcap writes no more than these two into a program
-/// for a handle that is not live, each in one form.
+/// What a socket of Linux knows of a packet beside its bytes, and libpcap asks it for: `inbound`, `outbound`
+/// and `ifindex`. The kernel knows more (`SKF_AD_…` of <linux/filter.h>); libpcap writes no more than these
+/// two into a program for a handle that is not live, each in one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Whom the packet is for, a `PACKET_…` of <linux/if_packet.h>; 4 is a packet that is sent.
@@ -145,7 +145,7 @@ pub enum Op {
         /// Next instruction if not.
         otherwise: usize,
     },
-    /// A = what a socket knows. Where nobody does: rejected, as by `bpf_filter`, which takes it for an offset.
+    /// A = what a socket knows. Without a socket: rejected, as by `bpf_filter`, which takes it for an offset.
     LoadOrigin(Origin),
     /// Ends with a constant: how many bytes of the packet are wanted, 0 being none.
     Return(u32),
@@ -153,8 +153,8 @@ pub enum Op {
     ReturnA,
 }
 
-/// How far something reaches into a packet, in bytes from its start and from X. A packet is at least as long if it has
-/// `start` bytes, and `x` bytes behind its first X.
+/// How far something reaches into a packet, in bytes from its start and from X. A packet is at least as long
+/// if it has `start` bytes, and `x` bytes behind its first X.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
     /// Bytes from the start of the packet.
@@ -183,8 +183,9 @@ impl Op {
         }
     }
 
-    /// Whether the operation at `index` of `len` can become code: it goes on inside of the program, back only by [`Op::Jump`], its
-    /// slot exists, and its constant neither divides by zero nor shifts by more than 31 bits.
+    /// Whether the operation at `index` of `len` can become code: it goes on inside of the program, back only
+    /// by [`Op::Jump`], its slot exists, and its constant neither divides by zero nor shifts by more than 31
+    /// bits.
     pub(super) fn is_valid(&self, index: usize, len: usize) -> bool {
         match *self {
             Self::LoadMemory(_, slot) | Self::Store(_, slot) if slot >= MEMORY_SLOTS => false,

@@ -64,8 +64,8 @@ fn of_groups() -> Option<Available> {
     hierarchies(&groups, &mounts).iter().flat_map(Hierarchy::rooms).min_by_key(|room| room.bytes)
 }
 
-/// The control group of this process, if it is not the root group and the files of no group are mounted, so that its limits are unknown.
-/// `ip netns exec` does that: it mounts a /sys of its own.
+/// The control group of this process, if it is not the root group and the files of no group are mounted, so
+/// that its limits are unknown. `ip netns exec` does that: it mounts a /sys of its own.
 pub(super) fn unseen_group() -> Option<PathBuf> {
     let read = |name| fs::read_to_string(name).unwrap_or_default();
     unseen(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
@@ -78,7 +78,8 @@ fn unseen(groups: &str, mounts: &str) -> Option<PathBuf> {
     hierarchies(groups, mounts).is_empty().then(|| path.into())
 }
 
-/// The least of what the machine and the control groups of this process leave it; `None` where there is no /proc.
+/// The least of what the machine and the control groups of this process leave it; `None` where there is no
+/// /proc.
 pub fn available() -> Option<Available> {
     of_machine().into_iter().chain(of_groups()).min_by_key(|available| available.bytes)
 }
@@ -123,8 +124,8 @@ impl Version {
         }
     }
 
-    /// Bytes of the memory in use that the kernel gives up when it needs room: as MemAvailable has it, all pages of files
-    /// that were not used lately, and half of the others.
+    /// Bytes of the memory in use that the kernel gives up when it needs room: as MemAvailable has it, all
+    /// pages of files that were not used lately, and half of the others.
     fn reclaimable(self, statistics: &str) -> u64 {
         let (inactive, active) = match self {
             Version::V1 => ("total_inactive_file", "total_active_file"),
@@ -169,7 +170,8 @@ fn hierarchies(groups: &str, mounts: &str) -> Vec<Hierarchy> {
     found.collect()
 }
 
-/// The path in a line of /proc/self/cgroup, `NUMBER:CONTROLLERS:PATH`, if it is of the hierarchy that counts memory.
+/// The path in a line of /proc/self/cgroup, `NUMBER:CONTROLLERS:PATH`, if it is of the hierarchy that counts
+/// memory.
 fn path_in(line: &str, version: Version) -> Option<&str> {
     let mut parts = line.splitn(3, ':');
     let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -180,7 +182,8 @@ fn path_in(line: &str, version: Version) -> Option<&str> {
     counts.then_some(path)
 }
 
-/// A line of /proc/self/mountinfo, if control groups are mounted there: which version, from which group on, where.
+/// A line of /proc/self/mountinfo, if control groups are mounted there: which version, from which group on,
+/// where.
 fn mount(line: &str) -> Option<(Version, PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');

@@ -5,8 +5,9 @@
 //!                                       └─ the socket is still open ──► lost, for good
 //! ```
 //!
-//! Rule: the kernel may fill the cells of a socket until its last descriptor is closed, and a driver in zero-copy until the queue can be bound
-//! again. So the cells of a closed socket go to a socket of the same queue only, which cannot be bound earlier.
+//! Rule: the kernel may fill the cells of a socket until its last descriptor is closed, and a driver in
+//! zero-copy until the queue can be bound again. So the cells of a closed socket go to a socket of the same
+//! queue only, which cannot be bound earlier.
 
 use std::{
     os::fd::OwnedFd,
@@ -89,7 +90,8 @@ impl Tenancy {
     }
 }
 
-/// The right of one socket or writer to fill the cells that a pool has attached. Dropping it gives the right back.
+/// The right of one socket or writer to fill the cells that a pool has attached. Dropping it gives the right
+/// back.
 #[derive(Debug)]
 pub(crate) struct PoolClaim {
     number: PoolNumber,
@@ -117,7 +119,8 @@ impl Drop for PoolClaim {
     fn drop(&mut self) {
         let state = match self.tenant.take() {
             None | Some(Tenant::Writer) => State::Left(None),
-            // Closes the socket, if this is its last descriptor: nothing gives others out than the clones of this one.
+            // Closes the socket, if this is its last descriptor: nothing gives others out than the clones of
+            // this one.
             Some(Tenant::Socket(fd, queue)) => match (Arc::into_inner(fd), queue) {
                 (Some(_closed), Some(queue)) => State::Left(Some(queue)),
                 _ => State::Lost,

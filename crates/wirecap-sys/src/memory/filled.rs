@@ -6,12 +6,13 @@
 //!   ring of blocks ──► FilledBlock ── LiveFiller::fill_block() ──► the pool
 //! ```
 //!
-//! Rule: these are tokens. The ring or writer that has the claim to a pool makes each once, and going either way consumes it. A token bears
-//! the number of its pool, and no other pool takes it.
+//! Rule: these are tokens. The ring or writer that has the claim to a pool makes each once, and going either
+//! way consumes it. A token bears the number of its pool, and no other pool takes it.
 
 use wirecap_core::{Descriptor, PoolNumber};
 
-/// A filled cell that is neither the kernel's nor its pool's. Forgetting one loses the cell until the port is closed, and nothing else.
+/// A filled cell that is neither the kernel's nor its pool's. Forgetting one loses the cell until the port is
+/// closed, and nothing else.
 ///
 /// There is one for each time that a cell was filled:
 ///

@@ -7,8 +7,8 @@
 //!                                       └── recycle: ranges, consumed
 //! ```
 //!
-//! Rule: other crates see `&Pool` at most. With the [`Pool`] itself they could claim that a cell is filled while the kernel has it, or take back
-//! a cell that the kernel fills.
+//! Rule: other crates see `&Pool` at most. With the [`Pool`] itself they could claim that a cell is filled
+//! while the kernel has it, or take back a cell that the kernel fills.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -52,8 +52,8 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct LivePool {
-    /// INVARIANT: its cells, or blocks, are no other pool's. What it has attached is with the holder of its claim, or in a token of that
-    /// claim's, or lost; never with two.
+    /// INVARIANT: its cells, or blocks, are no other pool's. What it has attached is with the holder of its
+    /// claim, or in a token of that claim's, or lost; never with two.
     pool: Pool,
     /// Where its cells lie; `None` of blocks.
     memory: Option<Arc<PacketMemory>>,
@@ -114,11 +114,13 @@ impl LivePool {
         Some(LiveFiller { filler: self.pool.filler()?, number })
     }
 
-    /// Takes all cells back from a socket or a writer that was dropped, and is as new: nothing is attached, no run allowed. Readers made before
-    /// find nothing any more. After a socket, only a socket of the same queue can have the cells.
+    /// Takes all cells back from a socket or a writer that was dropped, and is as new: nothing is attached,
+    /// no run allowed. Readers made before find nothing any more. After a socket, only a socket of the same
+    /// queue can have the cells.
     ///
-    /// Returns false, and changes nothing, when some cell may still be filled or read: the socket is open, its waker or sending half
-    /// still exists, or ranges are outstanding. Blocks belong to their ring, and cannot be taken back.
+    /// Returns false, and changes nothing, when some cell may still be filled or read: the socket is open,
+    /// its waker or sending half still exists, or ranges are outstanding. Blocks belong to their ring, and
+    /// cannot be taken back.
     #[must_use = "it may have been refused"]
     pub fn renew(&mut self) -> bool {
         let is_read = self.memory.is_none() || self.pool.levels().outstanding_cells > 0;
@@ -152,7 +154,8 @@ impl LivePool {
     }
 }
 
-/// Takes filled cells into the slots of one run. What it counted is the pool's only after [`LiveFiller::finish`].
+/// Takes filled cells into the slots of one run. What it counted is the pool's only after
+/// [`LiveFiller::finish`].
 #[derive(Debug)]
 #[must_use = "the cells count as filled only after finish()"]
 pub struct LiveFiller<'p> {
@@ -167,8 +170,8 @@ impl LiveFiller<'_> {
         self.filler.space()
     }
 
-    /// Takes cells, each with the time of its packet in nanoseconds since 1970 (UTC). Those of another pool, and those for which there is no
-    /// space, are counted as foreign and lost.
+    /// Takes cells, each with the time of its packet in nanoseconds since 1970 (UTC). Those of another pool,
+    /// and those for which there is no space, are counted as foreign and lost.
     #[inline]
     pub fn fill(&mut self, cells: impl Iterator<Item = (FilledCell, u64)>) {
         let number = self.number;

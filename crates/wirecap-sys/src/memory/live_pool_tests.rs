@@ -1,4 +1,5 @@
-//! Perverse callers that try to have a cell twice. Each test names the way that once led there. They run under miri, too.
+//! Perverse callers that try to have a cell twice. Each test names the way that once led there. They run
+//! under miri, too.
 
 use std::os::fd::OwnedFd;
 
@@ -60,7 +61,8 @@ fn a_range_lends_its_cells_and_no_others() {
     assert_eq!(pool.levels().outstanding_cells, 0);
 }
 
-/// Once: two pools of one name made equal ranges, and `Pool::new` takes any name. The reader lent the same bytes twice, to be written.
+/// Once: two pools of one name made equal ranges, and `Pool::new` takes any name. The reader lent the same
+/// bytes twice, to be written.
 #[test]
 fn ranges_of_a_pool_of_the_same_name_are_refused() {
     let (mut pool, mut writer) = live();
@@ -87,7 +89,8 @@ fn ranges_of_a_pool_of_the_same_name_are_refused() {
     assert_eq!(read(&reader, &genuine), [b"Genuine"]);
 }
 
-/// Once: names were unique within a memory only. The reader of a second memory took a range of the first, and read where the kernel may write.
+/// Once: names were unique within a memory only. The reader of a second memory took a range of the first, and
+/// read where the kernel may write.
 #[test]
 fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     let ((mut pool, mut writer), (other, _other_writer)) = (live(), live());
@@ -97,8 +100,8 @@ fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     assert_eq!(read(&pool.reader(), &range), [b"mine"]);
 }
 
-/// Once: a pool took any descriptor within its bounds. A cell received by another socket, in another memory, made a range of a cell that the
-/// kernel still had.
+/// Once: a pool took any descriptor within its bounds. A cell received by another socket, in another memory,
+/// made a range of a cell that the kernel still had.
 #[test]
 fn a_cell_that_another_filled_is_foreign() {
     let ((mut pool, mut writer), (mut other, mut other_writer)) = (live(), live());
@@ -114,7 +117,8 @@ fn a_cell_that_another_filled_is_foreign() {
     assert!(!other.filler().unwrap().fill_block(FilledBlock::new(pool.number(), 1, 60)));
 }
 
-/// Once: any caller could attach chunks, so that the kernel and a writer had the same cells. What `std::mem::swap` exchanges is refused.
+/// Once: any caller could attach chunks, so that the kernel and a writer had the same cells. What
+/// `std::mem::swap` exchanges is refused.
 #[test]
 fn swapped_pools_attach_and_take_nothing() {
     let ((mut pool, mut writer), (mut other, _other_writer)) = (live(), live());
@@ -137,8 +141,8 @@ fn a_pool_is_given_to_one_at_a_time() {
     assert!(pool.claim(&memory, Tenant::Writer).is_none(), "it counts cells as attached");
 }
 
-/// Once: `Pool::detach_unfilled` took cells back while the kernel had them. A cell received out of order, or later, was then with the kernel
-/// and in a range.
+/// Once: `Pool::detach_unfilled` took cells back while the kernel had them. A cell received out of order, or
+/// later, was then with the kernel and in a range.
 #[test]
 fn cells_are_taken_back_only_when_all_are_idle() {
     let (mut pool, mut writer) = live();
@@ -165,7 +169,8 @@ fn fd() -> Arc<OwnedFd> {
     Arc::new(std::fs::File::open("/dev/null").unwrap().into())
 }
 
-/// Once: the claim of a socket ended with the `Socket`, although a waker or a copy kept its descriptor open, and the kernel went on filling.
+/// Once: the claim of a socket ended with the `Socket`, although a waker or a copy kept its descriptor open,
+/// and the kernel went on filling.
 #[test]
 fn a_socket_that_is_still_open_keeps_its_cells() {
     let memory = memory();

@@ -44,7 +44,8 @@ pub enum MemoryFallback {
         /// How many of these are free.
         free: u64,
     },
-    /// Whether this control group limits memory cannot be seen: the files of control groups are not mounted here.
+    /// Whether this control group limits memory cannot be seen: the files of control groups are not mounted
+    /// here.
     ControlGroupUnseen(PathBuf),
     /// The kernel does not take advice about it.
     AdviceRefused {
@@ -55,10 +56,10 @@ pub enum MemoryFallback {
     },
 }
 
-/// What the kernel is told about the packet memory.
+/// Advice for the kernel about the packet memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// Use huge pages where they can be had.
+    /// Use huge pages where they are available.
     HugePages,
     /// Keep it out of child processes.
     NotInChildren,
@@ -102,8 +103,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal ones. Touches no page. `beside`
-    /// is other memory that the caller will need.
+    /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal
+    /// ones. Touches no page. `beside` is other memory that the caller will need.
     pub(super) fn new(len: usize, beside: Need) -> Result<Self, MemoryError> {
         let failed = |source| MemoryError::Map { needed: len as u64, source };
         // Which has no huge pages, and is slow to read what the machine has.
@@ -152,8 +153,8 @@ impl Mapping {
 
     /// Brings in the pages of a range of the part that begins at `start`, as long as `goes_on`.
     ///
-    /// It goes page by page: while the kernel is at it, it lets no other thread map anything, end, or let the process end, and
-    /// on a busy machine gigabytes take many seconds.
+    /// It goes page by page: while the kernel is at it, it lets no other thread map anything, end, or let the
+    /// process end, and on a busy machine gigabytes take many seconds.
     pub(super) fn populate(
         &self,
         start: ptr::NonNull<u8>,

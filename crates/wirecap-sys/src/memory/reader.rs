@@ -1,7 +1,7 @@
 //! Captured cells: read, and changed by who has them.
 //!
-//! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed. A range of another pool finds nothing:
-//! the [`SlotTable`] knows its own.
+//! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed. A
+//! range of another pool finds nothing: the [`SlotTable`] knows its own.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl CellReader {
         self.slots.get(range, 0)
     }
 
-    /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of the range,
-    /// and when it is of another pool.
+    /// The bytes of the filled cell number `offset` of a range, to be changed in place. Empty past the end of
+    /// the range, and when it is of another pool.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, range: &'a mut ChunkRange, offset: u32) -> &'a mut [u8] {
         let descriptor = self.slots.get(range, offset);
@@ -78,14 +78,15 @@ impl CellReader {
             end.is_some_and(|end| end <= self.memory.len as u64)
         };
         let Some(Descriptor { address, len, .. }) = descriptor.filter(in_memory) else { return &mut [] };
-        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`, and in a cell of their own. The cell is
-        // captured, so only the holder of its `ChunkRange` may touch them (rule of `memory.rs`), and that is borrowed exclusively for `'a`.
+        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`, and in a cell of
+        // their own. The cell is captured, so only the holder of its `ChunkRange` may touch them (rule of
+        // `memory.rs`), and that is borrowed exclusively for `'a`.
         unsafe { self.memory.bytes_mut(address, len) }
     }
 
-    /// Moves the bytes of the filled cell number `offset` of a range: it begins at `address` from now on, and has `len`
-    /// bytes. Returns whether that lies within the same cell; else nothing is changed. What was not part of the packet
-    /// before may hold anything.
+    /// Moves the bytes of the filled cell number `offset` of a range: it begins at `address` from now on, and
+    /// has `len` bytes. Returns whether that lies within the same cell; else nothing is changed. What was not
+    /// part of the packet before may hold anything.
     pub fn move_bytes(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
         self.slots.replace(range, offset, address, len)
     }
@@ -119,8 +120,9 @@ impl<'a> Iterator for Cells<'a> {
         if end > self.memory.len as u64 {
             return None;
         }
-        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`. The cell is captured, by the invariant on
-        // `filled`, so only the holder of its `ChunkRange` may write to it (rule of `memory.rs`), and that is borrowed for `'a`.
+        // SAFETY: the bytes lie in the mapping (checked above), which lives as long as `'a`. The cell is
+        // captured, by the invariant on `filled`, so only the holder of its `ChunkRange` may write to it
+        // (rule of `memory.rs`), and that is borrowed for `'a`.
         let bytes = unsafe { self.memory.bytes(descriptor.address, descriptor.len) };
         Some((descriptor, bytes))
     }
@@ -141,7 +143,7 @@ fn prefetch<const LEVEL: i32>(memory: &PacketMemory, address: u64) {
     {
         use std::arch::x86_64::_mm_prefetch;
         let line = memory.start.as_ptr().wrapping_add(address as usize);
-        // SAFETY: the instruction reads nothing as far as the program can tell, and never faults.
+        // SAFETY: the instruction reads nothing that the program sees, and never faults.
         unsafe { _mm_prefetch::<LEVEL>(line.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

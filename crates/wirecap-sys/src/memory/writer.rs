@@ -7,8 +7,8 @@
 //!          │ …                                       │ note: 8 bytes     │
 //! ```
 //!
-//! Rule: the writer has what the kernel has of another port: the right to the cells of its pool from when they are
-//! attached until they are filled. A cell is written once and leaves the writer by that.
+//! Rule: the writer has what the kernel has of another port: the right to the cells of its pool from when
+//! they are attached until they are filled. A cell is written once and leaves the writer by that.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use wirecap_core::{Descriptor, Direction};
 
 use super::{Cells, FilledCell, LivePool, PacketMemory, PoolClaim, Tenant};
 
-/// Bytes that stay free in front of a packet, as the kernel leaves them (`XDP_PACKET_HEADROOM`): whoever forwards a
-/// packet has room for headers.
+/// Bytes that stay free in front of a packet, as the kernel leaves them (`XDP_PACKET_HEADROOM`): forwarding
+/// the packet has room for headers.
 pub const HEAD_ROOM_BYTES: u32 = 256;
 const NOTE_BYTES: usize = 8;
 const _: () = assert!(NOTE_BYTES <= HEAD_ROOM_BYTES as usize);
@@ -60,16 +60,17 @@ impl Note {
 pub struct CellWriter {
     memory: Arc<PacketMemory>,
     claim: PoolClaim,
-    /// Cells that are attached and not filled: a ring.
-    /// INVARIANT: the length is a power of two that holds the whole pool, and `head <= tail <= head + length`. Entries
-    /// `head .. tail` are cells that the pool of `claim` has attached here and that were not filled since, each once.
+    /// Cells that are attached and not filled: a ring. INVARIANT: the length is a power of two that holds the
+    /// whole pool, and `head <= tail <= head + length`. Entries `head .. tail` are cells that the pool of
+    /// `claim` has attached here and that were not filled since, each once.
     cells: Box<[u64]>,
     head: usize,
     tail: usize,
 }
 
 impl CellWriter {
-    /// The writer of a pool; `None` if another writer or a socket has the claim to its cells, or it has no cells.
+    /// The writer of a pool; `None` if another writer or a socket has the claim to its cells, or it has no
+    /// cells.
     pub fn new(pool: &LivePool) -> Option<Self> {
         let memory = Arc::clone(pool.memory()?);
         let claim = pool.claim(&memory, Tenant::Writer)?;
@@ -99,8 +100,8 @@ impl CellWriter {
         (self.tail - self.head) as u32
     }
 
-    /// Writes as much of `bytes` as one cell holds, behind the head room with the note in it. The cell says how
-    /// much that was, and whether there is more. `None` if no cell is attached.
+    /// Writes as much of `bytes` as one cell holds, behind the head room with the note in it. The cell says
+    /// how much that was, and whether there is more. `None` if no cell is attached.
     pub fn write(&mut self, note: Note, bytes: &[u8]) -> Option<FilledCell> {
         if self.head == self.tail {
             return None;
@@ -110,16 +111,17 @@ impl CellWriter {
         let note_at = address - NOTE_BYTES as u64;
         // It leaves `cells` before it is written, and with it the right to fill it.
         self.head += 1;
-        // SAFETY: the cell was attached and not filled since by the invariant on `cells`, so it is with this writer alone (rule of
-        // `memory.rs`), and the note and this part of the packet lie within it.
+        // SAFETY: the cell was attached and not filled since by the invariant on `cells`, so it is with this
+        // writer alone (rule of `memory.rs`), and the note and this part of the packet lie within it.
         let written =
             unsafe { self.memory.write(note_at, &note.to_bytes()) && self.memory.write(address, part) };
         debug_assert!(written, "cells of a pool lie in its memory");
         Some(FilledCell::new(self.claim.number(), address, part.len() as u32, part.len() < bytes.len()))
     }
 
-    /// Fills up to `count` cells with packets, or parts of `len` bytes that go on in the next cell, without writing them: with whatever is in
-    /// memory. For measuring everything else. A longer part than a cell holds is foreign to the pool.
+    /// Fills up to `count` cells with packets, or parts of `len` bytes that go on in the next cell, without
+    /// writing them: with whatever is in memory. For measuring everything else. A longer part than a cell
+    /// holds is foreign to the pool.
     #[inline]
     pub fn fill_unwritten(
         &mut self,
@@ -142,16 +144,17 @@ impl CellWriter {
 }
 
 impl<'a> Cells<'a> {
-    /// The next filled cell with the note in front of it. Only cells of a [`CellWriter`] have one: in others anything
-    /// may stand there.
+    /// The next filled cell with the note in front of it. Only cells of a [`CellWriter`] have one: in others
+    /// anything may stand there.
     #[inline]
     pub fn next_with_note(&mut self) -> Option<(Descriptor, &'a [u8], Note)> {
         let (descriptor, bytes, word) = self.next_with_word(NOTE_BYTES as u32)?;
         Some((descriptor, bytes, Note::from_bytes(word?)))
     }
 
-    /// The next filled cell with the word that begins `before` bytes in front of the packet: a note, or metadata of an XDP
-    /// program. In cells where neither was written anything may stand there. No word if the cell does not reach so far.
+    /// The next filled cell with the word that begins `before` bytes in front of the packet: a note, or
+    /// metadata of an XDP program. In cells where neither was written anything may stand there. No word if
+    /// the cell does not reach so far.
     ///
     /// # Panics
     /// If `before` is less than a word.
@@ -162,8 +165,9 @@ impl<'a> Cells<'a> {
         if descriptor.address % SMALLEST_CELL_BYTES < u64::from(before) {
             return Some((descriptor, bytes, None));
         }
-        // SAFETY: the bytes lie in the same cell as the first of the packet, in front of it (checked above), so in the memory, and the
-        // cell is captured and its range borrowed for `'a`, by the invariant on `filled`.
+        // SAFETY: the bytes lie in the same cell as the first of the packet, in front of it (checked above),
+        // so in the memory, and the cell is captured and its range borrowed for `'a`, by the invariant on
+        // `filled`.
         let word = unsafe { self.memory.bytes(descriptor.address - u64::from(before), NOTE_BYTES as u32) };
         Some((descriptor, bytes, word.try_into().ok()))
     }

@@ -101,8 +101,8 @@ impl HardwareType {
     /// ARPHRD_IEEE80211_RADIOTAP: Wi-Fi in monitor mode.
     pub const RADIOTAP: Self = Self(libc::ARPHRD_IEEE80211_RADIOTAP);
 
-    /// What packets of such an interface begin with: a link type of the registry of pcap (LINKTYPE_…), as libpcap has
-    /// it. `None` where libpcap makes up a header of its own.
+    /// What packets of such an interface begin with: a link type of the registry of pcap (LINKTYPE_…), as
+    /// libpcap has it. `None` where libpcap makes up a header of its own.
     pub fn link_type(self) -> Option<u16> {
         match self.0 {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(1),
@@ -134,17 +134,18 @@ impl fmt::Display for HardwareType {
     }
 }
 
-/// The Ethernet address that the kernel gives as a link's: `None` if it has another length (InfiniBand, tunnels) or is all zeros
-/// (loopback).
+/// The Ethernet address that the kernel gives as a link's: `None` if it has another length (InfiniBand,
+/// tunnels) or is all zeros (loopback).
 pub(super) fn mac_address(link_address: &[u8]) -> Option<MacAddress> {
     let octets: [u8; 6] = link_address.try_into().ok()?;
     (octets != [0; 6]).then_some(MacAddress(octets))
 }
 
-/// Longest frame that the kernel lets out of an Ethernet interface with this MTU, both in bytes, without checksum (FCS): the
-/// MTU, an Ethernet header and one VLAN tag, whether the frame has a tag or not. That is what it compares frames with that are
-/// forwarded to a device (`__is_skb_forwardable` in linux/netdevice.h, as veth does) and redirected to one by XDP
-/// (`xdp_ok_fwd_dev` in linux/filter.h). AF_XDP itself does not compare: what is longer, a driver takes or drops.
+/// Longest frame that the kernel lets out of an Ethernet interface with this MTU, both in bytes, without
+/// checksum (FCS): the MTU, an Ethernet header and one VLAN tag, whether the frame has a tag or not. That is
+/// what it compares frames with that are forwarded to a device (`__is_skb_forwardable` in linux/netdevice.h,
+/// as veth does) and redirected to one by XDP (`xdp_ok_fwd_dev` in linux/filter.h). AF_XDP itself does not
+/// compare: what is longer, a driver takes or drops.
 ///
 /// ```
 /// assert_eq!(wirecap_sys::netdev::longest_frame(1500), 1518);

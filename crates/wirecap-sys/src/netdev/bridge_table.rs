@@ -1,10 +1,12 @@
-//! The Ethernet addresses that an interface takes besides its own: what `bridge fdb show dev NAME` lists as `self`.
+//! The Ethernet addresses that an interface takes besides its own: what `bridge fdb show dev NAME` lists as
+//! `self`.
 //!
 //! ```text
 //!   macvlan in a container ── its address ──► unicast list of the interface below ──► RTM_GETNEIGH of AF_BRIDGE
 //! ```
 //!
-//! The kernel enters the address of each macvlan that is up, in whatever namespace it is; an administrator may enter some, too.
+//! The kernel enters the address of each macvlan that is up, in whatever namespace it is; an administrator
+//! may enter some, too.
 
 use libc::{AF_BRIDGE, NDA_DST, NDA_LLADDR, RTM_GETNEIGH};
 

@@ -16,7 +16,7 @@ use super::subscription::Subscription;
 
 const ACTION: &str = "watching the interfaces for changes";
 
-/// Something that happened to a link. The kernel also tells of changes that leave `up` and `carrier` as they
+/// Something that happened to a link. The kernel also reports changes that leave `up` and `carrier` as they
 /// were (MTU, promiscuous mode, …), so two equal events may follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,11 +72,12 @@ pub fn changes() -> Result<LinkChanges> {
 }
 
 impl LinkChanges {
-    /// The next event, or `None` if there is none at the moment. Never blocks.
+    /// The next event, or `None` if none is pending. Never blocks.
     ///
     /// # Errors
-    /// [`Error::System`](super::Error::System) if the socket fails, [`Error::Malformed`](super::Error::Malformed) for a message
-    /// that makes no sense; reading may go on after either.
+    /// [`Error::System`](super::Error::System) if the socket fails,
+    /// [`Error::Malformed`](super::Error::Malformed) for a message that makes no sense; reading may go on
+    /// after either.
     pub fn next_event(&mut self) -> Result<Option<LinkEvent>> {
         self.0.next(event)
     }

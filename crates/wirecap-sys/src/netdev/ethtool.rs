@@ -101,7 +101,7 @@ const _: () = assert!(size_of::<Value>() == 8);
 /// The type is `repr(C)`, consists of integers only, begins with the `u32` command, and has at least as many
 /// bytes as the kernel reads and writes for the calls that it is passed to.
 pub(super) unsafe trait Request: Sized {
-    /// A request of zeros but for the command.
+    /// A request of zeros except for the command.
     fn new(command: u32) -> Self {
         // SAFETY: implementors consist of integers, for which all zero bytes are a value.
         let mut request: Self = unsafe { mem::zeroed() };
@@ -143,7 +143,7 @@ impl Ethtool {
         if fd < 0 {
             return Err(Error::last_os_error("opening a socket to ask network drivers"));
         }
-        // SAFETY: `fd` was just opened and belongs to nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 

@@ -7,8 +7,8 @@
 //!  a little later: settled() ┘
 //! ```
 //!
-//! Rule: an interface is its index, whatever it is called by now. One that is deleted goes down first, so that the first fault
-//! that is seen is not always the one to tell.
+//! Rule: an interface is its index, whatever its current name is. A deleted one goes down first, so the first
+//! fault that is seen is not always the one to report.
 
 use std::{fmt, thread, time::Duration};
 
@@ -41,7 +41,8 @@ impl LinkFault {
         }
     }
 
-    /// What is wrong with the interface now, if something is. One that cannot be asked about counts as removed.
+    /// What is wrong with the interface now, if something is. One that cannot be asked about counts as
+    /// removed.
     ///
     /// It has to be in the calling thread's network namespace, else it is another one, or none.
     #[must_use]
@@ -49,7 +50,8 @@ impl LinkFault {
         header(ifindex).map_or(Some(Self::Removed), |now| Self::of(now.up(), now.carrier()))
     }
 
-    /// What is wrong with it for good, if something is: sleeps for 100 ms before it asks as [`LinkFault::now`].
+    /// What is wrong with it for good, if something is: sleeps for 100 ms before it asks as
+    /// [`LinkFault::now`].
     #[must_use]
     pub fn settled(ifindex: u32) -> Option<Self> {
         thread::sleep(SETTLE);
@@ -81,7 +83,7 @@ impl fmt::Display for LinkFault {
         f.write_str(match self {
             Self::Down => "is down",
             Self::NoCarrier => {
-                "has no carrier: what it is given is lost; connect the other end, and bring that up"
+                "has no carrier, so frames sent to it are lost; connect and bring up the other end"
             }
             Self::Removed => "was removed",
         })

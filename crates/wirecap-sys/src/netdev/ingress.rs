@@ -14,14 +14,16 @@ use super::link::{self, text};
 use super::netlink::{Message, each_attribute, split_header};
 
 const ACTION: &str = "reading the tc filters of an interface";
-/// Bytes of `struct tcmsg` (linux/rtnetlink.h): family u8, padding, ifindex i32, handle u32, parent u32, info u32.
+/// Bytes of `struct tcmsg` (linux/rtnetlink.h): family u8, padding, ifindex i32, handle u32, parent u32, info
+/// u32.
 const HEADER_BYTES: usize = 20;
 /// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`.
 const INGRESS: u32 = 0xffff_fff2;
 /// Of the options of a filter of kind "bpf" (linux/pkt_cls.h).
 const TCA_BPF_NAME: u16 = 7;
 
-/// The filters on what comes in by the interface with index `ifindex`, each kind and name once: `u32`, `bpf mirror.o`.
+/// The filters on what comes in by the interface with index `ifindex`, each kind and name once: `u32`,
+/// `bpf mirror.o`.
 ///
 /// # Errors
 /// As [`interfaces`](super::interfaces).

@@ -13,8 +13,8 @@ use super::{MacAddress, Result, numa};
 pub struct Interface {
     /// Name, at most 15 bytes.
     pub name: String,
-    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a name is asked
-    /// for.
+    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a
+    /// name is asked for.
     pub alternative_names: Vec<String>,
     /// Index: the same for as long as the interface exists in this namespace, while the name may change.
     pub ifindex: u32,
@@ -43,10 +43,10 @@ pub struct Interface {
     pub queues: Queues,
     /// Link speed in Mb/s; `None` while it is not known, as without a carrier.
     pub speed_mbps: Option<u32>,
-    /// Whether the NIC takes VLAN tags off packets that come in (`ethtool -k`: rx-vlan-offload); false if the driver does
-    /// not say.
+    /// Whether the NIC takes VLAN tags off packets that come in (`ethtool -k`: rx-vlan-offload); false if the
+    /// driver does not say.
     pub takes_vlan_tags: bool,
-    /// Memory node that the NIC is attached to; `None` if there is none, or it cannot be known in this
+    /// Memory node that the NIC is attached to; `None` if it has none, or the node is unknown in this
     /// namespace.
     pub numa_node: Option<u32>,
     /// XDP programs attached now, native first; empty if none is. More than one are attached in different
@@ -70,7 +70,7 @@ impl Interface {
         self.addresses.iter().any(|address| !address.is_ipv6_link_local())
     }
 
-    /// Whether it is in promiscuous mode now, whoever asked for it.
+    /// Whether it is in promiscuous mode now, at the request of any process.
     #[must_use]
     pub fn is_promiscuous(&self) -> bool {
         self.promiscuity > 0
@@ -177,8 +177,8 @@ pub(super) fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
     }
 }
 
-/// How many transmit queues of an interface are in use, in the network namespace of the calling thread; `None` if its driver
-/// does not say. Their numbers are 0 to one less.
+/// How many transmit queues of an interface are in use, in the network namespace of the calling thread;
+/// `None` if its driver does not say. Their numbers are 0 to one less.
 ///
 /// # Errors
 /// [`Error::System`] if there is no socket to ask through.

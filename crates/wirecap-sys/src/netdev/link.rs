@@ -159,7 +159,7 @@ fn link_request(ifindex: u32) -> Message {
     Message::new(RTM_GETLINK, &header)
 }
 
-/// The error for a link that is not there. Where the existing names cannot be had either, it goes without
+/// The error for a link that does not exist. Where the existing names are unknown too, it goes without
 /// suggestion.
 fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
     match selector {
@@ -299,7 +299,8 @@ pub(super) fn open() -> Result<Conversation> {
     Conversation::open(NETLINK_ROUTE)
 }
 
-/// Opens a socket through which the kernel heeds what a dump is limited to, and refuses what it does not know.
+/// Opens a socket through which the kernel heeds what a dump is limited to, and refuses what it does not
+/// know.
 pub(super) fn open_strict() -> Result<Conversation> {
     Conversation::open_strict(NETLINK_ROUTE)
 }

@@ -26,8 +26,8 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`], [`RssReader::set`] and
-//! [`Namespace::enter`].
+//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`],
+//! [`RssReader::set`] and [`Namespace::enter`].
 
 mod attributes;
 mod bridge_table;

@@ -11,11 +11,11 @@ pub(super) const MAX_ALTERNATIVE_BYTES: usize = 127;
 /// Names less similar than this (0 to 1) are not worth suggesting.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// So many suggestions at most: more is a list, and there is a command for that.
+/// Most suggestions: more is a list, and `ip link` prints one.
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Refuses a name that no interface can have, by the rules of the kernel's `dev_valid_name()`, which `ip` keeps for
-/// alternative names, too.
+/// Refuses a name that no interface can have, by the rules of the kernel's `dev_valid_name()`, which `ip`
+/// keeps for alternative names, too.
 ///
 /// Refusing here rather than in the kernel matters: a name that is cut to fit would name another interface.
 pub(super) fn check(name: &str) -> Result<()> {
@@ -47,7 +47,7 @@ pub(super) fn nearest<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a s
     ranked.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// From 0 (nothing in common) to 1 (equal but for case).
+/// From 0 (nothing in common) to 1 (equal except for case).
 ///
 /// Jaro-Winkler honours the common beginning that interface names have (`enp3s0f0`, `enp3s0f1`);
 /// Damerau-Levenshtein sees swapped letters at the very beginning (`teh0`), which the other punishes.

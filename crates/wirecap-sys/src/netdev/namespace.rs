@@ -6,7 +6,8 @@
 //!                 └─ it is in another one ─────────► work, by a thread of its own that moves there: setns(2)
 //! ```
 //!
-//! Rule: indexes and names of interfaces mean something in one namespace only. Links by BPF are made where the calling thread is.
+//! Rule: indexes and names of interfaces mean something in one namespace only. Links by BPF are made where
+//! the calling thread is.
 
 use std::{
     fs::File,

@@ -46,8 +46,8 @@ pub struct Neighbour {
     pub mac: Option<MacAddress>,
     /// How sure the kernel is of it.
     pub state: NeighbourState,
-    /// Whether the kernel keeps the entry right by asking. Those of an administrator (permanent, without ARP), of a routing
-    /// daemon (learned elsewhere, managed) are kept by these, and are not to be touched.
+    /// Whether the kernel keeps the entry right by asking. Those of an administrator (permanent, without
+    /// ARP), of a routing daemon (learned elsewhere, managed) are kept by these, and are not to be touched.
     pub is_kernels_own: bool,
 }
 
@@ -74,7 +74,8 @@ impl Neighbour {
         self.mac.filter(|mac| is_usable && !mac.is_group())
     }
 
-    /// That of a message RTM_NEWNEIGH or RTM_DELNEIGH. `None` if it is about something else, like an entry of a bridge.
+    /// That of a message RTM_NEWNEIGH or RTM_DELNEIGH. `None` if it is about something else, like an entry of
+    /// a bridge.
     pub(super) fn read(action: &str, message: &Message) -> Result<Option<Self>> {
         let (header, attributes) = split_header::<HEADER_BYTES>(action, &message.payload)?;
         let family = i32::from(header[0]);

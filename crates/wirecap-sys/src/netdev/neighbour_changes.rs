@@ -4,8 +4,8 @@
 //!  kernel ── RTM_NEWNEIGH, RTM_DELNEIGH (group RTNLGRP_NEIGH) ──► subscription.rs ──► next_event()
 //! ```
 //!
-//! The kernel announces an Ethernet address that was found or has changed, and that one is stale or does not answer. It
-//! announces neither that it begins to ask nor what an entry was made with.
+//! The kernel announces an Ethernet address that was found or has changed, and that one is stale or does not
+//! answer. It announces neither that it begins to ask nor what an entry was made with.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +40,8 @@ pub enum NeighbourEvent {
 
 /// A subscription to the changes of all neighbours of one network namespace.
 ///
-/// Its file descriptor becomes readable when there are events; read until [`next_event`](Self::next_event) gives `None`.
+/// Its file descriptor becomes readable when there are events; read until [`next_event`](Self::next_event)
+/// gives `None`.
 #[derive(Debug)]
 pub struct NeighbourChanges(Subscription<NeighbourEvent>);
 
@@ -58,8 +59,9 @@ impl NeighbourChanges {
     /// The next event; `None` while no event waits. Never blocks.
     ///
     /// # Errors
-    /// [`Error::System`](super::Error::System) if the socket fails, [`Error::Malformed`](super::Error::Malformed) for a message
-    /// that makes no sense; reading may go on after either.
+    /// [`Error::System`](super::Error::System) if the socket fails,
+    /// [`Error::Malformed`](super::Error::Malformed) for a message that makes no sense; reading may go on
+    /// after either.
     pub fn next_event(&mut self) -> Result<Option<NeighbourEvent>> {
         self.0.next(event)
     }

@@ -6,12 +6,13 @@
 //!                                                    └─ all others stay as they are
 //! ```
 //!
-//! So a program that forwards packets past the kernel's routing still has the kernel keep its neighbours (rtnetlink(7)).
+//! So a program that forwards packets past the kernel's routing still has the kernel keep its neighbours
+//! (rtnetlink(7)).
 //!
-//! Rule: an entry is looked at before the kernel is asked to use it. Since Linux 5.16, NTF_USE without a state makes an ordinary
-//! entry of a permanent one, and takes off the mark of one that a routing daemon has set; ARP then may have it fail, for the
-//! host as well. What remains is an entry that is made permanent between the look and the request, some microseconds, while it is stale
-//! or failed.
+//! Rule: an entry is looked at before the kernel is asked to use it. Since Linux 5.16, NTF_USE without a
+//! state makes an ordinary entry of a permanent one, and takes off the mark of one that a routing daemon has
+//! set; ARP then may have it fail, for the host as well. What remains is an entry that is made permanent
+//! between the look and the request, some microseconds, while it is stale or failed.
 
 use std::net::IpAddr;
 
@@ -51,13 +52,14 @@ impl Neighbours {
         Ok(Self(Conversation::open(NETLINK_ROUTE)?))
     }
 
-    /// Has the kernel find out the Ethernet address of a neighbour, or, if it is stale, find out anew whether it is still right.
-    /// Does not wait for it. Entries that are not the kernel's own stay as they are. Gives the entry, if there is
-    /// one, as it was found: before the kernel was asked to use it, or after it was made. Needs CAP_NET_ADMIN. Takes two or three
-    /// system calls.
+    /// Has the kernel find out the Ethernet address of a neighbour, or, if it is stale, find out anew whether
+    /// it is still right. Does not wait for it. Entries that are not the kernel's own stay as they are. Gives
+    /// the entry, if there is one, as it was found: before the kernel was asked to use it, or after it was
+    /// made. Needs CAP_NET_ADMIN. Takes two or three system calls.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone, or the table is full (ENOBUFS).
+    /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone, or the table is
+    /// full (ENOBUFS).
     pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<Neighbour>> {
         let is_there = match self.change(Scope::Create, ifindex, address) {
             Err(Error::System { source, .. }) if source.raw_os_error() == Some(EEXIST) => true,
@@ -88,8 +90,9 @@ impl Neighbours {
         replies.first().map_or(Ok(None), |reply| Neighbour::read(ACTION, reply))
     }
 
-    /// Removes the entry of a neighbour that is being asked for in vain, if it is the kernel's own: returns whether it
-    /// did. So an entry that [`Neighbours::ask`] has made takes no room in the kernel's table any more. Needs CAP_NET_ADMIN.
+    /// Removes the entry of a neighbour that is being asked for in vain, if it is the kernel's own: returns
+    /// whether it did. So an entry that [`Neighbours::ask`] has made takes no room in the kernel's table any
+    /// more. Needs CAP_NET_ADMIN.
     ///
     /// # Errors
     /// As for [`Neighbours::ask`].

@@ -109,8 +109,8 @@ impl Conversation {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_BYTES) })
     }
 
-    /// As [`Conversation::open`], and the kernel checks requests for dumps strictly: it gives what they ask for, and not all
-    /// there is (`NETLINK_GET_STRICT_CHK`, Linux 4.20).
+    /// As [`Conversation::open`], and the kernel checks requests for dumps strictly: it gives what they ask
+    /// for, and not all there is (`NETLINK_GET_STRICT_CHK`, Linux 4.20).
     pub fn open_strict(protocol: isize) -> Result<Self> {
         let conversation = Self::open(protocol)?;
         let strict = conversation.socket.set_netlink_get_strict_chk(true);
@@ -118,8 +118,8 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Asks for all objects of `request` until `wanted` takes one. Ends the conversation: what the kernel would say besides
-    /// is not read.
+    /// Asks for all objects of `request` until `wanted` takes one. Ends the conversation: what the kernel
+    /// would say besides is not read.
     ///
     /// # Errors
     /// As [`Conversation::ask`], and what `wanted` says.
@@ -186,8 +186,8 @@ impl Conversation {
         })
     }
 
-    /// Receives until the answer is complete, or `visit` says that it is enough. False if it was a dump during which
-    /// something changed, so that objects may be missing or there twice.
+    /// Receives until the answer is complete, or `visit` says that it is enough. False if it was a dump
+    /// during which something changed, so that objects may be missing or there twice.
     fn each(
         &mut self,
         action: &str,

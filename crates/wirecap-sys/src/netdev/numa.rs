@@ -1,4 +1,4 @@
-//! The NUMA node of an interface, which only sysfs tells.
+//! The NUMA node of an interface, which only sysfs shows.
 
 use std::fs;
 use std::path::Path;

@@ -36,7 +36,7 @@ impl Promiscuous {
         if fd < 0 {
             return Err(explain(Error::last_os_error(action()), ifindex));
         }
-        // SAFETY: `fd` was just opened and belongs to nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let membership = libc::packet_mreq {
             mr_ifindex: signed_index,

@@ -28,12 +28,12 @@ impl LinkReader {
     /// Opens its sockets in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::System`](super::Error::System) when there are none to be had.
+    /// [`Error::System`](super::Error::System) if they cannot be opened.
     pub fn open() -> Result<Self> {
         Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()? })
     }
 
-    /// The counters of the interface with index `ifindex`, whatever it is called by now.
+    /// The counters of the interface with index `ifindex`, whatever its current name is.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.

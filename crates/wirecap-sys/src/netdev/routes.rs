@@ -5,7 +5,8 @@
 //!   RTM_NEWROUTE = rtmsg (12 bytes) + RTA_DST, RTA_TABLE
 //! ```
 //!
-//! Rule: a machine may have a million routes, so the kernel chooses, and reading ends with the first that is wanted.
+//! Rule: a machine may have a million routes, so the kernel chooses, and reading ends with the first that is
+//! wanted.
 
 use std::{
     fmt,
@@ -20,8 +21,8 @@ use super::link;
 use super::netlink::{Message, each_attribute, split_header};
 
 const ACTION: &str = "asking for the routes over an interface";
-/// Bytes of `struct rtmsg` (linux/rtnetlink.h): family, lengths of destination and source, type of service, table, protocol,
-/// scope and type u8 each, flags u32.
+/// Bytes of `struct rtmsg` (linux/rtnetlink.h): family, lengths of destination and source, type of service,
+/// table, protocol, scope and type u8 each, flags u32.
 const HEADER_BYTES: usize = 12;
 
 /// A route that uses an interface.
@@ -60,7 +61,8 @@ impl fmt::Display for Route {
     }
 }
 
-/// The first route of any table over the interface with index `ifindex` that is `wanted`, of IPv4 before IPv6.
+/// The first route of any table over the interface with index `ifindex` that is `wanted`, of IPv4 before
+/// IPv6.
 ///
 /// # Errors
 /// As [`interfaces`](super::interfaces).

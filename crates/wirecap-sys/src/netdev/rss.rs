@@ -1,4 +1,5 @@
-//! How a NIC chooses the receive queue of a packet (receive side scaling), by ETHTOOL_GRSSH and ETHTOOL_SRSSH.
+//! How a NIC chooses the receive queue of a packet (receive side scaling), by ETHTOOL_GRSSH and
+//! ETHTOOL_SRSSH.
 //!
 //! ```text
 //!  addresses and ports ──► transform ──► hash function with key ──► indirection table ──► receive queue
@@ -59,8 +60,8 @@ struct FlowFields {
 }
 const _: () = assert!(size_of::<FlowFields>() == 16);
 
-// SAFETY: as the trait demands; the kernel copies 24 bytes, no indirection table since none is asked for, and as many
-// bytes of key as are asked for, which is at most `MAX_KEY_BYTES` (see `read` and `write`).
+// SAFETY: as the trait demands; the kernel copies 24 bytes, no indirection table since none is asked for, and
+// as many bytes of key as are asked for, which is at most `MAX_KEY_BYTES` (see `read` and `write`).
 unsafe impl Request for FlowHash {}
 // SAFETY: as the trait demands; the kernel copies 16 bytes for ETHTOOL_GRXFH without a context.
 unsafe impl Request for FlowFields {}
@@ -124,7 +125,8 @@ pub struct RssHash {
     pub key: Vec<u8>,
 }
 
-/// Reads and sets how an interface of the network namespace it was opened in hashes, whichever thread does so later.
+/// Reads and sets how an interface of the network namespace it was opened in hashes, whichever thread does so
+/// later.
 #[derive(Debug)]
 pub struct RssReader {
     rtnetlink: Conversation,
@@ -136,7 +138,7 @@ impl RssReader {
     /// Opens its sockets in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`Error::System`] when there are none to be had.
+    /// [`Error::System`] if they cannot be opened.
     pub fn open(ifindex: u32) -> Result<Self> {
         Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()?, ifindex })
     }
@@ -144,7 +146,8 @@ impl RssReader {
     /// How it hashes now.
     ///
     /// # Errors
-    /// [`Error::System`] with `EOPNOTSUPP` if the driver has no RSS or does not tell, [`Error::NoSuchIndex`].
+    /// [`Error::System`] with `EOPNOTSUPP` if the driver has no RSS or does not report it,
+    /// [`Error::NoSuchIndex`].
     pub fn get(&mut self) -> Result<RssHash> {
         let name = self.name()?;
         read(&self.ethtool, &name)
@@ -154,7 +157,8 @@ impl RssReader {
     /// Has it hash like this, `before` being how it does now. What does not differ is not set again.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without CAP_NET_ADMIN, [`Error::System`] if the driver refuses, [`Error::NoSuchIndex`].
+    /// [`Error::NotPermitted`] without CAP_NET_ADMIN, [`Error::System`] if the driver refuses,
+    /// [`Error::NoSuchIndex`].
     pub fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<()> {
         let name = self.name()?;
         let action = || format!("changing how {name} chooses receive queues");
@@ -164,8 +168,9 @@ impl RssReader {
         })
     }
 
-    /// The kinds of flows, by the names of ethtool(8), of which one direction hashes other fields than the other: its
-    /// source and not its destination, for instance. Those of which the driver does not say are left out.
+    /// The kinds of flows, by the names of ethtool(8), of which one direction hashes other fields than the
+    /// other: its source and not its destination, for instance. Those of which the driver does not say are
+    /// left out.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`].

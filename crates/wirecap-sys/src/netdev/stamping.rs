@@ -4,10 +4,10 @@
 //!  stamp_abilities(name)   ETHTOOL_GET_TS_INFO   what the driver can stamp; the number of its clock, /dev/ptpN
 //!  HardwareStamping        SIOCGHWTSTAMP         what is on, kept
 //!                          SIOCSHWTSTAMP         every received packet; what was on before, when this is dropped
-//!
-//! The setting is the NIC's, and a PTP daemon has its own wishes: what it sends is left as it is, and what it sets meanwhile
-//! stays.
 //! ```
+//!
+//! The setting is the NIC's, and a PTP daemon may use it too: what it sends is left as it is, and what it
+//! sets during the capture stays.
 
 use std::io;
 
@@ -52,8 +52,8 @@ const _: () = assert!(size_of::<StampConfig>() == 12);
 
 // SAFETY: as the trait demands; the kernel copies sizeof(struct ethtool_ts_info) = 44 bytes.
 unsafe impl Request for TimestampInfo {}
-// SAFETY: as the trait demands: integers, a `u32` first (which is no command here); the kernel copies sizeof(struct
-// hwtstamp_config) = 12 bytes in each direction.
+// SAFETY: as the trait demands: integers, a `u32` first (which is no command here); the kernel copies
+// sizeof(struct hwtstamp_config) = 12 bytes in each direction.
 unsafe impl Request for StampConfig {}
 
 /// What a driver can stamp of what it receives.
@@ -95,8 +95,8 @@ impl StampAbilities {
 
 /// Keeps a NIC stamping every packet it receives as long as it lives.
 ///
-/// A NIC has one setting for all its users. A process that is killed leaves it on; `hwstamp_ctl -i NAME -r 0` switches it
-/// off.
+/// A NIC has one setting for all its users. A process that is killed leaves it on; `hwstamp_ctl -i NAME -r 0`
+/// switches it off.
 #[derive(Debug)]
 #[must_use = "stamping ends when this is dropped"]
 pub struct HardwareStamping {
@@ -104,24 +104,24 @@ pub struct HardwareStamping {
 }
 
 impl HardwareStamping {
-    /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's network
-    /// namespace, whatever it is called later.
+    /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's
+    /// network namespace, whatever it is called later.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does not say what
-    /// is on: it could not be given back.
+    /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does
+    /// not say what is on: it could not be given back.
     pub fn enable(interface: &Interface) -> Result<Self> {
         let (rtnetlink, ethtool) = (link::open()?, Ethtool::open()?);
         let nic = Nic { rtnetlink, ethtool, ifindex: interface.ifindex };
         Ok(Self { kept: Kept::enable(nic)? })
     }
 
-    /// Gives back what was on before, unless somebody has set something else meanwhile, or the NIC is gone. A second call
-    /// does nothing, and neither does dropping it then.
+    /// Restores the setting of before, unless another process has changed it since, or the NIC is gone. A
+    /// second call does nothing, and neither does dropping it then.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::System`]: every packet is stamped still. The message names the command that gives
-    /// it back.
+    /// [`Error::NotPermitted`], [`Error::System`]: every packet is stamped still. The message names the
+    /// command that gives it back.
     pub fn restore(&mut self) -> Result<()> {
         self.kept.restore()
     }
@@ -178,8 +178,8 @@ impl Device for Nic {
 #[derive(Debug)]
 struct Kept<D: Device> {
     device: D,
-    /// What is given back, as long as nobody has set something else: what was on before, and what was set then. `None` if
-    /// every packet was stamped anyway, and when it was given back.
+    /// What is restored, as long as no other process has set something else: what was on before, and what was
+    /// set then. `None` if every packet was stamped anyway, and when it was given back.
     changed: Option<Change>,
 }
 

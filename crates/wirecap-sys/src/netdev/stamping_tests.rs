@@ -12,7 +12,7 @@ fn info(abilities: u32, clock: i32, receive_filters: u32) -> TimestampInfo {
 fn abilities_are_read_bit_by_bit() {
     let software = StampAbilities { software: true, ..StampAbilities::default() };
     assert_eq!(StampAbilities::of(&info(0b11010, -1, 0)), software);
-    // A stamp that cannot be had as the NIC took it is none.
+    // A stamp that differs from what the NIC took does not count.
     assert!(!StampAbilities::of(&info(0b0000100, 0, 0b11)).hardware);
     let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(3) };
     assert_eq!(StampAbilities::of(&info(0b1011111, 3, 0b11)), all);
@@ -60,7 +60,7 @@ impl Device for Fake {
 }
 
 #[test]
-fn what_was_on_before_is_given_back_unless_somebody_has_set_something_else() {
+fn the_setting_of_before_is_restored_unless_another_process_has_changed_it() {
     let nic = Fake::new();
     let mut kept = Kept::enable(nic.clone()).unwrap();
     assert_eq!(nic.setting.get(), StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..EARLIER });
@@ -85,7 +85,7 @@ fn what_cannot_be_given_back_is_told_with_the_command_that_does_it() {
     nic.errno.set(Some(libc::EBUSY));
     let error = kept.restore().unwrap_err().to_string();
     assert!(error.contains("hwstamp_ctl -i eth7 -r 12"), "{error}");
-    kept.restore().expect("told once");
+    kept.restore().expect("reported once");
 
     let nic = Fake::new();
     let mut kept = Kept::enable(nic.clone()).unwrap();

@@ -7,11 +7,12 @@ use super::netlink::{Conversation, each_attribute, split_header};
 /// Declares the structure once: the fields in the order in which the kernel sends them.
 macro_rules! link_statistics {
     ($($(#[$doc:meta])* $field:ident,)*) => {
-        /// Counters of a link since it was made (or the driver loaded). Unit: packets unless the name says bytes.
+        /// Counters of a link since it was made (or the driver loaded). Unit: packets unless the name says
+        /// bytes.
         ///
-        /// A driver need not keep them all, and which losses it counts where is its own affair: `rx_missed_errors` is the
-        /// most usual place for packets that found no free buffer, `rx_dropped` the next. They can be set back to zero
-        /// by the driver, for instance when the NIC is reset.
+        /// A driver need not keep them all, and which losses it counts where is its own affair:
+        /// `rx_missed_errors` is the most usual place for packets that found no free buffer, `rx_dropped` the
+        /// next. They can be set back to zero by the driver, for instance when the NIC is reset.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct LinkStatistics {
             $($(#[$doc])* pub $field: u64,)*
@@ -82,9 +83,10 @@ link_statistics! {
     rx_compressed,
     /// Compressed packets sent.
     tx_compressed,
-    /// Packets for an inactive member of a bond or the like, which nobody took.
+    /// Packets for an inactive member of a bond or the like, which no protocol took.
     rx_nohandler,
-    /// Packets for another host's MAC address, dropped; there with promiscuous mode. Zero on kernels older than 5.19.
+    /// Packets for another host's MAC address, dropped; there with promiscuous mode. Zero on kernels older
+    /// than 5.19.
     rx_otherhost_dropped,
 }
 
@@ -98,7 +100,7 @@ impl LinkStatistics {
         statistics(&mut link::open()?, Selector::Name(name))
     }
 
-    /// The counters of the interface with index `ifindex`, whatever it is called by now.
+    /// The counters of the interface with index `ifindex`, whatever its current name is.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.

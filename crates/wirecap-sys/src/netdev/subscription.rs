@@ -5,8 +5,8 @@
 //!                             full: ENOBUFS ──► the event of an overrun: look again
 //! ```
 //!
-//! Rule: subscribe first, then read the state, then follow the events. The other way round, a change between the two would
-//! never be seen.
+//! Rule: subscribe first, then read the state, then follow the events. The other way round, a change between
+//! the two would never be seen.
 
 use std::collections::VecDeque;
 use std::io;
@@ -56,14 +56,16 @@ impl<E> Subscription<E> {
         let _ = self.socket.set_rx_buf_sz(bytes as u32);
     }
 
-    /// The next event; `None` while no event waits. Never blocks. `decode` gives `None` for a message that is no event.
+    /// The next event; `None` while no event waits. Never blocks. `decode` gives `None` for a message that is
+    /// no event.
     ///
-    /// Once its buffer overflowed, the kernel throws everything away, without saying so again, until the socket has been
-    /// read empty. So the event of an overrun comes after that: the state that the reader then finds is newer than all that was lost.
+    /// Once its buffer overflowed, the kernel throws everything away, without saying so again, until the
+    /// socket has been read empty. So the event of an overrun comes after that: the state that the reader
+    /// then finds is newer than all that was lost.
     ///
     /// # Errors
-    /// [`Error::System`] if the socket fails, [`Error::Malformed`] for a message that makes no sense; reading may go on
-    /// after either.
+    /// [`Error::System`] if the socket fails, [`Error::Malformed`] for a message that makes no sense; reading
+    /// may go on after either.
     pub fn next(&mut self, decode: impl Fn(&Message) -> Result<Option<E>>) -> Result<Option<E>> {
         while self.pending.is_empty() || self.overrun {
             match receive(&self.socket, &mut self.buffer) {

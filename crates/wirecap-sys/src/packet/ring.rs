@@ -31,7 +31,7 @@ const VLAN_TAG_BYTES: usize = 4;
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Our own mark in `tp_status`, a bit that the kernel does not use: nobody wants the packet.
+/// Our own mark in `tp_status`, a bit that the kernel does not use: the packet is unwanted.
 const LEFT_OUT: u32 = 1 << 24;
 
 /// The mapped ring of a socket.
@@ -44,7 +44,7 @@ pub struct BlockRing {
     blocks: u32,
 }
 
-// SAFETY: the mapping belongs to no thread. Bytes of a block are only touched by whoever has the block:
+// SAFETY: the mapping belongs to no thread. Bytes of a block are only touched by its owner:
 // the kernel, or user space between a `BlockRing::is_filled` and `BlockRing::give_back`.
 unsafe impl Send for BlockRing {}
 // SAFETY: as above; the status word is only accessed atomically.
@@ -71,7 +71,7 @@ impl BlockRing {
         unsafe { self.start.add(block as usize * self.block_bytes) }
     }
 
-    /// Who has the block. Written by whoever has it: to hand it over.
+    /// The owner of the block. Written by the owner, to hand it over.
     fn status(&self, block: u32) -> &AtomicU32 {
         self.word(block, offset_of!(libc::tpacket_hdr_v1, block_status))
     }
@@ -111,7 +111,7 @@ impl BlockRing {
         if self.is_begun(block) { self.taken_bytes(block).load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Gives a block back to the kernel: its token came home, nobody reads it any more.
+    /// Gives a block back to the kernel: its token came home, so it has no reader any more.
     pub(super) fn give_back(&self, block: u32) {
         // The kernel does so, too, but only when it comes to the block again.
         self.packets(block).store(0, Ordering::Relaxed);
@@ -121,11 +121,11 @@ impl BlockRing {
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and counts
-    /// packets and captured bytes. `last_ns` is the time of the packet before.
+    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and
+    /// counts packets and captured bytes. `last_ns` is the time of the packet before.
     ///
     /// # Safety
-    /// The kernel has handed the block over, and nobody reads it yet.
+    /// The kernel has handed the block over, and it has no reader yet.
     pub(super) unsafe fn receive(
         &self,
         block: u32,
@@ -137,7 +137,8 @@ impl BlockRing {
             // SAFETY: `at` is where `Headers` has read this header from, and checked it; the block is ours
             // alone, as the caller promises.
             let tag_restored = unsafe { restore_vlan_tag(self.block(block), at, &mut header) };
-            // SAFETY: as above; the packet lies in the block before the tag is restored (checked by `Headers`) and after.
+            // SAFETY: as above; the packet lies in the block before the tag is restored (checked by
+            // `Headers`) and after.
             let data = unsafe { packet_bytes(self.block(block), at, &header) };
             // SAFETY: as above.
             let packet_type = unsafe { packet_type(self.block(block), self.block_bytes, at) };
@@ -163,9 +164,10 @@ impl BlockRing {
 /// The bytes of a packet.
 ///
 /// # Safety
-/// `header` was read at offset `at` of the block and checked by [`Headers`], and nobody writes the block during `'a`.
+/// `header` was read at offset `at` of the block and checked by [`Headers`], and the block is not written
+/// during `'a`.
 unsafe fn packet_bytes<'a>(block: NonNull<u8>, at: usize, header: &libc::tpacket3_hdr) -> &'a [u8] {
-    // SAFETY: the bytes lie in the block, and nobody writes them, as the caller promises.
+    // SAFETY: the bytes lie in the block, and are not written, as the caller promises.
     unsafe {
         let start = block.add(at + usize::from(header.tp_mac));
         std::slice::from_raw_parts(start.as_ptr(), header.tp_snaplen as usize)
@@ -190,16 +192,16 @@ fn time_ns(header: &libc::tpacket3_hdr) -> u64 {
     u64::from(header.tp_sec) * NS_PER_S + u64::from(header.tp_nsec)
 }
 
-/// Cores have the time from the same clock, but put packets into a ring in no certain order, and two may have the same
-/// time: a packet is then 1 ns later than the one before. Returns whether the header was changed.
+/// Cores have the time from the same clock, but put packets into a ring in no certain order, and two may have
+/// the same time: a packet is then 1 ns later than the one before. Returns whether the header was changed.
 fn make_later(header: &mut libc::tpacket3_hdr, last_ns: &mut u64) -> bool {
-    let (told, least) = (time_ns(header), *last_ns + 1);
-    *last_ns = told.max(least);
-    if told < least {
+    let (stamped, least) = (time_ns(header), *last_ns + 1);
+    *last_ns = stamped.max(least);
+    if stamped < least {
         header.tp_sec = (least / NS_PER_S) as u32;
         header.tp_nsec = (least % NS_PER_S) as u32;
     }
-    told < least
+    stamped < least
 }
 
 impl Drop for BlockRing {
@@ -213,7 +215,7 @@ impl Drop for BlockRing {
 /// Returns whether the header was changed.
 ///
 /// # Safety
-/// `header` was read at offset `at` of the block and checked by [`Headers`]; nobody else has the block.
+/// `header` was read at offset `at` of the block and checked by [`Headers`]; the caller alone has the block.
 unsafe fn restore_vlan_tag(block: NonNull<u8>, at: usize, header: &mut libc::tpacket3_hdr) -> bool {
     let status = header.tp_status;
     let from = at + usize::from(header.tp_mac);
@@ -350,7 +352,7 @@ pub struct BlockPackets<'a> {
     _block: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: only reads bytes that nobody writes during `'a`.
+// SAFETY: only reads bytes that are not written during `'a`.
 unsafe impl Send for BlockPackets<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for BlockPackets<'_> {}
@@ -360,7 +362,7 @@ impl<'a> Iterator for BlockPackets<'a> {
 
     fn next(&mut self) -> Option<BlockPacket<'a>> {
         let (header, at) = self.headers.find(|(header, _)| header.tp_status & LEFT_OUT == 0)?;
-        // SAFETY: the header was just read there and checked; nobody writes the block during `'a`, by the
+        // SAFETY: the header was just read there and checked; the block is not written during `'a`, by the
         // invariant on `headers`.
         let data = unsafe { packet_bytes(self.headers.block, at, &header) };
         // SAFETY: as above.

@@ -4,9 +4,9 @@
 //!   open ── closed: a filter that refuses everything ── bind, fanout ── listen: the ring fills ── close
 //! ```
 //!
-//! Rule: a socket hears nothing before [`PacketSocket::listen`]. So no packet is seen by two sockets of a fanout group
-//! while the group is put together. They begin one after the other; packets of the last one's share that come before it
-//! listens are not seen, and not counted.
+//! Rule: a socket hears nothing before [`PacketSocket::listen`]. So no packet is seen by two sockets of a
+//! fanout group while the group is put together. They begin one after the other; packets of the last one's
+//! share that come before it listens are not seen, and not counted.
 
 use std::{
     io,
@@ -86,8 +86,8 @@ pub struct PacketSocket {
     next_filled: u32,
     /// The block the kernel gets next.
     next_given: u32,
-    /// INVARIANT: so many blocks from `next_filled` on, around the ring, up to `next_given`, are the
-    /// kernel's or handed over and not received. The status word alone does not tell: that of a block
+    /// INVARIANT: this number of blocks from `next_filled` on, around the ring, up to `next_given`, are the
+    /// kernel's or handed over and not received. The status word alone does not show it: that of a block
     /// that a worker has says "user", too.
     given: u32,
     /// Blocks that the kernel has had from the start, and need not be given the first time. It may
@@ -193,7 +193,7 @@ impl PacketSocket {
         })
     }
 
-    /// Makes a fanout group that nobody else has, and joins it. Returns its number.
+    /// Makes a fanout group of its own, and joins it. Returns its number.
     ///
     /// # Errors
     /// [`PacketError::Fanout`].
@@ -252,8 +252,8 @@ impl PacketSocket {
         .map_err(set_up("attaching the filter"))
     }
 
-    /// Becomes readable when a block was handed over; in error when the interface is gone. The socket is closed when nobody has it
-    /// any more.
+    /// Becomes readable when a block was handed over; in error when the interface is gone. The socket is
+    /// closed when no one has it any more.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.fd))
     }
@@ -286,15 +286,16 @@ impl PacketSocket {
         self.given - before
     }
 
-    /// Takes the next block, if the kernel has handed it over. Packets that `keep` does not want are as if they had not been there.
+    /// Takes the next block, if the kernel has handed it over. Packets that `keep` does not want are as if
+    /// they had not been there.
     pub fn receive(&mut self, keep: impl FnMut(&CandidatePacket<'_>) -> bool) -> Option<FilledBlock> {
         let pool = self.pool.filter(|_| self.is_ready())?;
         let block = self.next_filled;
         // It counts as received from here on, also if `keep` panics: it must not be written once more.
         self.next_filled = (block + 1) % self.ring.blocks();
         self.given -= 1;
-        // SAFETY: the kernel has handed the block over (`is_ready`), and it was received just now for the first time since, so the pool has
-        // made no token for it.
+        // SAFETY: the kernel has handed the block over (`is_ready`), and it was received just now for the
+        // first time since, so the pool has made no token for it.
         let (packets, bytes) = unsafe { self.ring.receive(block, &mut self.last_ns, keep) };
         Some(FilledBlock::new(pool, packets, bytes))
     }
@@ -356,7 +357,7 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// The socket hears nothing any more, but for packets that are on their way into it right now: see
+    /// The socket hears nothing any more, except packets that are on their way into it right now: see
     /// [`wait_for_kernel`](crate::cpu::wait_for_kernel). What is in the ring stays.
     ///
     /// # Errors
@@ -365,8 +366,8 @@ impl Closer {
         refuse_all(&self.fd)
     }
 
-    /// Waits, at most for `patience`, until the kernel has handed over the block that is not full. Returns whether it
-    /// has.
+    /// Waits, at most for `patience`, until the kernel has handed over the block that is not full. Returns
+    /// whether it has.
     pub fn wait_for_last_block(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         loop {
@@ -400,7 +401,7 @@ fn open() -> Result<OwnedFd, PacketError> {
     // SAFETY: socket() takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd >= 0 {
-        // SAFETY: `fd` was just opened and belongs to nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     let source = io::Error::last_os_error();

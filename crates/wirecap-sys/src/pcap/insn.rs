@@ -1,6 +1,7 @@
 //! One classic BPF instruction, in the layout libpcap and the kernel share.
 
-/// A classic BPF instruction: `struct bpf_insn` of `<pcap/bpf.h>`, `struct sock_filter` of `<linux/filter.h>`.
+/// A classic BPF instruction: `struct bpf_insn` of `<pcap/bpf.h>`, `struct sock_filter` of
+/// `<linux/filter.h>`.
 ///
 /// Any value of the fields is allowed here; what makes sense is for a validator to say.
 #[repr(C)]

@@ -9,8 +9,8 @@ pub(super) type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
 /// libpcap's `bpf_filter`.
 pub(super) type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 
-/// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only, and
-/// `bpf_filter` ends the process at one it does not know.
+/// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only,
+/// and `bpf_filter` ends the process at one it does not know.
 #[rustfmt::skip]
 const CODES: [u16; 49] = [
     0x20, 0x28, 0x30, 0x40, 0x48, 0x50, 0x80, 0x00, 0x60, // LD
@@ -25,8 +25,8 @@ const CODES: [u16; 49] = [
 
 /// Instructions that libpcap has validated, to be run by its `bpf_filter`.
 ///
-/// A slot of the scratch memory that is read before it is written holds anything: libpcap initialises it since
-/// 1.11 only.
+/// A slot of the scratch memory that is read before it is written holds anything: libpcap initialises it
+/// since 1.11 only.
 #[derive(Debug, Clone, Copy)]
 pub struct LibpcapFilter<'a> {
     filter: Filter,
@@ -43,10 +43,11 @@ impl<'a> LibpcapFilter<'a> {
         (valid && !insns.iter().any(unknown)).then_some(Self { filter, insns })
     }
 
-    /// What `bpf_filter` returns for a packet of which `packet` was captured and which was `wirelen` bytes long.
+    /// What `bpf_filter` returns for a packet of which `packet` was captured and which was `wirelen` bytes
+    /// long.
     ///
-    /// Where a jump goes backward, as in what libpcap makes of `protochain`, there are packets for which it never returns:
-    /// whoever asks knows that this is none of them.
+    /// Where a jump goes backward, as in what libpcap makes of `protochain`, there are packets for which it
+    /// never returns: callers make sure that this is none of them.
     pub fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
         let captured = packet.len() as c_uint;
         // SAFETY: the instructions are valid by the invariant; loads are checked against `captured`, and the

@@ -57,8 +57,8 @@ pub fn library() -> Result<&'static Library, Error> {
 impl Library {
     fn load(names: &[&CStr]) -> Result<Self, Error> {
         let shared = SharedObject::open(names)?;
-        // SAFETY: the types are those of the functions' declarations in <pcap/pcap.h> and <pcap/bpf.h>, unchanged
-        // since libpcap 0.8.
+        // SAFETY: the types are those of the functions' declarations in <pcap/pcap.h> and <pcap/bpf.h>,
+        // unchanged since libpcap 0.8.
         unsafe {
             Ok(Self {
                 open_dead: shared.function(c"pcap_open_dead", "pcap_open_dead")?,
@@ -80,8 +80,8 @@ impl Library {
         unsafe { text((self.lib_version)()) }
     }
 
-    /// Compiles a filter expression for packets of a link type (a `DLT_` number), optimised. What is let through
-    /// returns `snaplen`.
+    /// Compiles a filter expression for packets of a link type (a `DLT_` number), optimised. What is let
+    /// through returns `snaplen`.
     ///
     /// One compilation at a time in the process. Host names in the expression are looked up, which may take
     /// seconds.
@@ -98,8 +98,8 @@ impl Library {
         handle.compile(expression)
     }
 
-    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does not know
-    /// one.
+    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does
+    /// not know one.
     pub fn filter<'a>(&self, insns: &'a [Insn]) -> Option<LibpcapFilter<'a>> {
         LibpcapFilter::new(self.validate, self.filter, insns)
     }
@@ -115,8 +115,8 @@ impl DeadHandle<'_> {
     fn compile(&self, expression: &CStr) -> Result<Vec<Insn>, Error> {
         let mut program = BpfProgram { len: 0, insns: std::ptr::null_mut() };
         let handle = self.handle.as_ptr();
-        // SAFETY: the handle is open, `program` is ours to fill, the text is zero-terminated and only read, and
-        // we hold the lock on the compiler.
+        // SAFETY: the handle is open, `program` is ours to fill, the text is zero-terminated and only read,
+        // and we hold the lock on the compiler.
         if unsafe { (self.library.compile)(handle, &mut program, expression.as_ptr(), 1, NETMASK_UNKNOWN) }
             < 0
         {
@@ -126,7 +126,8 @@ impl DeadHandle<'_> {
         let insns = if program.insns.is_null() {
             Vec::new()
         } else {
-            // SAFETY: on success libpcap leaves `len` initialised instructions there, which are ours until freed.
+            // SAFETY: on success libpcap leaves `len` initialised instructions there, which are ours until
+            // freed.
             unsafe { std::slice::from_raw_parts(program.insns, program.len as usize) }.to_vec()
         };
         // SAFETY: the program is what `compile` filled, freed once; nothing refers to it any more.
@@ -168,7 +169,8 @@ impl SharedObject {
         // SAFETY: the object is open and the name zero-terminated.
         let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) });
         let address = address.ok_or(Error::NoSymbol { symbol })?;
-        // SAFETY: a function pointer is as wide as `address`, not null, and of the right type by our contract.
+        // SAFETY: a function pointer is as wide as `address`, not null, and of the right type by our
+        // contract.
         Ok(unsafe { std::mem::transmute_copy(&address) })
     }
 }
@@ -176,7 +178,7 @@ impl SharedObject {
 /// A copy of a C string.
 ///
 /// # Safety
-/// The pointer is null or points to a zero-terminated string that nobody changes meanwhile.
+/// The pointer is null or points to a zero-terminated string that does not change during the call.
 unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "no reason given".into();

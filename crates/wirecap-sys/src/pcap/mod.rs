@@ -5,7 +5,7 @@
 //!                                  └─────filter(&[Insn])───────► LibpcapFilter ──run(packet)──► what bpf_filter says
 //! ```
 //!
-//! **The rule that holds here:** libpcap is loaded when it is first asked for, never linked. A program that
+//! Rule: libpcap is loaded when it is first asked for, never linked. A program that
 //! needs no filter starts on a machine that does not have it.
 
 mod error;

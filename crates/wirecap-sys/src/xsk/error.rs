@@ -37,7 +37,7 @@ pub enum XskError {
     /// A ring size is not a power of two.
     #[error("a ring of {0} entries cannot be used: it must be a power of two")]
     RingSize(u32),
-    /// Somebody else has an AF_XDP socket on this queue, and kept it while we waited.
+    /// Another program has an AF_XDP socket on this queue, and kept it while we waited.
     #[error(
         "queue {queue_id} (ifindex {ifindex}) is taken by another AF_XDP socket; after {waited_ms} ms of \
          retries it is still busy. End that program, or use other queues"

@@ -1,4 +1,5 @@
-//! The kernel's own word on the AF_XDP sockets of this process, whoever has opened them.
+//! What the kernel reports about the AF_XDP sockets of this process, independent of the code that opened
+//! them.
 
 use std::{
     fs,
@@ -15,9 +16,9 @@ use super::{
 };
 use crate::socket_option::Integers;
 
-/// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the order of their
-/// lowest descriptors, which is that in which they were opened while none is closed: to check what a capture reports of
-/// itself. A socket that is not bound counts as one that copies.
+/// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the
+/// order of their lowest descriptors, which is that in which they were opened while none is closed: to check
+/// what a capture reports of itself. A socket that is not bound counts as one that copies.
 ///
 /// # Errors
 /// If the descriptors of the process cannot be listed: `/proc` is not mounted, for instance.
@@ -27,14 +28,15 @@ pub fn modes_of_process() -> io::Result<Vec<BindMode>> {
     Ok(sockets_of_process()?.into_iter().map(|(_, flags)| mode(flags)).collect())
 }
 
-/// The lowest descriptor of each AF_XDP socket, in ascending order, and the socket's flags. A descriptor that is closed
-/// meanwhile is left out.
+/// The lowest descriptor of each AF_XDP socket, in ascending order, and the socket's flags. A descriptor that
+/// is closed during the search is left out.
 fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
     let entries = fs::read_dir("/proc/self/fd")?;
     let mut numbers: Vec<libc::c_int> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
-    // A socket may have several descriptors; its cookie is its own. An order cookies have not: each CPU takes a batch of them.
+    // A socket may have several descriptors; its cookie is its own. An order cookies have not: each CPU takes
+    // a batch of them.
     let mut seen: Vec<u64> = Vec::new();
     let socket = |number: libc::c_int| {
         let flags: u32 = option(number, abi::SOL_XDP, abi::XDP_OPTIONS)?;
@@ -50,22 +52,24 @@ fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
 fn option<T: Integers>(number: libc::c_int, level: libc::c_int, option: libc::c_int) -> Option<T> {
     let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the kernel writes at most `len` bytes into integers; both outlive the call. A number that is no
-    // descriptor, or another one by now, makes it fail or tells of that one: memory is not concerned.
+    // descriptor, or another one since, makes it fail or describe that one: memory is not concerned.
     let result =
         unsafe { libc::getsockopt(number, level, option, ptr::from_mut(&mut value).cast(), &raw mut len) };
     (result == 0).then_some(value)
 }
 
-/// The transmit rings of the AF_XDP sockets of this process, as they lie in the memory that the kernel reads them from: to
-/// check which cells a sender has really lent to the kernel, whatever it says itself. A ring keeps its entries after the
-/// kernel has taken them, until others are written over them.
+/// The transmit rings of the AF_XDP sockets of this process, as they lie in the memory that the kernel reads
+/// them from: to check which cells a sender has really lent to the kernel, whatever it says itself. A ring
+/// keeps its entries after the kernel has taken them, until others are written over them.
 ///
-/// The kernel says which sockets there are (`/proc/self/fd`), where their rings are mapped (`/proc/self/maps`: kernels before
-/// 6.4 do not map a ring once more when its socket is bound) and how these are laid out (`XDP_MMAP_OFFSETS`). How many entries
-/// a ring has it does not say, but the size of the mapping does. Nothing is written into a ring, and what is read goes through
-/// the kernel, so that a ring which is gone is an error.
+/// The kernel says which sockets there are (`/proc/self/fd`), where their rings are mapped
+/// (`/proc/self/maps`: kernels before 6.4 do not map a ring once more when its socket is bound) and how these
+/// are laid out (`XDP_MMAP_OFFSETS`). How many entries a ring has it does not say, but the size of the
+/// mapping does. Nothing is written into a ring, and what is read goes through the kernel, so that a ring
+/// which is gone is an error.
 ///
-/// Source: `Documentation/networking/af_xdp.rst`, "Rings" and "XDP_MMAP_OFFSETS"; `xsk_mmap` in `net/xdp/xsk.c`.
+/// Source: `Documentation/networking/af_xdp.rst`, "Rings" and "XDP_MMAP_OFFSETS"; `xsk_mmap` in
+/// `net/xdp/xsk.c`.
 #[derive(Debug)]
 pub struct TransmitRings {
     rings: Vec<TransmitRing>,
@@ -73,12 +77,12 @@ pub struct TransmitRings {
 }
 
 impl TransmitRings {
-    /// All transmit rings of so many entries. What is in them by now is not told.
+    /// All transmit rings of this number of entries. What they hold already is not reported.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] unless `entries` is a power of two, and fills a page at least: mappings are counted in
-    /// pages, so that smaller rings look alike. What the kernel said when `/proc` is not mounted, or a socket is closed
-    /// meanwhile.
+    /// [`io::ErrorKind::InvalidInput`] unless `entries` is a power of two, and fills a page at least:
+    /// mappings are counted in pages, so that smaller rings look alike. What the kernel said when `/proc` is
+    /// not mounted, or a socket is closed meanwhile.
     pub fn of_process(entries: u32) -> io::Result<Self> {
         let page = page_bytes();
         let size = RingSize::new(entries).filter(|_| bytes_of(entries) >= page).ok_or_else(|| {
@@ -102,15 +106,15 @@ impl TransmitRings {
         Ok(Self { rings, reader })
     }
 
-    /// Takes what was put into the rings since the last time, oldest first: one list for each ring, in the order of the lowest
-    /// descriptors of their sockets.
+    /// Takes what was put into the rings since the last time, oldest first: one list for each ring, in the
+    /// order of the lowest descriptors of their sockets.
     ///
-    /// What is staged but not published yet is not told of, but is written over what was there. So this tells everything if
-    /// it is called when nothing is staged, after each flush for instance.
+    /// What is staged but not published yet is not reported, but is written over what was there. So this
+    /// reports everything if it is called when nothing is staged, after each flush for instance.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] when more was put into a ring than it has entries, so that some are lost: look
-    /// more often. [`io::ErrorKind::NotFound`] when a ring is gone, since its socket was closed.
+    /// [`io::ErrorKind::InvalidData`] when more was put into a ring than it has entries, so that some are
+    /// lost: look more often. [`io::ErrorKind::NotFound`] when a ring is gone, since its socket was closed.
     pub fn take(&mut self) -> io::Result<Vec<Vec<RingDescriptor>>> {
         let Self { rings, reader } = self;
         let mappings = mappings()?;
@@ -198,7 +202,8 @@ fn mappings() -> io::Result<Vec<Mapping>> {
     Ok(fs::read_to_string("/proc/self/maps")?.lines().filter_map(mapping).collect())
 }
 
-/// A line of `/proc/self/maps` (proc_pid_maps(5)): `7f30497000-7f30499000 rw-s 80000000 00:09 4711   socket:[4711]`.
+/// A line of `/proc/self/maps` (proc_pid_maps(5)):
+/// `7f30497000-7f30499000 rw-s 80000000 00:09 4711   socket:[4711]`.
 fn mapping(line: &str) -> Option<Mapping> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let &[range, _, offset, _, _, file] = &fields[..] else { return None };
@@ -229,8 +234,9 @@ impl FaultSafeReader {
         let mut bytes = vec![0; len];
         for (index, load) in bytes.chunks_mut(Self::LOAD).enumerate() {
             let at = ptr::with_exposed_provenance::<libc::c_void>(start + index * Self::LOAD);
-            // SAFETY: nothing is read through the pointer here. The kernel copies from there, bytes that somebody writes
-            // meanwhile as they happen to be, and says EFAULT where nothing is mapped; memory of ours is not written.
+            // SAFETY: nothing is read through the pointer here. The kernel copies from there, bytes that
+            // others write at the same time as they happen to be, and answers EFAULT where nothing is mapped;
+            // memory of ours is not written.
             let written = unsafe { libc::write(self.from.as_raw_fd(), at, load.len()) };
             match usize::try_from(written) {
                 Ok(written) if written == load.len() => self.to.read_exact(load)?,

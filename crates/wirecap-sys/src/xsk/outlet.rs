@@ -6,8 +6,9 @@
 //!   complete ◄── completion ring ◄─────────┘
 //! ```
 //!
-//! Rule: no more is under way than the completion ring takes. What it is that is sent, and who may touch it meanwhile, is
-//! known by whoever has the outlet: [`Sender`](super::Sender) and [`TransmitQueue`](super::TransmitQueue).
+//! Rule: no more is under way than the completion ring takes. What is sent, and who may touch it while it is
+//! under way, is known by the owner of the outlet: [`Sender`](super::Sender) and
+//! [`TransmitQueue`](super::TransmitQueue).
 
 use std::{
     io,
@@ -22,8 +23,8 @@ use super::{
     ring::{ConsumerRing, ProducerRing},
 };
 
-/// After so many calls by which nothing moved, the kernel is asked no more: the driver's queue is full, or the socket's share
-/// of memory is used up until something was sent.
+/// After this number of calls by which nothing moved, the kernel is asked no more: the driver's queue is
+/// full, or the socket's share of memory is used up until something was sent.
 const VAIN_KICKS: u32 = 2;
 
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Outlet {
         self.tx.room().min(self.completion.entries() - self.flying)
     }
 
-    /// Whether so many more entries could be staged. Looks at the kernel's index only if it has to.
+    /// Whether this number of entries could be staged. Loads the kernel's index only if it has to.
     #[inline]
     pub(super) fn has_room(&mut self, entries: u32) -> bool {
         entries <= self.completion.entries() - self.flying && self.tx.has_room(entries)
@@ -80,12 +81,13 @@ impl Outlet {
         self.staged += 1;
     }
 
-    /// Has the kernel send what was staged: one publication, and a system call if the kernel wants one; in copy mode on older
-    /// kernels one for every 32 packets. Never waits for room in the driver: what is left in the ring goes with a later flush.
+    /// Has the kernel send what was staged: one publication, and a system call if the kernel wants one; in
+    /// copy mode on older kernels one for every 32 packets. Never waits for room in the driver: what is left
+    /// in the ring goes with a later flush.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays there, and is
-    /// sent when it is up again.
+    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays
+    /// there, and is sent when it is up again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.staged > 0 {
             self.tx.publish();
@@ -129,8 +131,9 @@ impl Outlet {
         match error.raw_os_error() {
             // It has sent as many as it does with one call, or the driver's queue is full.
             Some(libc::EAGAIN) => Ok(Kick::Went),
-            // In copy mode the driver has dropped a packet, as veth does when the other end takes no more: it is completed
-            // and not sent (`NET_XMIT_DROP` in __xsk_generic_xmit()). In zero-copy the driver is being set up anew.
+            // In copy mode the driver has dropped a packet, as veth does when the other end takes no more: it
+            // is completed and not sent (`NET_XMIT_DROP` in __xsk_generic_xmit()). In zero-copy the driver is
+            // being set up anew.
             Some(libc::EBUSY) if self.copies => Ok(Kick::Dropped),
             Some(libc::EBUSY | libc::ENOBUFS) => Ok(Kick::Busy),
             _ => Err(error),
@@ -147,8 +150,8 @@ impl Outlet {
         self.kicks
     }
 
-    /// Takes back the addresses of what was sent. `take` says whether it is one that was under way. Returns how many
-    /// were.
+    /// Takes back the addresses of what was sent. `take` says whether it is one that was under way. Returns
+    /// how many were.
     #[inline]
     pub(super) fn complete(&mut self, mut take: impl FnMut(u64) -> bool) -> u32 {
         let mut sent = 0;

@@ -5,8 +5,8 @@
 //!                            └── give_back() ──► fill ring: as if it had never been filled
 //! ```
 //!
-//! Rule: the ring makes one [`FilledCell`] of each of its entries. Its holder alone has the cell: the kernel has given it up, and no worker
-//! can have it.
+//! Rule: the ring makes one [`FilledCell`] of each of its entries. Its holder alone has the cell: the kernel
+//! has given it up, and no worker can have it.
 
 use wirecap_core::PoolNumber;
 
@@ -64,8 +64,8 @@ impl<'s> Contents<'s> {
         Self { memory, place: claim.place(), number: claim.number() }
     }
 
-    /// The bytes of this part of the packet. None, if the cell was received by another socket, or the driver has reported what does not lie
-    /// within one cell of the socket's pool: its pool will refuse it, too.
+    /// The bytes of this part of the packet. None, if the cell was received by another socket, or the driver
+    /// has reported what does not lie within one cell of the socket's pool: its pool will refuse it, too.
     #[inline]
     pub fn bytes<'r>(&self, cell: &'r FilledCell) -> &'r [u8]
     where
@@ -74,8 +74,8 @@ impl<'s> Contents<'s> {
         self.read(cell.address_in(self.number), cell.len())
     }
 
-    /// The word of metadata that the XDP program has put right in front of the packet, if there is room for one in its
-    /// cell.
+    /// The word of metadata that the XDP program has put right in front of the packet, if there is room for
+    /// one in its cell.
     #[inline]
     pub fn metadata(&self, cell: &FilledCell) -> Option<u64> {
         let packet = cell.address_in(self.number);
@@ -92,9 +92,9 @@ impl<'s> Contents<'s> {
         if !self.place.holds(address, len) {
             return &[];
         }
-        // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. It is the cell of a token of this
-        // claim, since others have no address here, and the holder of the token alone has the cell (rule of `memory.rs`). The socket is
-        // borrowed as long as the bytes, or the token is.
+        // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. It is the
+        // cell of a token of this claim, since others have no address here, and the holder of the token alone
+        // has the cell (rule of `memory.rs`). The socket is borrowed as long as the bytes, or the token is.
         unsafe { self.memory.bytes(address, len) }
     }
 }
@@ -122,7 +122,8 @@ mod tests {
         FilledCell::new(claim.number(), address, len, false)
     }
 
-    /// Once: the cell of one socket was read with the contents of another, of another memory: where the kernel may be writing.
+    /// Once: the cell of one socket was read with the contents of another, of another memory: where the
+    /// kernel may be writing.
     #[test]
     fn a_cell_is_read_with_the_contents_of_its_own_socket_only() {
         let (memory, _pool, claim) = claimed();

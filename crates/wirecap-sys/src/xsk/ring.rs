@@ -30,7 +30,7 @@ use crate::socket_option::map_ring;
 #[derive(Debug)]
 struct RingMap<T> {
     /// INVARIANT: start of a mapping of `len` bytes that lives until drop, or dangling with `len` 0
-    /// when somebody else owns the memory (tests).
+    /// when a test owns the memory.
     start: NonNull<u8>,
     len: usize,
     /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
@@ -84,10 +84,11 @@ impl<T> RingMap<T> {
     }
 
     fn needs_wakeup(&self) -> bool {
-        // Our index must be visible before the flag is read. A driver sets the flag, then looks for entries a last time
-        // (i40e_clean_xdp_tx_irq(), for instance). Without a full barrier on this side, the processor may read the flag before
-        // the store of our index leaves its store buffer: then the driver sees no entry, we see no flag, and the ring waits for
-        // ever. It is the same argument as for IORING_SQ_NEED_WAKEUP of io_uring(7).
+        // Our index must be visible before the flag is read. A driver sets the flag, then looks for entries a
+        // last time (i40e_clean_xdp_tx_irq(), for instance). Without a full barrier on this side, the
+        // processor may read the flag before the store of our index leaves its store buffer: then the driver
+        // sees no entry, we see no flag, and the ring waits for ever. It is the same argument as for
+        // IORING_SQ_NEED_WAKEUP of io_uring(7).
         fence(Ordering::SeqCst);
         // SAFETY: valid and aligned by the invariant on the field.
         unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0
@@ -107,7 +108,7 @@ impl<T> Drop for RingMap<T> {
 #[derive(Debug)]
 pub struct ConsumerRing<T> {
     map: RingMap<T>,
-    /// Our index; what the kernel sees is the same but for while a [`Drain`] is at work.
+    /// Our index; the kernel sees the same, except while a [`Drain`] is at work.
     consumer: u32,
     /// The kernel's index as last loaded.
     cached_producer: u32,
@@ -226,7 +227,8 @@ impl<T: Copy> Drop for Drain<'_, T> {
 #[derive(Debug)]
 pub struct ProducerRing<T> {
     map: RingMap<T>,
-    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open, or entries are staged.
+    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open, or entries are
+    /// staged.
     producer: u32,
     /// The kernel's index as last loaded.
     cached_consumer: u32,
@@ -259,7 +261,8 @@ impl<T: Copy> ProducerRing<T> {
         self.map.size.room(self.producer, self.cached_consumer)
     }
 
-    /// Whether so many entries can be produced now. The kernel's index is loaded only if it looks as if not.
+    /// Whether this number of entries can be produced now. Loads the kernel's index only if the copy shows
+    /// too little room.
     #[inline]
     pub fn has_room(&mut self, entries: u32) -> bool {
         self.map.size.room(self.producer, self.cached_consumer) >= entries || self.room() >= entries
@@ -271,16 +274,16 @@ impl<T: Copy> ProducerRing<T> {
         FillBatch { room: self.room(), pushed: 0, ring: self }
     }
 
-    /// Writes an entry that the kernel does not see before [`ProducerRing::publish`]. Returns false, and changes nothing,
-    /// when there is no room.
+    /// Writes an entry that the kernel does not see before [`ProducerRing::publish`]. Returns false, and
+    /// changes nothing, when there is no room.
     #[inline]
     pub fn stage(&mut self, value: T) -> bool {
         if !self.has_room(1) {
             return false;
         }
         let entry = self.map.size.entry(self.producer);
-        // SAFETY: `entry` is below the ring's size, and there is room, so the kernel has consumed what was there
-        // (acquire in `room`).
+        // SAFETY: `entry` is below the ring's size, and there is room, so the kernel has consumed what was
+        // there (acquire in `room`).
         unsafe { self.map.entries.add(entry).write(value) };
         self.producer = self.producer.wrapping_add(1);
         true
@@ -302,7 +305,8 @@ impl<T: Copy> ProducerRing<T> {
         self.map.consumer().load(Ordering::Acquire) == self.map.producer().load(Ordering::Relaxed)
     }
 
-    /// Whether the kernel wants a system call before it goes on with this ring. Ask after publishing: it is a full barrier.
+    /// Whether the kernel wants a system call before it goes on with this ring. Ask after publishing: it is a
+    /// full barrier.
     pub fn needs_wakeup(&self) -> bool {
         self.map.needs_wakeup()
     }

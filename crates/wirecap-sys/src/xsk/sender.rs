@@ -7,8 +7,9 @@
 //!                        └── joined with its neighbours ──► ChunkRange ──► its pool
 //! ```
 //!
-//! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has said that
-//! the cell was sent, and never if it does not. Until then nothing writes to it, and no pool attaches it.
+//! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has
+//! said that the cell was sent, and never if it does not. Until then nothing writes to it, and no pool
+//! attaches it.
 //!
 //! What cannot be done with a cell that was sent, since its token went with it:
 //!
@@ -39,8 +40,8 @@ pub struct Sender {
     memory: Arc<PacketMemory>,
     /// Binary logarithm of the size of a cell in bytes: what divides an address into cells.
     cell_shift: u32,
-    /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in the order in
-    /// which they lie, so one cache line serves eight of them.
+    /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in
+    /// the order in which they lie, so one cache line serves eight of them.
     in_flight: Box<[Option<ChunkRange>]>,
     /// Most cells of one packet: what the kernel refuses it never says to have sent.
     most_parts: u32,
@@ -62,8 +63,8 @@ impl Sender {
         self.most_parts = self.most_parts.min(most.max(1));
     }
 
-    /// Whether a packet in so many cells can be sent at all: in one, or in up to [`MAX_PARTS`](super::MAX_PARTS) where the socket was
-    /// bound for packets in several.
+    /// Whether a packet in this number of cells can be sent at all: in one, or in up to
+    /// [`MAX_PARTS`](super::MAX_PARTS) where the socket was bound for packets in several.
     #[inline]
     pub fn takes(&self, cells: u32) -> bool {
         cells <= self.most_parts
@@ -80,7 +81,7 @@ impl Sender {
         self.outlet.room()
     }
 
-    /// Whether so many cells could be sent now.
+    /// Whether this number of cells could be sent now.
     #[inline]
     pub fn has_room(&mut self, cells: u32) -> bool {
         self.outlet.has_room(cells)
@@ -111,8 +112,8 @@ impl Sender {
     /// [`Sender::flush`], or by the kernel when it comes by. `reader` is that of the pool they belong to.
     ///
     /// # Errors
-    /// The ranges as they were, when there is no room or they are too many cells, when they do not name cells of that pool in this sender's
-    /// memory, or when they are not one whole packet.
+    /// The ranges as they were, when there is no room or they are too many cells, when they do not name cells
+    /// of that pool in this sender's memory, or when they are not one whole packet.
     pub fn send(
         &mut self,
         reader: &CellReader,
@@ -163,17 +164,18 @@ impl Sender {
         self.in_flight[index] = Some(cell);
     }
 
-    /// Has the kernel send what was put into the ring: one publication, and a system call if the kernel wants one.
+    /// Has the kernel send what was put into the ring: one publication, and a system call if the kernel wants
+    /// one.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays there, and is
-    /// sent when it is up again.
+    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays
+    /// there, and is sent when it is up again.
     pub fn flush(&mut self) -> io::Result<()> {
         self.outlet.flush()
     }
 
-    /// Takes back cells that were sent, and gives them to `home`, those that follow each other in a chunk as one range.
-    /// Returns how many cells.
+    /// Takes back cells that were sent, and gives them to `home`, those that follow each other in a chunk as
+    /// one range. Returns how many cells.
     pub fn complete(&mut self, mut home: impl FnMut(ChunkRange)) -> u32 {
         let Self { outlet, in_flight, cell_shift, foreign, .. } = self;
         let mut run: Option<ChunkRange> = None;
@@ -201,13 +203,14 @@ impl Sender {
         self.outlet.flying()
     }
 
-    /// System calls by which the kernel was asked to send: one for each flush that finds something to be sent, more where it takes
-    /// few packets at once, none where the driver looks by itself.
+    /// System calls by which the kernel was asked to send: one for each flush that finds something to be
+    /// sent, more where it takes few packets at once, none where the driver looks by itself.
     pub fn kicks(&self) -> u64 {
         self.outlet.kicks()
     }
 
-    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode it does.
+    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode it
+    /// does.
     pub fn dropped(&self) -> u64 {
         self.outlet.dropped()
     }

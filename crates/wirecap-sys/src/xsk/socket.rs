@@ -46,7 +46,7 @@ impl RingSizes {
         Ok(Self { fill: used, completion: idle, rx: Some(used), tx: None })
     }
 
-    /// For a socket that receives and sends: rings of so many entries each.
+    /// For a socket that receives and sends: rings of `entries` entries each.
     ///
     /// # Errors
     /// [`XskError::RingSize`] when one is not a power of two.
@@ -127,8 +127,8 @@ pub struct SocketStatistics {
 
 /// An AF_XDP socket with its rings.
 ///
-/// Create it, [`Socket::attach`] cells, then [`Socket::bind`]: some drivers only look at the fill ring when the
-/// socket is bound.
+/// Create it, [`Socket::attach`] cells, then [`Socket::bind`]: some drivers only look at the fill ring when
+/// the socket is bound.
 ///
 /// It does not lend its descriptor: the kernel fills cells as long as a copy is open.
 ///
@@ -190,8 +190,8 @@ impl Socket {
             })?;
         }
         if let Some(tx) = rings.tx {
-            // In copy mode a call sends what is in the ring, and not 32 packets of it. Kernels before 6.17 cannot: there
-            // `Sender::flush` calls more often.
+            // In copy mode a call sends what is in the ring, and not 32 packets of it. Kernels before 6.17
+            // cannot: there `Sender::flush` calls more often.
             let _ = socket_option::set(&fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
         }
         let offsets: abi::MmapOffsets =
@@ -215,12 +215,12 @@ impl Socket {
         })
     }
 
-    /// Gives the pool's free chunks to the kernel, as far as the fill ring has room, published at once. Returns
-    /// the number of cells.
+    /// Gives the pool's free chunks to the kernel, as far as the fill ring has room, published at once.
+    /// Returns the number of cells.
     ///
     /// # Panics
-    /// Unless it is always the same pool, carved out of the socket's memory, and no other socket has it, nor one of another queue had it: the
-    /// kernel would write into cells that are being read.
+    /// Unless it is always the same pool, carved out of the socket's memory, and no other socket has it, nor
+    /// one of another queue had it: the kernel would write into cells that are being read.
     pub fn attach(&mut self, pool: &mut LivePool) -> u32 {
         let claim = self.pool.get_or_insert_with(|| {
             let tenant = Tenant::Socket(Arc::clone(&self.fd), queue_name(&self.fd, self.config));
@@ -245,14 +245,15 @@ impl Socket {
         Some(Contents::new(&self.memory, self.pool.as_ref()?))
     }
 
-    /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled. Those for which the
-    /// fill ring has no room yet stay; the kernel makes room a little after it has handed over what it filled.
+    /// Gives cells back to the kernel to be filled anew: the pool never knows that they were filled. Those
+    /// for which the fill ring has no room yet stay; the kernel makes room a little after it has handed over
+    /// what it filled.
     pub fn give_back(&mut self, cells: &mut Vec<FilledCell>) {
         let Some(claim) = &self.pool else { return };
         let mut batch = self.fill.batch();
         for cell in cells.drain(cells.len().saturating_sub(batch.room() as usize)..) {
-            // A cell that another socket has received is not this one's to give, nor one that is not of its pool, whatever the driver has
-            // said.
+            // A cell that another socket has received is not this one's to give, nor one that is not of its
+            // pool, whatever the driver has said.
             if let Some(cell) = claim.place().cell(cell.address_in(claim.number())) {
                 batch.push(cell);
             }
@@ -265,7 +266,8 @@ impl Socket {
         self.rx.as_ref().map_or(0, ConsumerRing::filled)
     }
 
-    /// The filled cells that wait to be received, by their numbers: cells are numbered through as they are filled.
+    /// The filled cells that wait to be received, by their numbers: cells are numbered through as they are
+    /// filled.
     #[inline]
     pub fn waiting(&self) -> Range<u64> {
         self.rx.as_ref().map_or(0..0, ConsumerRing::waiting)
@@ -339,7 +341,7 @@ impl Socket {
         })
     }
 
-    /// Tells the kernel that there are cells in the fill ring again, if it asked to be told.
+    /// Wakes the kernel if it waits for cells in the fill ring.
     pub fn wake_receiver(&self) {
         if self.fill.needs_wakeup() {
             // SAFETY: a receive without a buffer reads nothing into our memory. Errors (EAGAIN,
@@ -359,7 +361,7 @@ impl Socket {
 }
 
 impl Socket {
-    /// Becomes readable when packets wait. The socket is closed when nobody has it any more.
+    /// Becomes readable when packets wait. The socket is closed with its last owner.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.fd))
     }
@@ -413,7 +415,8 @@ impl PollSet {
     }
 
     /// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
-    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver. Returns whether one was.
+    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver. Returns whether one
+    /// was.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
         // SAFETY: the pointer and the count are those of one Vec that outlives the call.
@@ -436,7 +439,7 @@ fn open() -> Result<OwnedFd, XskError> {
     // SAFETY: socket(2) takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd >= 0 {
-        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        // SAFETY: the descriptor was opened just now and has no other owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     let source = io::Error::last_os_error();

@@ -1,14 +1,15 @@
-//! One transmit queue of an interface, and cells to send from it: for whoever makes frames, or has them in a file.
+//! One transmit queue of an interface, and cells to send from it: for frames that are generated or read from
+//! a file.
 //!
 //! ```text
 //!   cell_mut ─► frame in an idle cell ── stage, flush ──► with the kernel ── complete ──► idle again, the frame still in it
 //! ```
 //!
-//! The cells are as many as there are frames to be kept, the ring is as deep as it should be: they have nothing to do with
-//! each other.
+//! The cells are as many as there are frames to be kept, the ring is as deep as it should be: they have
+//! nothing to do with each other.
 //!
-//! Rule: bytes of a cell are lent only while it is idle, and the queue is borrowed as long as they are. From `stage` until the
-//! kernel says that it was sent, a cell is the kernel's.
+//! Rule: bytes of a cell are lent only while it is idle, and the queue is borrowed as long as they are. From
+//! `stage` until the kernel says that it was sent, a cell is the kernel's.
 
 use std::{
     io,
@@ -32,14 +33,14 @@ const LOOK_AGAIN: Duration = Duration::from_micros(100);
 /// Which mode a queue is bound in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BindChoice {
-    /// Zero-copy where the driver has it, else copy; [`TransmitQueue::fallback`] tells why.
+    /// Zero-copy where the driver has it, else copy; [`TransmitQueue::fallback`] has the reason.
     #[default]
     Best,
     /// This one or none.
     Only(BindMode),
 }
 
-/// What a [`TransmitQueue`] shall be like.
+/// The settings of a [`TransmitQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransmitOptions {
     /// Cells to keep frames in.
@@ -81,7 +82,7 @@ pub struct CellPart {
 pub struct TransmitQueue {
     socket: Socket,
     outlet: Outlet,
-    /// INVARIANT: no pool was carved out of it, and nobody else has it but the socket.
+    /// INVARIANT: no pool was carved out of it, and only the socket shares it.
     memory: Arc<PacketMemory>,
     /// By number of the cell: whether it is the kernel's.
     /// INVARIANT: true from when a descriptor of the cell was staged until its completion was read.
@@ -94,8 +95,8 @@ pub struct TransmitQueue {
 }
 
 impl TransmitQueue {
-    /// Opens queue `queue_id` of an interface, by index in the calling thread's network namespace. All cells are idle and
-    /// hold zeros.
+    /// Opens queue `queue_id` of an interface, by index in the calling thread's network namespace. All cells
+    /// are idle and hold zeros.
     ///
     /// # Errors
     /// [`XskError`] when the socket cannot be set up, or the cells do not fit into memory.
@@ -116,8 +117,8 @@ impl TransmitQueue {
         let mut zero_copy_refused = None;
         let (socket, outlet, mode) = match bind {
             BindChoice::Only(mode) => bound(mode)?,
-            // Some drivers bind without an XDP program on the interface, and then refuse to send (EINVAL, ENXIO). An
-            // empty ring is enough to find out.
+            // Some drivers bind without an XDP program on the interface, and then refuse to send (EINVAL,
+            // ENXIO). An empty ring is enough to find out.
             BindChoice::Best => match bound(BindMode::ZeroCopy).and_then(|(socket, outlet, mode)| {
                 let sends = outlet.try_kick();
                 sends.map_err(|source| XskError::Bind { ifindex, queue_id, source })?;
@@ -158,7 +159,8 @@ impl TransmitQueue {
         self.zero_copy_refused.as_ref()
     }
 
-    /// All bytes of a cell, to be read and written. `None` while the kernel has it, or if there is no such cell.
+    /// All bytes of a cell, to be read and written. `None` while the kernel has it, or if there is no such
+    /// cell.
     #[inline]
     pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8]> {
         if *self.taken.get(cell as usize)? {
@@ -166,15 +168,16 @@ impl TransmitQueue {
         }
         let cell_bytes = self.options.cell_bytes;
         let address = u64::from(cell) * u64::from(cell_bytes);
-        // SAFETY: there is such a cell (`taken` has an entry for it), so the range lies in the memory, which was made for
-        // all cells. It is not with the kernel by the invariant on `taken`, and nobody else has this memory by the one on
-        // `memory`; the exclusive borrow of `self` lasts as long as the bytes are lent.
+        // SAFETY: there is such a cell (`taken` has an entry for it), so the range lies in the memory, which
+        // was made for all cells. It is not with the kernel by the invariant on `taken`, and no one else has
+        // this memory by the one on `memory`; the exclusive borrow of `self` lasts as long as the bytes are
+        // lent.
         Some(unsafe { self.memory.bytes_mut(address, cell_bytes) })
     }
 
-    /// Puts a frame into the ring: the first `len` bytes of a cell. It is sent with [`TransmitQueue::flush`]. Returns
-    /// false, and changes nothing, when the ring is full, the kernel has the cell already, there is no such cell, or it
-    /// does not hold so many bytes.
+    /// Puts a frame into the ring: the first `len` bytes of a cell. It is sent with [`TransmitQueue::flush`].
+    /// Returns false, and changes nothing, when the ring is full, the kernel has the cell already, there is
+    /// no such cell, or it holds fewer bytes.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
         let cell_bytes = self.options.cell_bytes;
@@ -189,9 +192,9 @@ impl TransmitQueue {
         true
     }
 
-    /// Puts a frame of several parts into the ring, as [`TransmitQueue::stage`] does with one. Returns false, and changes
-    /// nothing, also when there are more than [`MAX_PARTS`], one comes twice, or there is more than one and the queue was
-    /// not opened for that.
+    /// Puts a frame of several parts into the ring, as [`TransmitQueue::stage`] does with one. Returns false,
+    /// and changes nothing, also when there are more than [`MAX_PARTS`], one comes twice, or there is more
+    /// than one and the queue was not opened for that.
     pub fn stage_parts(&mut self, parts: &[CellPart]) -> bool {
         let several = parts.len() > 1;
         if parts.is_empty()
@@ -218,15 +221,17 @@ impl TransmitQueue {
         true
     }
 
-    /// Has the kernel send what was staged: one publication, and in copy mode a system call for every few frames.
+    /// Has the kernel send what was staged: one publication, and in copy mode a system call for every few
+    /// frames.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, ENXIO when it is gone. What is in the ring stays there.
+    /// What the kernel said: ENETDOWN when the interface is down, ENXIO when it is gone. What is in the ring
+    /// stays there.
     pub fn flush(&mut self) -> io::Result<()> {
         self.outlet.flush()
     }
 
-    /// Takes back cells that were sent, and tells their numbers. Returns how many.
+    /// Takes back cells that were sent, and passes on their numbers. Returns how many.
     #[inline]
     pub fn complete(&mut self, mut idle: impl FnMut(u32)) -> u32 {
         let Self { outlet, taken, options, foreign, .. } = self;

@@ -135,7 +135,7 @@ fn a_table_that_makes_no_sense_is_refused_by_its_line() {
     for (table, arguments, code, words) in [
         ("10.0.0.0/8 dev m1\n10.0.0.0/33 dev m1\n", &[][..], 2, "line 2"),
         ("10.0.0.1/8 dev m1\n", &[], 2, "line 1"),
-        ("10.0.0.0/8 dev eth9\n", &[], 2, "eth9, which is none of the interfaces (m0, m1)"),
+        ("10.0.0.0/8 dev eth9\n", &[], 2, "eth9, but the interfaces are m0, m1"),
         ("10.0.0.0/8 dev m1\n", &["--vlan", "1=2"], 2, "--vlan is for a cable"),
         ("10.0.0.0/8 dev m1\n", &["--pass", "udp prt 1"], 2, "syntax error"),
     ] {

@@ -1,12 +1,14 @@
-//! Multicast: the groups of IPv4 that the host has joined on an interface, and whether something on top of it has joined, too.
+//! Multicast: the groups of IPv4 that the host has joined on an interface, and whether something on top of it
+//! has joined, too.
 //!
 //! ```text
 //!   /proc/thread-self/net/igmp        groups of the interface itself
 //!   /proc/thread-self/net/dev_mcast   3  eth1  2  0  01005e000001      two ask for this address: eth1 itself, and one above
 //! ```
 //!
-//! Each interface with IPv4 joins 224.0.0.1 (all hosts) while it is up, and passes that on to the one below it, across
-//! namespaces. So if an address has more askers than the interface's own groups need, the others are above it.
+//! Each interface with IPv4 joins 224.0.0.1 (all hosts) while it is up, and passes that on to the one below
+//! it, across namespaces. So if an address has more askers than the interface's own groups need, the others
+//! are above it.
 
 use std::net::Ipv4Addr;
 

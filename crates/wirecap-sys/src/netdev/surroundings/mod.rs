@@ -7,8 +7,9 @@
 //!                        └─ /proc ─────── pppoe                     pppoe_sessions(name)
 //! ```
 //!
-//! Rule: nothing is decided here. What one interface alone is asked about is elsewhere: [`find_route`](super::find_route),
-//! [`bridge_table`](super::bridge_table), [`ingress_filters`](super::ingress_filters).
+//! Rule: nothing is decided here. What one interface alone is asked about is elsewhere:
+//! [`find_route`](super::find_route), [`bridge_table`](super::bridge_table),
+//! [`ingress_filters`](super::ingress_filters).
 
 mod groups;
 mod listeners;
@@ -24,7 +25,8 @@ use super::link::{self, Link};
 use super::{InterfaceAddress, MacAddress};
 use crate::process::{self, Process};
 
-/// Where the kernel shows the calling thread's network namespace; `/proc/net` is that of the process's first thread.
+/// Where the kernel shows the calling thread's network namespace; `/proc/net` is that of the process's first
+/// thread.
 const PROC_NET: &str = "/proc/thread-self/net";
 
 /// The surroundings of all interfaces of a namespace, as they were when they were read.
@@ -43,7 +45,8 @@ impl Surroundings {
     /// Reads those of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// As [`interfaces`](super::interfaces). A table of `/proc` that cannot be read is the error of the method that needs it.
+    /// As [`interfaces`](super::interfaces). A table of `/proc` that cannot be read is the error of the
+    /// method that needs it.
     pub fn read() -> Result<Self> {
         let mut rtnetlink = link::open()?;
         let table = |name: &str| read_table(Path::new(PROC_NET), name);
@@ -58,13 +61,14 @@ impl Surroundings {
         })
     }
 
-    /// Everything in this network namespace that is on top of the interface with index `ifindex`, the nearest first.
+    /// Everything in this network namespace that is on top of the interface with index `ifindex`, the nearest
+    /// first.
     pub fn uppers(&self, ifindex: u32) -> Vec<Upper> {
         uppers::of(ifindex, &self.links, &self.addresses)
     }
 
-    /// Whether an interface that is up is on top of the one with index `ifindex`, and cannot be seen: it is in another
-    /// network namespace, as a container's macvlan is.
+    /// Whether an interface that is up is on top of the one with index `ifindex`, and cannot be seen: it is
+    /// in another network namespace, as a container's macvlan is.
     ///
     /// # Errors
     /// Why it cannot be known.
@@ -78,7 +82,8 @@ impl Surroundings {
         self.links.iter().any(|link| link.mac == Some(address))
     }
 
-    /// The groups of IPv4 that the host has joined on the interface with index `ifindex`, but that of all hosts.
+    /// The groups of IPv4 that the host has joined on the interface with index `ifindex`, but that of all
+    /// hosts.
     ///
     /// # Errors
     /// Why it cannot be known.
@@ -95,8 +100,8 @@ impl Surroundings {
         self.packet_sockets.as_ref().map(|sockets| sockets.iter().filter(hears).copied().collect())
     }
 
-    /// The processes that have a socket of [`Surroundings::listeners`]; none if they cannot be seen. The first call looks at
-    /// every open file of the machine.
+    /// The processes that have a socket of [`Surroundings::listeners`]; none if they cannot be seen. The
+    /// first call looks at every open file of the machine.
     pub fn holders(&self, socket: &PacketSocket) -> Vec<Process> {
         let all = || self.packet_sockets.iter().flatten().map(|socket| socket.inode).collect::<Vec<_>>();
         let holders = self.holders.get_or_init(|| process::holders_of_sockets(&all()));
