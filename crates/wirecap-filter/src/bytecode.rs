@@ -138,3 +138,20 @@ impl Instruction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both forms mean the same as `JumpEqual`, and take half the time.
+    #[test]
+    fn a_comparison_that_goes_on_with_the_next_instruction_is_short() {
+        let jump = |then, otherwise| Op::JumpIf { cond: Cond::Eq, operand: Operand::K(7), then, otherwise };
+        let ops = [jump(3, 1), jump(2, 3), jump(3, 3), Op::Return(0)];
+        let code = flatten(&ops);
+        assert_eq!(code[0], Instruction::NextUnlessEqual { k: 7, then: 3 });
+        assert_eq!(code[1], Instruction::NextIfEqual { k: 7, otherwise: 3 });
+        assert_eq!(code[2], Instruction::NextUnlessEqual { k: 7, then: 3 });
+        assert_eq!(flatten(&[jump(2, 3)])[0], Instruction::JumpEqual { k: 7, then: 2, otherwise: 3 });
+    }
+}

@@ -22,10 +22,10 @@ pub const LINK_TYPE_ETHERNET: u16 = 1;
 pub const DEFAULT_SNAPLEN: u32 = 262_144;
 
 /// Expressions up to this length are compiled on the caller's stack, in bytes.
-const SHORT_BYTES: usize = 4 << 10;
+const SHORT_BYTES: usize = 4_096;
 /// Stack for a longer one, in bytes, and more for each of its bytes: several times the 10 to 15 that libpcap
 /// 1.10 was seen to use. It is address space, not memory, until it is used.
-const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 1_048_576;
 const STACK_BYTES_PER_BYTE: usize = 64;
 
 /// A filter: what was asked for, and the program libpcap made of it.
@@ -108,11 +108,15 @@ fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> io::Re
     if len <= SHORT_BYTES {
         return Ok(compile());
     }
-    let stack = STACK_BYTES + STACK_BYTES_PER_BYTE * len;
     thread::scope(|scope| {
-        let compiler = thread::Builder::new().stack_size(stack).spawn_scoped(scope, compile)?;
+        let compiler = thread::Builder::new().stack_size(stack_bytes(len)).spawn_scoped(scope, compile)?;
         Ok(compiler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
+}
+
+/// Stack for an expression of `len` bytes.
+fn stack_bytes(len: usize) -> usize {
+    STACK_BYTES + STACK_BYTES_PER_BYTE * len
 }
 
 /// What the libpcap of this machine says of itself, for `--version` and reports.
@@ -121,4 +125,31 @@ fn with_stack<T: Send>(len: usize, compile: impl FnOnce() -> T + Send) -> io::Re
 /// [`Error::Libpcap`] on a machine without libpcap.
 pub fn libpcap_version() -> Result<String, Error> {
     pcap::library().map(pcap::Library::version).map_err(Error::Libpcap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directions_and_interfaces_are_asked_of_a_socket() {
+        for (expression, asks) in
+            [("inbound", true), ("outbound", true), ("ifindex 7", true), ("tcp port 80", false), ("", false)]
+        {
+            let filter = Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
+            assert_eq!(filter.asks_for_origin(), asks, "{expression}");
+            assert!(!filter.bound_to(0, 7).asks_for_origin(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_long_expression_gets_stack_for_each_byte() {
+        assert_eq!(stack_bytes(10_000), 1_688_576);
+    }
+
+    #[test]
+    fn libpcap_says_which_version_it_is() {
+        let version = libpcap_version().unwrap();
+        assert!(version.starts_with("libpcap version "), "{version}");
+    }
 }

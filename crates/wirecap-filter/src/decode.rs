@@ -37,8 +37,7 @@ pub(crate) fn decode(insn: &Insn, index: usize, len: usize) -> Result<Op, Invali
         0x16 => Op::ReturnA,
         0x05 => Op::Jump(target(index, k, len)?),
         _ if code & 0x07 == 0x05 => decode_condition(insn, index, len)?,
-        _ if code & 0x07 == 0x04 => decode_alu(code, k)?,
-        _ => return Err(Invalid::Code { code }),
+        _ => decode_alu(code, k)?,
     })
 }
 
