@@ -1,8 +1,8 @@
-//! What all our sockets do with the kernel: options set and read, and a ring mapped.
+//! What all our sockets do with the kernel: opened, options set and read, a ring mapped.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr::{self, NonNull},
 };
 
@@ -17,6 +17,17 @@ unsafe impl Integers for u32 {}
 unsafe impl Integers for u64 {}
 // SAFETY: an array of integers.
 unsafe impl Integers for [u32; 3] {}
+
+/// Opens a socket of protocol 0: one of packets hears nothing before it is bound.
+pub(crate) fn open(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes no pointers.
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
 
 /// Sets an option (`setsockopt`).
 pub(crate) fn set<T>(fd: impl AsFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {

@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use super::attr::{Command, GetId, GetInfo, MapInfo, ProgInfo};
+use super::attr::{Command, MapInfo, ProgInfo};
 use super::error::Error;
 use super::link::holders;
 use super::map::{Map, MapKind};
 use super::program::Program;
-use super::syscall::{address_mut, bpf, bpf_fd, text};
+use super::syscall::{address_mut, object_info, open_by_id, text};
 use crate::process::Process;
 
 /// Most maps of a program that are looked at.
@@ -60,8 +60,10 @@ pub fn holders_of_programs(prog_ids: &[u32]) -> BTreeMap<u32, Vec<Process>> {
 
 fn first_of(ids: &[u32], name: &str) -> io::Result<Option<SharedMap>> {
     for &id in ids {
-        let fd = open(id)?;
-        let info = info(fd.as_fd())?;
+        // SAFETY: the command goes from a number to a descriptor.
+        let fd = unsafe { open_by_id(Command::MapGetFdById, id) }?;
+        // SAFETY: there are no addresses in it.
+        let info = unsafe { object_info(fd.as_fd(), MapInfo::default()) }?;
         if info.map_type == MapKind::ProgArray as u32 && text(&info.name) == name {
             let map = Map::from_program_array(fd, name.into());
             return Ok(Some(SharedMap { map, max_entries: info.max_entries }));
@@ -73,37 +75,9 @@ fn first_of(ids: &[u32], name: &str) -> io::Result<Option<SharedMap>> {
 fn map_ids(prog_id: u32) -> io::Result<Vec<u32>> {
     let program = Program::open_by_id(prog_id)?;
     let mut ids = [0; MAX_MAPS];
-    let mut answer =
-        [ProgInfo { nr_map_ids: MAX_MAPS as u32, map_ids: address_mut(&mut ids), ..ProgInfo::default() }];
-    let mut attr = GetInfo {
-        bpf_fd: program.as_raw_fd() as u32,
-        info_len: size_of::<ProgInfo>() as u32,
-        info: address_mut(&mut answer),
-    };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, and at most
-    // `nr_map_ids` numbers, as many as `ids` has; both are live and ours alone, and any bits are a value of
-    // theirs.
-    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
-    let [ProgInfo { nr_map_ids, .. }] = answer;
+    let info =
+        ProgInfo { nr_map_ids: MAX_MAPS as u32, map_ids: address_mut(&mut ids), ..ProgInfo::default() };
+    // SAFETY: the one address in it is that of `ids`, which is live, ours alone and as long as it says.
+    let ProgInfo { nr_map_ids, .. } = unsafe { object_info(program.as_fd(), info) }?;
     Ok(ids.into_iter().take(nr_map_ids as usize).collect())
-}
-
-fn open(id: u32) -> io::Result<OwnedFd> {
-    let mut attr = GetId { id, ..GetId::default() };
-    // SAFETY: there are no addresses in it, and it returns a new file descriptor.
-    unsafe { bpf_fd(Command::MapGetFdById, &mut attr) }
-}
-
-fn info(fd: BorrowedFd<'_>) -> io::Result<MapInfo> {
-    let mut answer = [MapInfo::default()];
-    let mut attr = GetInfo {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: size_of::<MapInfo>() as u32,
-        info: address_mut(&mut answer),
-    };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `answer`, any bits of which
-    // are a value.
-    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
-    let [info] = answer;
-    Ok(info)
 }

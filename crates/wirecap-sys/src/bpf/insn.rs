@@ -166,17 +166,11 @@ pub enum Helper {
     MapDeleteElem = 3,
     /// `bpf_ktime_get_ns()`: nanoseconds of CLOCK_MONOTONIC.
     KtimeGetNs = 5,
-    /// `bpf_get_prandom_u32()`.
-    GetPrandomU32 = 7,
-    /// `bpf_get_smp_processor_id()`.
-    GetSmpProcessorId = 8,
     /// `bpf_tail_call(ctx, programs, index)`: goes on as the program at `index` of a
     /// [`ProgArray`](super::MapKind::ProgArray); returns only if that entry is empty.
     TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
-    /// `bpf_csum_diff(from, from_size, to, to_size, seed)`.
-    CsumDiff = 28,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two
@@ -184,18 +178,6 @@ pub enum Helper {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_meta(ctx, delta)`: room for metadata in front of the packet.
     XdpAdjustMeta = 54,
-    /// `bpf_xdp_adjust_tail(ctx, delta)`.
-    XdpAdjustTail = 65,
-    /// `bpf_ktime_get_boot_ns()`: nanoseconds of CLOCK_BOOTTIME (Linux 5.8).
-    KtimeGetBootNs = 125,
-    /// `bpf_ktime_get_coarse_ns()`: CLOCK_MONOTONIC_COARSE, a tick's resolution, nearly free (Linux 5.11).
-    KtimeGetCoarseNs = 160,
     /// `bpf_xdp_get_buff_len(ctx)`: length over all fragments, in bytes (Linux 5.18).
     XdpGetBuffLen = 188,
-    /// `bpf_xdp_load_bytes(ctx, offset, buf, len)`, fragments included (Linux 5.18).
-    XdpLoadBytes = 189,
-    /// `bpf_xdp_store_bytes(ctx, offset, buf, len)` (Linux 5.18).
-    XdpStoreBytes = 190,
-    /// `bpf_ktime_get_tai_ns()`: nanoseconds of CLOCK_TAI (Linux 6.1).
-    KtimeGetTaiNs = 208,
 }

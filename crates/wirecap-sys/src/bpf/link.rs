@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::attr::{Command, GetId, GetInfo, LinkCreate, LinkDetach, LinkInfo, LinkUpdate};
+use super::attr::{Command, GetId, LinkCreate, LinkDetach, LinkInfo, LinkUpdate};
 use super::error::Error;
 use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
-use super::syscall::{address_mut, bpf, bpf_fd, interface_name};
+use super::syscall::{bpf, bpf_fd, interface_name, object_info, open_by_id};
 use crate::process::{self, Process};
 
 /// `BPF_LINK_TYPE_XDP`.
@@ -72,7 +72,7 @@ impl Link {
         let Some(XdpLink { id, .. }) = links()?.into_iter().find(is_of_program) else {
             return Ok(None);
         };
-        match open_by_id(id) {
+        match open(id) {
             Ok(fd) => Ok(Some(Self { fd })),
             Err(cause) if is_gone(&cause) => Ok(None),
             Err(cause) => Err(Error::call(format!("open the BPF link with id {id}"), cause)),
@@ -285,28 +285,18 @@ fn or_pinned(processes: &[String]) -> String {
     if processes.is_empty() { "no process, a pinned link".into() } else { processes.join(", ") }
 }
 
-fn open_by_id(id: u32) -> io::Result<OwnedFd> {
-    let mut attr = GetId { id, ..GetId::default() };
-    // SAFETY: there are no addresses in it, and it returns a new file descriptor.
-    unsafe { bpf_fd(Command::LinkGetFdById, &mut attr) }
+fn open(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the command goes from a number to a descriptor.
+    unsafe { open_by_id(Command::LinkGetFdById, id) }
 }
 
 fn info_by_id(id: u32) -> io::Result<LinkInfo> {
-    link_info(open_by_id(id)?.as_fd())
+    link_info(open(id)?.as_fd())
 }
 
 fn link_info(fd: BorrowedFd<'_>) -> io::Result<LinkInfo> {
-    let mut info = [LinkInfo::default()];
-    let mut attr = GetInfo {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: size_of::<LinkInfo>() as u32,
-        info: address_mut(&mut info),
-    };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit
-    // patterns are valid. Its addresses and lengths of strings are zero, so it writes nowhere else.
-    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
-    let [info] = info;
-    Ok(info)
+    // SAFETY: there are no addresses or lengths of strings in it.
+    unsafe { object_info(fd, LinkInfo::default()) }
 }
 
 #[cfg(test)]

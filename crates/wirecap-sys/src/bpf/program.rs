@@ -5,11 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use super::attr::{Command, GetId, GetInfo, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
+use super::attr::{Command, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
 use super::error::Error;
 use super::insn::Insn;
 use super::privilege::lacks_perfmon;
-use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, text, with_memlock};
+use super::syscall::{
+    address, address_mut, bpf, bpf_fd, object_info, object_name, open_by_id, text, with_memlock,
+};
 
 /// The license given to the kernel with every program, one that lets it call all helpers.
 pub const LICENSE: &str = "Dual MIT/GPL";
@@ -215,9 +217,8 @@ impl Program {
 
     /// A descriptor of any program of this machine.
     pub(super) fn open_by_id(id: u32) -> io::Result<OwnedFd> {
-        let mut attr = GetId { id, ..GetId::default() };
-        // SAFETY: there are no addresses in it, and it returns a new file descriptor.
-        unsafe { bpf_fd(Command::ProgGetFdById, &mut attr) }
+        // SAFETY: the command goes from a number to a descriptor.
+        unsafe { open_by_id(Command::ProgGetFdById, id) }
     }
 
     fn test_attr(&self, frame: &[u8]) -> ProgTestRun {
@@ -275,15 +276,6 @@ fn load_once(
 }
 
 fn prog_info(fd: BorrowedFd<'_>) -> io::Result<ProgInfo> {
-    let mut info = [ProgInfo::default()];
-    let mut attr = GetInfo {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: size_of::<ProgInfo>() as u32,
-        info: address_mut(&mut info),
-    };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, all of whose bit
-    // patterns are valid. The lengths and addresses of arrays in it are zero, so it writes nowhere else.
-    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
-    let [info] = info;
-    Ok(info)
+    // SAFETY: there are no addresses in it.
+    unsafe { object_info(fd, ProgInfo::default()) }
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::attr::{Attr, Command, NAME_LEN};
+use super::attr::{Attr, Command, GetId, GetInfo, NAME_LEN};
 use super::error::Error;
 
 /// Calls bpf(2) and gives its non-negative result.
@@ -30,6 +30,34 @@ pub(super) unsafe fn bpf_fd<T: Attr>(command: Command, attr: &mut T) -> io::Resu
     let fd = unsafe { bpf(command, attr) }?;
     // SAFETY: the kernel has just made `fd` for us, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A descriptor of an object of this machine, by its number.
+///
+/// # Safety
+/// `command` is one that goes from a number to a descriptor.
+pub(super) unsafe fn open_by_id(command: Command, id: u32) -> io::Result<OwnedFd> {
+    let mut attr = GetId { id, ..GetId::default() };
+    // SAFETY: there are no addresses in it; the caller vouches for the command.
+    unsafe { bpf_fd(command, &mut attr) }
+}
+
+/// What the kernel reports about an object, written over `info`.
+///
+/// # Safety
+/// Addresses in `info` are valid for the lengths beside them, and what is there is the caller's alone.
+pub(super) unsafe fn object_info<T: Attr>(fd: BorrowedFd<'_>, info: T) -> io::Result<T> {
+    let mut info = [info];
+    let mut attr = GetInfo {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: size_of::<T>() as u32,
+        info: address_mut(&mut info),
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, any bits of which are a value
+    // (`Attr`), and where addresses in it say, which the caller vouches for.
+    unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
+    let [info] = info;
+    Ok(info)
 }
 
 /// Runs `call`, and once more with the limit of locked memory lifted if it was refused for permission.

@@ -91,11 +91,6 @@ impl Error {
         Error::System { action: action.into(), source }
     }
 
-    /// The last error of a system call of this thread, for what `action` says.
-    pub(super) fn last_os_error(action: impl Into<String>) -> Self {
-        Error::system(action, io::Error::last_os_error())
-    }
-
     /// The kernel's errno, if it was the kernel that refused.
     pub(super) fn errno(&self) -> Option<i32> {
         match self {

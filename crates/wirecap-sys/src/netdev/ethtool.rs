@@ -10,12 +10,13 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::attributes::Driver;
 use super::error::{Error, Result};
 use super::link::text;
 use super::name::MAX_NAME_BYTES;
+use crate::socket_option;
 
 // linux/ethtool.h and linux/sockios.h; not in libc.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -138,13 +139,9 @@ pub(super) struct Ethtool {
 impl Ethtool {
     /// Opens the socket. Needs no privilege.
     pub fn open() -> Result<Self> {
-        // SAFETY: socket() takes no pointers.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last_os_error("opening a socket to ask network drivers"));
-        }
-        // SAFETY: `fd` was just opened and has no other owner.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let socket = socket_option::open(libc::AF_INET, libc::SOCK_DGRAM);
+        let failed = |source| Error::system("opening a socket to ask network drivers", source);
+        socket.map(|socket| Self { socket }).map_err(failed)
     }
 
     /// Name and bus address of the driver.

@@ -5,7 +5,7 @@
 //! process, a `kill -9` included. Several captures of one interface, and a flag the administrator set, do not
 //! disturb each other.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::error::{Error, Result};
 use crate::socket_option;
@@ -31,13 +31,8 @@ impl Promiscuous {
             return Err(Error::NoSuchIndex { ifindex });
         };
         // Protocol 0: the socket receives nothing, it only holds the membership.
-        // SAFETY: socket() takes no pointers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(explain(Error::last_os_error(action()), ifindex));
-        }
-        // SAFETY: `fd` was just opened and has no other owner.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let failed = |source| explain(Error::System { action: action(), source }, ifindex);
+        let socket = socket_option::open(libc::AF_PACKET, libc::SOCK_RAW).map_err(failed)?;
         let membership = libc::packet_mreq {
             mr_ifindex: signed_index,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -45,7 +40,7 @@ impl Promiscuous {
             mr_address: [0; 8],
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
-            .map_err(|source| explain(Error::System { action: action(), source }, ifindex))?;
+            .map_err(failed)?;
         Ok(Self { _socket: socket, ifindex })
     }
 

@@ -10,7 +10,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -397,15 +397,7 @@ fn set_up(step: &'static str) -> impl Fn(io::Error) -> PacketError {
 }
 
 fn open() -> Result<OwnedFd, PacketError> {
-    // Protocol 0: it hears nothing before it is bound.
-    // SAFETY: socket() takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd >= 0 {
-        // SAFETY: `fd` was just opened and has no other owner.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    let source = io::Error::last_os_error();
-    Err(match source.raw_os_error() {
+    socket_option::open(libc::AF_PACKET, libc::SOCK_RAW).map_err(|source| match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => PacketError::NotPermitted,
         _ => PacketError::SetUp { step: "opening", source },
     })

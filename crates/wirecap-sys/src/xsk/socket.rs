@@ -3,7 +3,7 @@
 use std::{
     io, mem,
     ops::Range,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr,
     sync::Arc,
     thread,
@@ -436,14 +436,7 @@ fn queue_name(fd: &OwnedFd, config: SocketConfig) -> Option<QueueName> {
 }
 
 fn open() -> Result<OwnedFd, XskError> {
-    // SAFETY: socket(2) takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd >= 0 {
-        // SAFETY: the descriptor was opened just now and has no other owner.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    let source = io::Error::last_os_error();
-    Err(match source.raw_os_error() {
+    socket_option::open(libc::AF_XDP, libc::SOCK_RAW).map_err(|source| match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => XskError::NotPermitted,
         Some(libc::EAFNOSUPPORT) => XskError::NotSupported,
         _ => XskError::SetUp { step: "socket", source },
