@@ -29,6 +29,7 @@ pub mod file_capabilities;
 pub mod file_lock;
 pub mod input;
 pub mod machine_code;
+mod mapped;
 pub mod memory;
 pub mod netdev;
 pub mod packet;

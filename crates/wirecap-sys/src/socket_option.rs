@@ -1,9 +1,9 @@
-//! What all our sockets do with the kernel: opened, options set and read, a ring mapped.
+//! What all our sockets do with the kernel: opened, options set and read.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    ptr::{self, NonNull},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    ptr,
 };
 
 /// Structures of integers: any bytes are a value.
@@ -60,31 +60,4 @@ pub(crate) fn get<T: Integers>(fd: impl AsFd, level: libc::c_int, option: libc::
         )
     };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Maps a ring of a socket, shared with the kernel. The caller unmaps it.
-pub(crate) fn map_ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            fd.as_raw_fd(),
-            offset,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // Packets in it are confidential: keep them out of core dumps.
-    // SAFETY: the mapping was made just now, and the advice changes no contents.
-    if unsafe { libc::madvise(start, len, libc::MADV_DONTDUMP) } != 0 {
-        let refused = io::Error::last_os_error();
-        // SAFETY: the mapping is ours, and no address of it was given away.
-        unsafe { libc::munmap(start, len) };
-        return Err(refused);
-    }
-    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

@@ -27,8 +27,8 @@ pub(super) enum Command {
     LinkDetach = 34,
 }
 
-/// Marks a `#[repr(C)]` struct of integers that is a part of `union bpf_attr`, or an answer, without any implicit
-/// padding.
+/// Marks a `#[repr(C)]` struct of integers that is a part of `union bpf_attr`, or an answer, without any
+/// implicit padding.
 pub(super) trait Attr {}
 
 macro_rules! part {

@@ -53,8 +53,8 @@ pub(super) unsafe fn object_info<T: Attr>(fd: BorrowedFd<'_>, info: T) -> io::Re
         info_len: size_of::<T>() as u32,
         info: address_mut(&mut info),
     };
-    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, any bits of which are a value
-    // (`Attr`), and where addresses in it say, which the caller vouches for.
+    // SAFETY: the kernel writes at most `info_len` bytes, which is the size of `info`, any bits of which are
+    // a value (`Attr`), and where addresses in it say, which the caller vouches for.
     unsafe { bpf(Command::ObjGetInfoByFd, &mut attr) }?;
     let [info] = info;
     Ok(info)

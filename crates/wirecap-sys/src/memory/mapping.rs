@@ -10,6 +10,7 @@
 use std::{io, ops::Range, path::PathBuf, ptr};
 
 use super::{MemoryError, Need, available};
+use crate::mapped::Mapped;
 
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -90,17 +91,10 @@ impl Advice {
 /// Anonymous memory, private to this process.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    /// INVARIANT: start of a private anonymous mapping of `len` bytes, mapped until drop.
-    start: ptr::NonNull<u8>,
-    len: usize,
+    memory: Mapped,
     pub(super) pages: Pages,
     pub(super) fallbacks: Vec<MemoryFallback>,
 }
-
-// SAFETY: the mapping belongs to no thread, and nothing here reads or writes its bytes.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal
@@ -109,36 +103,36 @@ impl Mapping {
         let failed = |source| MemoryError::Map { needed: len as u64, source };
         // Which has no huge pages, and is slow to read what the machine has.
         if cfg!(miri) {
-            return Ok(Self::over(map(len, 0).map_err(failed)?, len, Pages::Normal, Vec::new()));
+            return Ok(Self::over(Mapped::anonymous(len, 0).map_err(failed)?, Pages::Normal, Vec::new()));
         }
         let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
-        if let Ok(start) = map(huge_len, huge) {
-            let mapping = Self::over(start, huge_len, Pages::Huge, Vec::new());
+        if let Ok(memory) = Mapped::anonymous(huge_len, huge) {
+            let mapping = Self::over(memory, Pages::Huge, Vec::new());
             // Reserved pages are not among those that are available.
             available::check(beside)?;
             return Ok(mapping);
         }
         available::check(Need { process: beside.process + len as u64, ..beside })?;
-        let start = map(len, 0).map_err(failed)?;
+        let memory = Mapped::anonymous(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
         let short =
             reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
         let mut fallbacks = Vec::from_iter(short);
         fallbacks.extend(available::unseen_group().map(MemoryFallback::ControlGroupUnseen));
-        fallbacks.extend(follow(Advice::HugePages, start, len));
-        Ok(Self::over(start, len, Pages::Normal, fallbacks))
+        fallbacks.extend(follow(Advice::HugePages, &memory));
+        Ok(Self::over(memory, Pages::Normal, fallbacks))
     }
 
-    fn over(start: ptr::NonNull<u8>, len: usize, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
+    fn over(memory: Mapped, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
         // A child has no use for it, and pinned pages would be copied for it.
-        fallbacks.extend(follow(Advice::NotInChildren, start, len));
-        fallbacks.extend(follow(Advice::NotInCoreDumps, start, len));
-        Self { start, len, pages, fallbacks }
+        fallbacks.extend(follow(Advice::NotInChildren, &memory));
+        fallbacks.extend(follow(Advice::NotInCoreDumps, &memory));
+        Self { memory, pages, fallbacks }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.memory.len()
     }
 
     /// Where byte `offset` lies.
@@ -146,9 +140,9 @@ impl Mapping {
     /// # Panics
     /// When the mapping ends before it.
     pub(super) fn at(&self, offset: usize) -> ptr::NonNull<u8> {
-        assert!(offset < self.len, "byte {offset} of {}", self.len);
-        // SAFETY: within the mapping, by the assertion and the invariant on `start`.
-        unsafe { self.start.add(offset) }
+        assert!(offset < self.len(), "byte {offset} of {}", self.len());
+        // SAFETY: within the mapping, by the assertion.
+        unsafe { self.memory.start().add(offset) }
     }
 
     /// Brings in the pages of a range of the part that begins at `start`, as long as `goes_on`.
@@ -161,8 +155,8 @@ impl Mapping {
         range: Range<usize>,
         goes_on: &dyn Fn() -> bool,
     ) -> io::Result<()> {
-        let first = start.addr().get() - self.start.addr().get();
-        let (begin, end) = (first + range.start, self.len.min(first + range.end));
+        let first = start.addr().get() - self.memory.start().addr().get();
+        let (begin, end) = (first + range.start, self.len().min(first + range.end));
         (begin..end).step_by(HUGE_PAGE_BYTES).try_for_each(|offset| {
             if !goes_on() {
                 return Err(io::ErrorKind::Interrupted.into());
@@ -170,31 +164,6 @@ impl Mapping {
             advise(self.at(offset), HUGE_PAGE_BYTES.min(end - offset), libc::MADV_POPULATE_WRITE)
         })
     }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and each packet memory in it holds an Arc of `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-    }
-}
-
-fn map(len: usize, flags: libc::c_int) -> io::Result<ptr::NonNull<u8>> {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-            -1,
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    ptr::NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
 /// Huge pages of 2 MiB that are reserved, and those of them that are free.
@@ -212,8 +181,8 @@ pub(super) fn too_few_reserved(needed: u64, reserved: u64, free: u64) -> Option<
 }
 
 /// Gives the kernel an advice about a mapping of ours that it may refuse.
-fn follow(advice: Advice, start: ptr::NonNull<u8>, len: usize) -> Option<MemoryFallback> {
-    let refused = advise(start, len, advice.number()).err()?;
+fn follow(advice: Advice, memory: &Mapped) -> Option<MemoryFallback> {
+    let refused = advise(memory.start(), memory.len(), advice.number()).err()?;
     Some(MemoryFallback::AdviceRefused { advice, errno: refused.raw_os_error().unwrap_or(libc::EINVAL) })
 }
 

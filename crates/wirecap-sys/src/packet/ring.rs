@@ -23,7 +23,7 @@ use std::{
 use wirecap_core::{ChunkRange, Direction, Pool, PoolNumber};
 
 use super::PacketError;
-use crate::socket_option::map_ring;
+use crate::mapped::Mapped;
 
 /// Bytes of a VLAN tag.
 const VLAN_TAG_BYTES: usize = 4;
@@ -37,25 +37,20 @@ const LEFT_OUT: u32 = 1 << 24;
 /// The mapped ring of a socket.
 #[derive(Debug)]
 pub struct BlockRing {
-    /// INVARIANT: start of a mapping of `blocks × block_bytes` bytes, shared with the kernel, that lives
-    /// until drop.
-    start: NonNull<u8>,
+    /// INVARIANT: `blocks × block_bytes` bytes, shared with the kernel. Bytes of a block are only touched by
+    /// its owner: the kernel, or user space between [`Self::is_filled`] and [`Self::give_back`]. Its status
+    /// word is only accessed atomically.
+    memory: Mapped,
     block_bytes: usize,
     blocks: u32,
 }
 
-// SAFETY: the mapping belongs to no thread. Bytes of a block are only touched by its owner:
-// the kernel, or user space between a `BlockRing::is_filled` and `BlockRing::give_back`.
-unsafe impl Send for BlockRing {}
-// SAFETY: as above; the status word is only accessed atomically.
-unsafe impl Sync for BlockRing {}
-
 impl BlockRing {
     pub(super) fn map(fd: BorrowedFd<'_>, blocks: u32, block_bytes: u32) -> Result<Self, PacketError> {
         let len = blocks as usize * block_bytes as usize;
-        let start =
-            map_ring(fd, len, 0).map_err(|source| PacketError::SetUp { step: "mapping the ring", source })?;
-        Ok(Self { start, block_bytes: block_bytes as usize, blocks })
+        let failed = |source| PacketError::SetUp { step: "mapping the ring", source };
+        let memory = Mapped::ring(fd, len, 0).map_err(failed)?;
+        Ok(Self { memory, block_bytes: block_bytes as usize, blocks })
     }
 
     /// Number of blocks.
@@ -67,8 +62,8 @@ impl BlockRing {
     /// When the ring has no such block.
     fn block(&self, block: u32) -> NonNull<u8> {
         assert!(block < self.blocks, "block {block} of {}", self.blocks);
-        // SAFETY: within the mapping, by the assertion and the invariant on `start`.
-        unsafe { self.start.add(block as usize * self.block_bytes) }
+        // SAFETY: within the mapping, by the assertion and the invariant on `memory`.
+        unsafe { self.memory.start().add(block as usize * self.block_bytes) }
     }
 
     /// The owner of the block. Written by the owner, to hand it over.
@@ -202,13 +197,6 @@ fn make_later(header: &mut libc::tpacket3_hdr, last_ns: &mut u64) -> bool {
         header.tp_nsec = (least % NS_PER_S) as u32;
     }
     stamped < least
-}
-
-impl Drop for BlockRing {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing borrowed from it outlives the ring.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.blocks as usize * self.block_bytes) };
-    }
 }
 
 /// Moves the addresses to the front and puts the tag behind them. The socket reserves the room.

@@ -24,15 +24,13 @@ use super::{
     abi::{RingOffsets, XDP_RING_NEED_WAKEUP},
     cursor::RingSize,
 };
-use crate::socket_option::map_ring;
+use crate::mapped::Mapped;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]
 struct RingMap<T> {
-    /// INVARIANT: start of a mapping of `len` bytes that lives until drop, or dangling with `len` 0
-    /// when a test owns the memory.
-    start: NonNull<u8>,
-    len: usize,
+    /// Keeps the memory; `None` when a test owns it.
+    _mapped: Option<Mapped>,
     /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
     /// atomically.
     producer: NonNull<AtomicU32>,
@@ -57,17 +55,16 @@ impl<T> RingMap<T> {
         size: RingSize,
     ) -> io::Result<Self> {
         let len = offsets.descriptors as usize + size.entries() as usize * size_of::<T>();
-        let start = map_ring(fd, len, page_offset)?;
+        let mapped = Mapped::ring(fd, len, page_offset)?;
         // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
         // from them, and lays the fields out aligned (`struct xdp_ring`).
-        let at = |offset: u64| unsafe { start.add(offset as usize) };
+        let at = |offset: u64| unsafe { mapped.start().add(offset as usize) };
         Ok(Self {
-            start,
-            len,
             producer: at(offsets.producer).cast(),
             consumer: at(offsets.consumer).cast(),
             flags: at(offsets.flags).cast(),
             entries: at(offsets.descriptors).cast(),
+            _mapped: Some(mapped),
             size,
             _entries: PhantomData,
         })
@@ -92,15 +89,6 @@ impl<T> RingMap<T> {
         fence(Ordering::SeqCst);
         // SAFETY: valid and aligned by the invariant on the field.
         unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0
-    }
-}
-
-impl<T> Drop for RingMap<T> {
-    fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: the mapping is ours and nothing borrowed from it outlives the ring.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-        }
     }
 }
 

@@ -26,8 +26,7 @@ impl Memory {
 
     fn map(&self) -> RingMap<u64> {
         RingMap {
-            start: NonNull::dangling(),
-            len: 0,
+            _mapped: None,
             producer: NonNull::from(&*self.producer),
             consumer: NonNull::from(&*self.consumer),
             flags: NonNull::from(&*self.flags),

@@ -1,0 +1,67 @@
+//! Mapped memory, unmapped when it is dropped.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr::{self, NonNull},
+};
+
+/// A mapping of this process, readable and writable when it is made.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    /// INVARIANT: start of a mapping of `len` bytes that is this value's alone, until it is dropped.
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to no thread. Its owner orders who reads and writes the bytes.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; nothing here reads or writes them.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Zeroed memory, private to this process. `flags` are further `MAP_…`.
+    ///
+    /// # Errors
+    /// What mmap(2) returned: `EINVAL` for a length of 0.
+    pub(crate) fn anonymous(len: usize, flags: libc::c_int) -> io::Result<Self> {
+        Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1, 0)
+    }
+
+    /// A ring of a socket, shared with the kernel. It is not in core dumps: packets in it are confidential.
+    ///
+    /// # Errors
+    /// What mmap(2) or madvise(2) returned.
+    pub(crate) fn ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Self> {
+        let ring = Self::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)?;
+        // SAFETY: the mapping is ours, and the advice changes no contents.
+        let refused = unsafe { libc::madvise(ring.start.as_ptr().cast(), len, libc::MADV_DONTDUMP) } != 0;
+        if refused { Err(io::Error::last_os_error()) } else { Ok(ring) }
+    }
+
+    fn new(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: exactly our own mapping, and nothing borrowed from it outlives its owner.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
