@@ -194,3 +194,32 @@ fn compute(alu: Alu, a: u32, b: u32) -> Option<u32> {
         Alu::Rsh => a.checked_shr(b).unwrap_or(0),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NativeFilter;
+    use wirecap_sys::pcap::Insn;
+
+    /// Jumps backward `times` times, whatever the packet is, and returns 7.
+    fn counting(times: u32) -> Program {
+        let back = -5_i32 as u32;
+        let count =
+            [(0x60, 0, 0), (0x15, 3, times), (0x04, 0, 1), (0x02, 0, 0), (0x05, 0, back), (0x06, 0, 7)];
+        Program::new(count.map(|(code, jt, k)| Insn::new(code, jt, 0, k)).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn the_last_round_is_run_and_none_behind_it() {
+        for len in [0, 3, 4, 8, 60] {
+            let packet = vec![0; len];
+            let most = len as u32 / 4 + 1;
+            assert_eq!(counting(most).decide(&packet, 60), Some(7), "{len}");
+            assert_eq!(counting(most + 1).decide(&packet, 60), None, "{len}");
+            for times in [most, most + 1] {
+                let native = NativeFilter::new(&counting(times)).unwrap();
+                assert_eq!(native.matches(&packet, 60), counting(times).run(&packet, 60), "{len}, {times}");
+            }
+        }
+    }
+}
