@@ -13,7 +13,7 @@ use wirecap_sys::{
     packet::{BlockPacket, BlockPackets, BlockReader},
 };
 
-use crate::{engine::Shared, port::rx_hash::RxHash, transmit::Drain};
+use crate::{engine::Shared, program::rx_hash::RxHash, transmit::Drain};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]

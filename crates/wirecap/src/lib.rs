@@ -76,10 +76,12 @@ pub mod diagnostic;
 mod engine;
 mod error;
 mod event;
+mod filter;
 mod horizon;
-mod open_port;
+mod nic;
 pub mod port;
 mod prepared;
+mod program;
 pub mod report;
 mod reserve;
 mod timestamp;
@@ -100,12 +102,12 @@ pub use engine::worker::{Next, Worker};
 pub use error::Error;
 pub use event::{PortEvent, QueueWait};
 pub use horizon::{Horizon, Horizons};
-pub use port::{
+pub use nic::{
     devices::{QueueDevice, queue_devices},
     host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
-    rx_hash::RxHash,
 };
 pub use prepared::PreparedCapture;
+pub use program::rx_hash::RxHash;
 pub use report::Report;
 pub use timestamp::{TimestampReport, Uncertainty};
 pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};

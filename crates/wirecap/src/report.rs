@@ -6,7 +6,7 @@ use serde::Serialize;
 use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
-pub use crate::port::filter::{FilterPlace, FilterReport};
+pub use crate::filter::{FilterPlace, FilterReport};
 use crate::{Diagnostic, HostUse, timestamp::TimestampReport};
 
 /// How packets get from the NIC into cells.

@@ -17,7 +17,7 @@ use wirecap_sys::{
     netdev,
 };
 
-use crate::{Error, Timestamp, diagnostic::NicDataRefusal, port::stamp};
+use crate::{Error, Timestamp, diagnostic::NicDataRefusal, nic::stamping};
 
 impl Timestamp {
     /// Which packets have a time of their own, in words.
@@ -43,7 +43,7 @@ impl Timestamp {
     /// # Errors
     /// When there is no such interface, or the kernel cannot be asked.
     pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
-        match stamp::hardware_clock(&netdev::interface(name)?) {
+        match stamping::hardware_clock(&netdev::interface(name)?) {
             Ok(_) => Ok(None),
             Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
             Err(error) => Err(error),

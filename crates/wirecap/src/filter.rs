@@ -14,10 +14,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 
-use super::sieve::Sieve;
 use crate::{
     Diagnostic, Unmatched,
     diagnostic::{Cause, KernelRefusal},
+    port::xdp::Sieve,
 };
 
 /// Where the filter of a port runs.

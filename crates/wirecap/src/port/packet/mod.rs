@@ -22,17 +22,15 @@ use wirecap_sys::{
 };
 
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{FilterPlace, PortFilter, UserFilter},
-    opening::OpenContext,
-    preflight,
-    socket_filter::SocketFilter,
-    source::OpenQueue,
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, opening::OpenContext, source::OpenQueue,
 };
 use crate::{
     Diagnostic, Error,
     batch::Reader,
     diagnostic::{KernelRefusal, TooLong},
+    filter::{FilterPlace, PortFilter, UserFilter},
+    nic::preflight,
+    program::socket_filter::SocketFilter,
     report::{BeyondLimit, LengthLimit},
 };
 

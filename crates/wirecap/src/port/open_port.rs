@@ -9,14 +9,15 @@ use wirecap_sys::{
 
 use crate::{
     Diagnostic, PortEvent,
-    port::{
-        filter::{FilterReport, PortFilter},
+    filter::{FilterReport, PortFilter},
+    nic::{
         host_use::{HostUse, LeftToHost},
         link::{LinkWatch, Watched},
+    },
+    port::{
         packet::{LINK_TYPE_ETHERNET, PacketPort},
-        replay::ReplayPort,
-        upkeep::Upkeep,
-        xdp::XdpPort,
+        trace::ReplayPort,
+        xdp::{Upkeep, XdpPort},
     },
     report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,

@@ -17,6 +17,9 @@ mod closing;
 mod frame_room;
 mod open;
 mod queue;
+mod shared;
+mod sieve;
+pub(crate) mod upkeep;
 mod vlan_tags;
 
 use std::sync::Arc;
@@ -27,22 +30,19 @@ use wirecap_sys::{
     xsk::BindMode,
 };
 
-pub(crate) use self::{open::open, queue::XdpQueue};
+use self::shared::Attachment;
+pub(crate) use self::{open::open, queue::XdpQueue, sieve::Sieve, upkeep::Upkeep};
 #[cfg(test)]
-pub(super) use self::{
+pub(crate) use self::{
     open::{Prepared, open_prepared},
     vlan_tags::VlanTags,
-};
-use super::{
-    filter::FilterPlace,
-    program::{CaptureProgram, ProgramCounts},
-    rss::SymmetricRss,
-    shared::Attachment,
-    stamp::Stamping,
 };
 use crate::{
     Diagnostic, Modes,
     diagnostic::Recovery,
+    filter::FilterPlace,
+    nic::{rss::SymmetricRss, stamping::Stamping},
+    program::{CaptureProgram, ProgramCounts},
     report::{LengthLimit, QueueMode},
     timestamp::TimestampReport,
 };
