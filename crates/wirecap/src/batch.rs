@@ -10,34 +10,15 @@ use std::{fmt, sync::Arc};
 use wirecap_core::{ChunkRange, Descriptor, Direction, Handover};
 use wirecap_sys::{
     memory::{CellReader, Cells, Note},
-    packet::{BlockPacket, BlockPackets, BlockReader},
+    packet::{BlockPacket, BlockPackets},
 };
 
-use crate::{engine::Shared, program::rx_hash::RxHash, transmit::Drain};
-
-/// Reads what was captured from one queue.
-#[derive(Debug)]
-pub(crate) enum Reader {
-    /// Packets are in cells.
-    Cells(CellReader),
-    /// Packets are in cells, each with a note in front of it.
-    Noted(CellReader),
-    /// Packets are in cells, each with the NIC's hash so many bytes in front of it.
-    Hashed(CellReader, u32),
-    /// A chunk is a block that the kernel has packed with packets.
-    Blocks(BlockReader),
-}
-
-impl Reader {
-    /// The reader of cells, if it is one.
-    #[inline]
-    pub(crate) fn cells(&self) -> Option<&CellReader> {
-        match self {
-            Reader::Cells(reader) | Reader::Noted(reader) | Reader::Hashed(reader, _) => Some(reader),
-            Reader::Blocks(_) => None,
-        }
-    }
-}
+use crate::{
+    engine::Shared,
+    port::{ChunkReader, Front},
+    program::rx_hash::RxHash,
+    transmit::Drain,
+};
 
 /// Packets of one receive queue, in the order in which they came.
 ///
@@ -134,16 +115,9 @@ impl Batch {
                 left: 0,
             };
         };
-        let source = match &self.shared.queues[self.queue].reader {
-            Reader::Cells(reader) | Reader::Noted(reader) | Reader::Hashed(reader, _) => {
-                Source::Cells(Cursor::new(reader, handover))
-            }
-            Reader::Blocks(reader) => Source::Block(reader.packets(&handover.range)),
-        };
-        let front = match &self.shared.queues[self.queue].reader {
-            Reader::Noted(_) => Front::Note,
-            Reader::Hashed(_, at) => Front::Hash { at: *at },
-            Reader::Cells(_) | Reader::Blocks(_) => Front::Nothing,
+        let (source, front) = match &self.shared.queues[self.queue].reader {
+            ChunkReader::Cells(reader, front) => (Source::Cells(Cursor::new(reader, handover)), *front),
+            ChunkReader::Blocks(reader) => (Source::Block(reader.packets(&handover.range)), Front::Nothing),
         };
         Packets { source, front, number: handover.first_number, left: handover.packets }
     }
@@ -221,18 +195,6 @@ impl<'b> Cursor<'b> {
         }
         noted.map(|(_, _, note)| note)
     }
-}
-
-/// What stands in front of each packet of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Front {
-    Nothing,
-    /// What its file says of it.
-    Note,
-    /// The NIC's hash, so many bytes in front.
-    Hash {
-        at: u32,
-    },
 }
 
 /// What stood in front of a packet.

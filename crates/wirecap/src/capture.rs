@@ -16,10 +16,12 @@ use std::{
 use wirecap_core::{
     BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans, capture_queue,
 };
+use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     clock::BatchClock,
     cpu,
     netdev::{self, LinkChanges, LinkEvent, LinkStatistics},
+    xsk::Sender,
 };
 
 use crate::{
@@ -30,14 +32,8 @@ use crate::{
         stopping::Stopping,
     },
     horizon::Horizons,
-    nic::{link::LinkWatch, rss::SymmetricRss},
-    port::{
-        open_port::{OpenPort, Taken},
-        packet::LINK_TYPE_ETHERNET,
-        source::OpenQueue,
-        trace::ReplayPort,
-        xdp::upkeep,
-    },
+    nic::link::LinkWatch,
+    port::open_port::OpenPort,
     report::Report,
     reserve::CaptureMemory,
     transmit::{Stock, StockParts, Transmitter},
@@ -56,8 +52,6 @@ pub(crate) struct Parts {
     pub(crate) memory: CaptureMemory,
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
-    /// The queues of each port.
-    pub(crate) queues: Vec<Vec<OpenQueue>>,
     pub(crate) stocks: Vec<StockParts>,
 }
 
@@ -91,39 +85,11 @@ impl Stopper {
     pub fn stop(&self) {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut detached = false;
-        for OpenPort { taken, upkeep, removed, .. } in ports.iter_mut() {
-            match taken {
-                Taken::Xdp(xdp) => {
-                    if let Some(link) = xdp.link.take() {
-                        if !*removed {
-                            upkeep.look_at_end(&link);
-                        }
-                        // It fails when the interface is gone; closing the link is all there is to do then.
-                        let _ = link.detach();
-                        detached = true;
-                    }
-                    // Only now: packets that come while the NIC is set up anew are the host's.
-                    xdp.promiscuous = None;
-                    xdp.stamping.iter_mut().for_each(|stamping| stamping.end());
-                    xdp.rss.iter_mut().for_each(SymmetricRss::restore);
-                }
-                Taken::Passive(packet) => {
-                    packet.close();
-                    detached = true;
-                }
-                Taken::Replay(replay) => replay.close(),
-                Taken::Nothing => {}
-            }
-        }
-        if detached && !cpu::wait_for_kernel() {
+        let are_on_their_way = ports.iter_mut().map(OpenPort::close).fold(false, |any, port| any | port);
+        if are_on_their_way && !cpu::wait_for_kernel() {
             thread::sleep(SETTLE);
         }
-        for port in ports.iter_mut() {
-            if matches!(&port.taken, Taken::Passive(packet) if !packet.wait_for_last_block()) {
-                port.fallbacks.push(Diagnostic::LastBlockKept);
-            }
-        }
+        ports.iter_mut().for_each(OpenPort::settle);
         shared.stopping.stop();
     }
 }
@@ -149,7 +115,7 @@ impl Capture {
     }
 
     pub(crate) fn start(config: &Config, mut parts: Parts) -> Result<Self, Error> {
-        let queue_count: usize = parts.queues.iter().map(Vec::len).sum();
+        let queue_count: usize = parts.ports.iter().map(|port| port.queues.len()).sum();
         let workers = config.workers.unwrap_or(queue_count);
         let pull = config.dispatch == Dispatch::Pull;
         let threads = if pull { 0 } else { config.capture_threads.clamp(1, queue_count) };
@@ -171,7 +137,8 @@ impl Capture {
             }
         }
 
-        let (mut queues, ranges) = assemble(parts.queues, (workers, config.homes), &parts.clock);
+        let senders = senders(&mut parts.ports);
+        let (mut queues, ranges) = assemble(&mut parts.ports, (workers, config.homes), &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
@@ -216,7 +183,7 @@ impl Capture {
                 Worker::new(&shared, index, worker_cores[index], capture_queues)
             })
             .collect();
-        let transmitters = transmitters(&shared, &mut parts.ports)?;
+        let transmitters = transmitters(&shared, senders, &mut parts.ports);
         let mut capture = Self {
             transmitters,
             stocks: Stock::all(&shared, stock_pools),
@@ -274,8 +241,7 @@ impl Capture {
         let mut events = queues_changed(&mut ports);
         let doubtful = ports.iter_mut().filter(|port| port.outlet.take_doubt());
         events.extend(doubtful.filter_map(OpenPort::look_at_link));
-        events.extend(traces_read(&mut ports));
-        events.extend(upkeep::look_after(&mut ports));
+        events.extend(ports.iter_mut().flat_map(OpenPort::look_after));
         let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {
@@ -307,8 +273,7 @@ impl Capture {
     /// [`Capture::events`] has told.
     pub fn is_deserted(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_read = |port: &OpenPort| port.replay().is_some_and(ReplayPort::is_read);
-        ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)
+        ports.iter().all(|port| port.removed || port.is_read) && ports.iter().any(|port| port.removed)
     }
 
     /// The ports whose interfaces are gone, as far as [`Capture::events`] has told.
@@ -325,7 +290,7 @@ impl Capture {
     /// # wirecap_file::pcap::file_header(&mut file, wirecap_file::LINK_TYPE_ETHERNET, 0);
     /// # let path = std::env::temp_dir().join(format!("wirecap-example-{}.pcap", std::process::id()));
     /// # std::fs::write(&path, file).unwrap();
-    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Replay { path: path.clone() }).open()?;
+    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Trace { path: path.clone() }).open()?;
     /// let mut worker = capture.take_workers().remove(0);
     /// while let Some(batch) = worker.next_batch() {
     ///     println!("{} packets", batch.len());
@@ -404,14 +369,6 @@ fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
     added.collect()
 }
 
-fn traces_read(ports: &mut [OpenPort]) -> Vec<PortEvent> {
-    let read = ports.iter_mut().filter_map(|port| match &mut port.taken {
-        Taken::Replay(replay) => replay.end_to_tell().then(|| PortEvent::Read(port.name.clone())),
-        _ => None,
-    });
-    read.collect()
-}
-
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
     for port in ports.iter_mut().filter(|port| port.ifindex == Some(ifindex) && !port.removed) {
         port.removed = true;
@@ -420,18 +377,22 @@ fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
     }
 }
 
-/// The sending half of each queue that has one. Where an interface has fewer transmit queues than receive queues, the kernel
-/// lets the others be bound, and never sends.
-fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Transmitter>, Error> {
+/// The sending half of each queue that has one.
+fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
+    let queues = ports.iter_mut().flat_map(|port| &mut port.queues);
+    queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
+}
+
+/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel lets the others be bound,
+/// and never sends.
+fn transmitters(
+    shared: &Arc<Shared>,
+    senders: Vec<Option<Sender>>,
+    ports: &mut [OpenPort],
+) -> Vec<Transmitter> {
     let mut transmitters = Vec::new();
-    for (index, queue) in shared.queues.iter().enumerate() {
+    for (index, (queue, sender)) in shared.queues.iter().zip(senders).enumerate() {
         let port = &mut ports[queue.port];
-        let taken = queue.take_sender();
-        let sender = taken.map_err(|source| Error::Transmit {
-            port: port.name.clone(),
-            queue: queue.ring_id,
-            source,
-        })?;
         let Some(mut sender) = sender else { continue };
         let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
         if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
@@ -439,26 +400,26 @@ fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Tran
                 .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
             continue;
         }
-        sender.limit_parts(port.most_parts);
+        sender.limit_parts(port.max_parts);
         let transmitter = Transmitter::new(shared, index, sender, &port.outlet);
         port.sent.push(Arc::clone(transmitter.sent()));
         transmitters.push(transmitter);
     }
-    Ok(transmitters)
+    transmitters
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers.
 fn assemble(
-    ports: Vec<Vec<OpenQueue>>,
+    ports: &mut [OpenPort],
     (workers, homes): (usize, Homes),
     clock: &BatchClock,
 ) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
-    for (port, opened) in ports.into_iter().enumerate() {
+    for (index, port) in ports.iter_mut().enumerate() {
         let begin = queues.len();
-        for (source, pool, reader) in opened {
+        for opened in std::mem::take(&mut port.queues) {
             let home = homes.of(queues.len(), queues.len() - begin, workers);
-            queues.push(Queue::new(port, home, reader, source, pool, clock.clone()));
+            queues.push(Queue::new(index, home, opened, clock.clone()));
         }
         ranges.push(begin..queues.len());
     }

@@ -115,7 +115,7 @@ mod tests {
         let (path, mut bytes) = (directory.path().join("trace.pcap"), Vec::new());
         pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
         fs::write(&path, bytes).unwrap();
-        let trace = PortSpec::Replay { path };
+        let trace = PortSpec::Trace { path };
         let faulty = PortSpec::Fault { inner: Box::new(trace.clone()), faults: Faults::default() };
         for port in [trace, faulty] {
             let name = port.name();

@@ -22,7 +22,7 @@ pub enum QueueMode {
     /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
     Packet,
     /// No NIC: a trace file is read into cells.
-    Replay,
+    Trace,
     /// No NIC: the `null` port.
     Memory,
     /// Not captured, since it was added after the start: all its packets are the host's.
@@ -45,7 +45,7 @@ impl QueueMode {
             QueueMode::Copy => "copy",
             QueueMode::Generic => "generic",
             QueueMode::Packet => "packet",
-            QueueMode::Replay => "replay",
+            QueueMode::Trace => "replay",
             QueueMode::Memory => "memory",
             QueueMode::Host => "host",
         }
@@ -60,7 +60,7 @@ impl QueueMode {
             QueueMode::Packet => {
                 "AF_PACKET: the kernel copies each packet into a block, and the host keeps it"
             }
-            QueueMode::Replay => "a trace file, read into cells",
+            QueueMode::Trace => "a trace file, read into cells",
             QueueMode::Memory => "memory only",
             QueueMode::Host => "not captured: its packets go to the host",
         }

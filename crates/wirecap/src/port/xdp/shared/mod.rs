@@ -33,7 +33,7 @@ mod reattach;
 
 use std::{thread, time::Duration};
 
-pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
+pub(crate) use self::attachment::{Attachment, Entry, EntryCheck, Way};
 
 /// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew, and the
 /// first and the longest pause in between.
