@@ -13,9 +13,8 @@ use crate::{
         QueueCounts, link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss,
         xdp::XdpPort,
     },
-    report::{PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
     reserve::CaptureMemory,
-    timestamp::TimestampReport,
 };
 
 /// Where the counters are.

@@ -72,17 +72,14 @@ mod books;
 mod builder;
 mod capture;
 pub mod config;
-pub mod diagnostic;
 mod engine;
 mod error;
-mod event;
 mod horizon;
 mod open_port;
 pub mod port;
 mod prepared;
 pub mod report;
 mod reserve;
-mod timestamp;
 mod transmit;
 
 /// Headers of packets: found, changed in place, checksums kept right; routes.
@@ -95,20 +92,20 @@ pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
     Rss, Timestamp, Unmatched, Wait,
 };
-pub use diagnostic::Diagnostic;
 pub use engine::worker::{Next, Worker};
 pub use error::Error;
-pub use event::{PortEvent, QueueWait};
 pub use horizon::{Horizon, Horizons};
 pub use port::{
     devices::{QueueDevice, queue_devices},
-    host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
+    host_use::{Choice, HostView},
     rx_hash::RxHash,
 };
 pub use prepared::PreparedCapture;
-pub use report::Report;
-pub use timestamp::{TimestampReport, Uncertainty};
-pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
+pub use report::{
+    HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
+    diagnostic::{self, Diagnostic},
+};
+pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Stock, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{

@@ -8,18 +8,16 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Diagnostic, PortEvent,
+    Diagnostic, HostUse, LeftToHost, PortEvent,
     port::{
-        filter::{FilterReport, PortFilter},
-        host_use::{HostUse, LeftToHost},
+        filter::PortFilter,
         link::{LinkWatch, Watched},
         packet::{LINK_TYPE_ETHERNET, PacketPort},
         replay::ReplayPort,
         upkeep::Upkeep,
         xdp::XdpPort,
     },
-    report::{LengthLimit, QueueMode},
-    timestamp::TimestampReport,
+    report::{FilterReport, LengthLimit, QueueMode, TimestampReport},
     transmit::{Outlet, Sent},
 };
 

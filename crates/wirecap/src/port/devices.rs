@@ -7,8 +7,8 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::{host_use::LeftToHost, preflight, shared};
-use crate::{Access, Error, QueueSet, config::device_name};
+use super::{preflight, shared};
+use crate::{Access, Error, LeftToHost, QueueSet, config::device_name};
 
 /// A receive queue of an interface, as something to capture from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use wirecap_sys::{
 
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{FilterPlace, PortFilter, UserFilter},
+    filter::{PortFilter, UserFilter},
     opening::OpenContext,
     preflight,
     socket_filter::SocketFilter,
@@ -33,7 +33,7 @@ use crate::{
     Diagnostic, Error,
     batch::Reader,
     diagnostic::{KernelRefusal, TooLong},
-    report::{BeyondLimit, LengthLimit},
+    report::{BeyondLimit, FilterPlace, LengthLimit},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.

@@ -46,8 +46,7 @@ use crate::{
     Diagnostic, Error, Timestamp,
     diagnostic::TooLong,
     open_port::{OpenPort, Taken},
-    report::{BeyondLimit, LengthLimit, QueueMode},
-    timestamp::TimestampReport,
+    report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each

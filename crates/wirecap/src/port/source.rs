@@ -16,7 +16,7 @@ use super::{
     AnyQueue, devices,
     fault::{FaultQueue, Faults},
     filter::{Knows, PortFilter},
-    host_use::{HostUse, HostView, LeftToHost, Sight},
+    host_use::HostView,
     link::Watched,
     null::{NullPort, NullQueue},
     opening::OpenContext,
@@ -26,8 +26,12 @@ use super::{
     xdp::{self, XdpQueue},
 };
 use crate::{
-    Access, Diagnostic, Error, PortSpec, QueueSet, Timestamp, Unmatched, batch::Reader, config::device_name,
-    diagnostic::NicDataRefusal, open_port::OpenPort, report::QueueMode, timestamp::TimestampReport,
+    Access, Diagnostic, Error, HostUse, LeftToHost, PortSpec, QueueSet, Sight, Timestamp, Unmatched,
+    batch::Reader,
+    config::device_name,
+    diagnostic::NicDataRefusal,
+    open_port::OpenPort,
+    report::{QueueMode, TimestampReport},
 };
 
 /// The pools of a port, one for each receive queue.

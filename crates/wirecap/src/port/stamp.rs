@@ -23,7 +23,7 @@ use super::{Intake, Outlook, Told, metadata};
 use crate::{
     Diagnostic, Error, Timestamp,
     diagnostic::{Cause, NicDataRefusal},
-    timestamp::TimestampReport,
+    report::TimestampReport,
 };
 
 /// Bytes of a stamp in front of the packet.
@@ -293,6 +293,28 @@ fn emit_question(asm: &mut Assembler, function: KernelFunction) {
 fn stamp_clock(interface: &Interface, source: ClockSource) -> Result<StampClock, Error> {
     StampClock::new(source, Arc::new(LeapSeconds::load()))
         .map_err(|source| Error::Clock { name: interface.name.clone(), source })
+}
+
+impl Timestamp {
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
+    /// can.
+    ///
+    /// ```
+    /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};
+    ///
+    /// assert_eq!(Timestamp::no_hardware("lo")?, Some(NicDataRefusal::SoftwareOnly));
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel cannot be asked.
+    pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
+        match hardware_clock(&netdev::interface(name)?) {
+            Ok(_) => Ok(None),
+            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The number of the clock that the NIC of an interface stamps every packet by, `/dev/ptp…`.

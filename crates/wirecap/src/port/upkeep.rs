@@ -16,13 +16,13 @@ use std::{
 };
 
 use super::{
-    host_use::{HostUse, watch::HostWatch},
+    host_use::watch::HostWatch,
     rss::SymmetricRss,
     shared::{Attachment, Mended},
     xdp::XdpPort,
 };
 use crate::{
-    Diagnostic, PortEvent, QueueSet,
+    Diagnostic, HostUse, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
     open_port::{OpenPort, Taken},
 };

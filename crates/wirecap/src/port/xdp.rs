@@ -34,7 +34,6 @@ pub(super) use self::{
     vlan_tags::VlanTags,
 };
 use super::{
-    filter::FilterPlace,
     program::{CaptureProgram, ProgramCounts},
     rss::SymmetricRss,
     shared::Attachment,
@@ -43,8 +42,7 @@ use super::{
 use crate::{
     Diagnostic, Modes,
     diagnostic::Recovery,
-    report::{LengthLimit, QueueMode},
-    timestamp::TimestampReport,
+    report::{FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
 impl Modes {

@@ -34,7 +34,7 @@ pub use self::{
     owned::{Drain, Forwarded, OwnedPacket},
     stock::Stock,
 };
-use crate::engine::Shared;
+use crate::{Refusal, engine::Shared};
 
 /// How long a thread sleeps that waits for the kernel to send.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -56,36 +56,6 @@ pub struct Transmitter {
     outlet: Arc<Outlet>,
     sent: Arc<Sent>,
     shares: Shares,
-}
-
-/// Why a packet was not put into a transmit ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
-    Full,
-    /// As many cells of its pool as this transmitter's [share](Transmitter::share_pools) are with the kernel: as for `Full`.
-    OverShare,
-    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells than its socket takes,
-    /// which is so for the MTU that there was at the start, and for a ring of fewer entries.
-    TooLong,
-    /// The interface is switched off, or not connected. As [`Capture::events`](crate::Capture::events) has told; so call it.
-    LinkDown,
-    /// The interface was deleted.
-    Gone,
-    /// The packet is not one that this transmitter can send: one of another engine, one out of its [reach](crate::Reach), or one of a
-    /// trace file that is no Ethernet frame.
-    NotSendable,
-}
-
-impl Refusal {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Full, Self::OverShare, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
-
-    /// Whether there is room again once the kernel has sent more, which [`NotSent::wait`] waits for.
-    pub fn is_for_room(self) -> bool {
-        matches!(self, Self::Full | Self::OverShare)
-    }
 }
 
 /// A packet that was not sent, given back.

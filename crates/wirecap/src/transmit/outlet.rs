@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wirecap_sys::netdev::longest_frame;
 
-use super::Refusal;
-use crate::{engine::add, report::TransmitReport};
+use crate::{
+    engine::add,
+    report::{Refusal, TransmitDrops, TransmitReport},
+};
 
 /// The link of a port. Written by who follows the events of the kernel, read by every transmitter.
 #[derive(Debug, Default)]
@@ -113,7 +115,7 @@ impl Sent {
             copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             kicks: self.kicks.load(Ordering::Relaxed),
-            dropped: crate::report::TransmitDrops {
+            dropped: TransmitDrops {
                 ring_full: dropped(Refusal::Full),
                 over_share: dropped(Refusal::OverShare),
                 too_long: dropped(Refusal::TooLong),

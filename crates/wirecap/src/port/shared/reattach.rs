@@ -20,11 +20,14 @@ use wirecap_sys::{
 };
 
 use super::{
-    super::host_use::{HostUse, watch::HostWatch},
+    super::host_use::watch::HostWatch,
     attachment::{Attachment, Membership},
     dispatcher::{Dispatcher, Joined},
 };
-use crate::diagnostic::{Cause, Recovery};
+use crate::{
+    HostUse,
+    diagnostic::{Cause, Recovery},
+};
 
 /// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
 const ATTEMPTS: u32 = 5;

@@ -12,12 +12,9 @@
 
 use serde::Serialize;
 use wirecap_core::Spread;
-use wirecap_sys::{
-    clock::{BatchClock, StampClock},
-    netdev,
-};
+use wirecap_sys::clock::{BatchClock, StampClock};
 
-use crate::{Error, Timestamp, diagnostic::NicDataRefusal, port::stamp};
+use crate::Timestamp;
 
 impl Timestamp {
     /// Which packets have a time of their own, in words.
@@ -27,26 +24,6 @@ impl Timestamp {
             Timestamp::Kernel => "of each packet in the kernel",
             Timestamp::Batch => "one per look at the ring",
             Timestamp::File => "of each packet as the file has it",
-        }
-    }
-
-    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
-    /// can.
-    ///
-    /// ```
-    /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};
-    ///
-    /// assert_eq!(Timestamp::no_hardware("lo")?, Some(NicDataRefusal::SoftwareOnly));
-    /// # Ok::<(), wirecap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When there is no such interface, or the kernel cannot be asked.
-    pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
-        match stamp::hardware_clock(&netdev::interface(name)?) {
-            Ok(_) => Ok(None),
-            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
-            Err(error) => Err(error),
         }
     }
 }
