@@ -67,15 +67,13 @@
 //! [`Horizons`].
 #![forbid(unsafe_code)]
 
-mod batch;
-mod books;
 mod builder;
 mod capture;
 pub mod config;
 mod engine;
 mod error;
-mod horizon;
 mod open_port;
+mod packet;
 pub mod port;
 mod prepared;
 pub mod report;
@@ -85,27 +83,29 @@ mod transmit;
 /// Headers of packets: found, changed in place, checksums kept right; routes.
 pub use wirecap_headers as headers;
 
-pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::Builder;
 pub use capture::{Capture, Stopper};
 pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
     Rss, Timestamp, Unmatched, Wait,
 };
-pub use engine::worker::{Next, Worker};
+pub use engine::{
+    batch::{Batch, Drain, OwnedPacket},
+    horizon::{Horizon, Horizons},
+    worker::{Next, Worker},
+};
 pub use error::Error;
-pub use horizon::{Horizon, Horizons};
+pub use packet::{Packet, Packets, Parts, RxHash};
 pub use port::{
     devices::{QueueDevice, queue_devices},
     host_use::{Choice, HostView},
-    rx_hash::RxHash,
 };
 pub use prepared::PreparedCapture;
 pub use report::{
     HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
     diagnostic::{self, Diagnostic},
 };
-pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Stock, Transmitter};
+pub use transmit::{Forwarded, NotSent, Stock, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{

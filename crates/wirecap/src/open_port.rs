@@ -12,13 +12,13 @@ use crate::{
     port::{
         filter::PortFilter,
         link::{LinkWatch, Watched},
+        outlet::Outlet,
         packet::{LINK_TYPE_ETHERNET, PacketPort},
         replay::ReplayPort,
         upkeep::Upkeep,
         xdp::XdpPort,
     },
     report::{FilterReport, LengthLimit, QueueMode, TimestampReport},
-    transmit::{Outlet, Sent},
 };
 
 /// A port of a running capture.
@@ -45,9 +45,8 @@ pub(crate) struct OpenPort {
     pub(crate) removed: bool,
     /// What others have undone.
     pub(crate) upkeep: Upkeep,
-    /// Its sending side, and what was sent from each queue.
+    /// Its sending side.
     pub(crate) outlet: Arc<Outlet>,
-    pub(crate) sent: Vec<Arc<Sent>>,
     /// Most cells of a packet that its driver sends.
     pub(crate) most_parts: u32,
 }
@@ -85,7 +84,6 @@ impl OpenPort {
             removed: false,
             upkeep: Upkeep::default(),
             outlet: Arc::default(),
-            sent: Vec::new(),
             most_parts: u32::MAX,
         }
     }

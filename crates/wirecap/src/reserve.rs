@@ -24,8 +24,7 @@ use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemor
 
 use crate::{
     Config, Diagnostic, Error, Homes, PoolSize, Reach,
-    builder::MAX_WORKERS,
-    config::limit,
+    config::{MAX_WORKERS, limit},
     port::{
         opening::GivesUp,
         source::{PortPools, Source},

@@ -8,6 +8,10 @@ use wirecap_core::{
 use super::{Config, PoolSize};
 use crate::Error;
 
+/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
+/// square.
+pub(crate) const MAX_WORKERS: usize = 256;
+
 impl Config {
     /// Checks the settings against each other, without asking the machine anything.
     ///

@@ -28,7 +28,10 @@ use wirecap_core::Mode;
 pub use wirecap_core::choice::{Choice, Named, UnknownName, nearest};
 use wirecap_sys::packet::Fanout;
 
-pub(crate) use self::{check::limit, port_spec::device_name};
+pub(crate) use self::{
+    check::{MAX_WORKERS, limit},
+    port_spec::device_name,
+};
 pub use self::{
     choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, Timestamp, Unmatched, Wait},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},

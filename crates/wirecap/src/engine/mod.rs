@@ -21,9 +21,11 @@
 //! | what to do while nothing comes | [`wait`], [`doze`] |
 
 pub(crate) mod arrival;
+pub(crate) mod batch;
 pub(crate) mod capture_thread;
 pub(crate) mod doze;
 pub(crate) mod gauge;
+pub(crate) mod horizon;
 pub(crate) mod queue;
 pub(crate) mod stopping;
 pub(crate) mod wait;
@@ -34,8 +36,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber};
-use wirecap_sys::wake::Wakers;
+use wirecap_core::{
+    BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber, RecycleQueue,
+};
+use wirecap_sys::{memory::CellReader, wake::Wakers};
 
 use self::{
     doze::{Sleeper, Sleepers},
@@ -43,7 +47,7 @@ use self::{
     stopping::Stopping,
     wait::{Rest, Waiter},
 };
-use crate::{Wait, transmit::StockHome};
+use crate::Wait;
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -79,6 +83,13 @@ pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
 /// Adds to a counter that only one thread writes.
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+}
+
+/// Where cells of a stock come home, for all threads.
+#[derive(Debug)]
+pub(crate) struct StockHome {
+    pub(crate) reader: CellReader,
+    pub(crate) recycle: RecycleQueue,
 }
 
 /// What all threads of an engine share.

@@ -22,9 +22,10 @@ use wirecap_sys::{
 };
 
 use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
-use crate::batch::Reader;
-use crate::horizon::Horizon;
-use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
+use crate::{
+    packet::Reader,
+    port::{AnyQueue, Intake, QueueCounts, ReceiveQueue},
+};
 
 /// How often a ring that holds something is asked for it at the end.
 const LAST_ATTEMPTS: u32 = 1000;
@@ -180,7 +181,7 @@ impl Queue {
 /// What only one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
-    source: AnyQueue,
+    pub(super) source: AnyQueue,
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
@@ -269,24 +270,6 @@ impl QueueOwner {
         let can_wait = self.source.can_wait();
         self.on_hold = on_hold && can_wait;
         can_wait
-    }
-
-    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
-    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
-    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
-        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
-            return None;
-        }
-        let now_ns = self.clock.now_ns();
-        let time_ns = match self.source.outlook(now_ns) {
-            Outlook::Open => return None,
-            Outlook::Ended => u64::MAX,
-            _ if stopped && self.source.backlog() == 0 => u64::MAX,
-            Outlook::Pause => 0,
-            Outlook::After(time_ns) => time_ns,
-            Outlook::OnReceipt => self.arrivals.promise(now_ns),
-        };
-        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 
     /// The port's counters.

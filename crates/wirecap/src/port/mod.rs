@@ -34,6 +34,7 @@ pub(crate) mod link;
 mod metadata;
 pub mod null;
 pub(crate) mod opening;
+pub(crate) mod outlet;
 pub(crate) mod packet;
 mod preflight;
 pub(crate) mod program;

@@ -31,8 +31,8 @@ use super::{
 };
 use crate::{
     Diagnostic, Error,
-    batch::Reader,
     diagnostic::{KernelRefusal, TooLong},
+    packet::Reader,
     report::{BeyondLimit, FilterPlace, LengthLimit},
 };
 

@@ -28,7 +28,7 @@ use super::{
     stamp::{STAMP_BYTES, Stamping},
     tags::{self, Tags},
 };
-use crate::Unmatched;
+use crate::{Unmatched, packet::rx_hash::HASH_BYTES};
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;
@@ -115,7 +115,7 @@ impl ProgramPlan<'_> {
 
     /// How far in front of a packet its hash begins, in bytes, if it has one.
     pub(crate) fn hash_at(&self) -> Option<u32> {
-        self.hashing.map(|_| (self.stamp_bytes() + rx_hash::HASH_BYTES) as u32)
+        self.hashing.map(|_| (self.stamp_bytes() + HASH_BYTES) as u32)
     }
 
     /// The interface that the program must be bound to, if it asks the driver.

@@ -27,10 +27,10 @@ use super::{
 };
 use crate::{
     Access, Diagnostic, Error, HostUse, LeftToHost, PortSpec, QueueSet, Sight, Timestamp, Unmatched,
-    batch::Reader,
     config::device_name,
     diagnostic::NicDataRefusal,
     open_port::OpenPort,
+    packet::Reader,
     report::{QueueMode, TimestampReport},
 };
 

@@ -14,20 +14,15 @@ use std::{fmt, sync::Arc};
 use wirecap_core::{
     Geometry, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
 };
-use wirecap_sys::memory::{CellReader, CellWriter, LivePool, MemoryError, Note, PacketMemory};
+use wirecap_sys::memory::{CellWriter, LivePool, MemoryError, Note, PacketMemory};
 
-use super::OwnedPacket;
-use crate::{Packet, engine::Shared};
+use crate::{
+    OwnedPacket, Packet,
+    engine::{Shared, StockHome},
+};
 
 /// The port that stocks belong to, by their names: one more than there can be.
 const STOCK_NIC: u16 = MAX_NICS - 1;
-
-/// Where cells of a stock come home, for all threads.
-#[derive(Debug)]
-pub(crate) struct StockHome {
-    pub(crate) reader: CellReader,
-    pub(crate) recycle: RecycleQueue,
-}
 
 /// A stock before the engine runs: what all threads share of it, and what is its own.
 pub(crate) type StockParts = (StockHome, (LivePool, CellWriter));
