@@ -96,7 +96,7 @@ impl<'b> Packet<'b> {
     }
 
     /// The hash by which the NIC has chosen its receive queue. `None` unless [`Builder::rx_hash`](crate::Builder::rx_hash) was asked
-    /// for, and if the driver had none for it, which is counted. It is read before a batch is [drained](Batch::drain): packets
+    /// for, and if the driver had none for it, which is counted. It is read before a batch is [drained](crate::Batch::drain): packets
     /// that are owned do not carry it.
     pub fn rx_hash(&self) -> Option<RxHash> {
         (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
@@ -122,7 +122,7 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
-    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as [`Batch::uncertainty_ns`] does.
+    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns) does.
     /// Over AF_XDP strictly increasing within a queue, unless the system clock is set back
     /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the file's, whatever that is, and 0
     /// if it has none.

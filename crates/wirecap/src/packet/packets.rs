@@ -18,7 +18,7 @@ enum Source<'b> {
     Nothing,
 }
 
-/// The packets of a [`Batch`], in order.
+/// The packets of a [`Batch`](crate::Batch), in order.
 #[derive(Clone)]
 pub struct Packets<'b> {
     source: Source<'b>,

@@ -40,7 +40,7 @@ pub struct TransmitDrops {
     pub not_sendable: u64,
     /// Given to the kernel, and dropped by the driver, as veth does when the other end takes no more. These are among `packets`,
     /// as the only ones. Known where the kernel copies; a driver that sends from the cells counts what it does not send for the
-    /// whole interface: [`PortReport::unsent`].
+    /// whole interface: [`PortReport::unsent`](super::PortReport::unsent).
     pub driver: u64,
 }
 
@@ -71,7 +71,7 @@ impl TransmitDrops {
 pub enum Refusal {
     /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
     Full,
-    /// As many cells of its pool as this transmitter's [share](Transmitter::share_pools) are with the kernel: as for `Full`.
+    /// As many cells of its pool as this transmitter's [share](crate::Transmitter::share_pools) are with the kernel: as for `Full`.
     OverShare,
     /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells than its socket takes,
     /// which is so for the MTU that there was at the start, and for a ring of fewer entries.
@@ -89,7 +89,7 @@ impl Refusal {
     pub(crate) const ALL: [Self; 6] =
         [Self::Full, Self::OverShare, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
 
-    /// Whether there is room again once the kernel has sent more, which [`NotSent::wait`] waits for.
+    /// Whether there is room again once the kernel has sent more, which [`NotSent::wait`](crate::NotSent::wait) waits for.
     pub fn is_for_room(self) -> bool {
         matches!(self, Self::Full | Self::OverShare)
     }

@@ -20,7 +20,7 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 /// an AF_XDP port; moved to the thread that sends.
 ///
 /// What becomes of a packet for which there is no room is the caller's choice: the refusal gives it back, to be
-/// [waited for](NotSent::wait), [given up](NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
+/// [waited for](crate::NotSent::wait), [given up](crate::NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
 ///
 /// Dropping it flushes it once and closes its half of the socket. Cells that are still with the kernel then are lost to their pools
 /// until the capture is dropped: [`Transmitter::finish`] waits for them.
