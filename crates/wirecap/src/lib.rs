@@ -72,10 +72,12 @@ mod capture;
 pub mod config;
 mod engine;
 mod error;
-mod open_port;
+mod filter;
+mod nic;
 mod packet;
 pub mod port;
 mod prepared;
+mod program;
 pub mod report;
 mod reserve;
 mod transmit;
@@ -95,11 +97,11 @@ pub use engine::{
     worker::{Next, Worker},
 };
 pub use error::Error;
-pub use packet::{Packet, Packets, Parts, RxHash};
-pub use port::{
+pub use nic::{
     devices::{QueueDevice, queue_devices},
     host_use::{Choice, HostView},
 };
+pub use packet::{Packet, Packets, Parts, RxHash};
 pub use prepared::PreparedCapture;
 pub use report::{
     HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::replay};
+use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
 use wirecap_sys::netdev::Interface;
 
 use crate::{
@@ -162,7 +162,7 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         );
         return Err(Usage(message).into());
     }
-    Ok(replay::check(path)?)
+    Ok(trace_port::check(path)?)
 }
 
 /// Whether what is read is what is written, by whatever names.

@@ -7,8 +7,11 @@ use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
 use super::Capture;
 use crate::{
     Diagnostic, PortEvent,
-    open_port::{OpenPort, Taken},
-    port::{replay::ReplayPort, upkeep},
+    port::{
+        open_port::{OpenPort, Taken},
+        trace::ReplayPort,
+        xdp::upkeep,
+    },
 };
 
 impl Capture {

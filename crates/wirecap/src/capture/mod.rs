@@ -26,7 +26,7 @@ pub use self::stopper::Stopper;
 use crate::{
     Horizons, Report, Stock, Transmitter, Worker,
     engine::{Shared, queue::Queue},
-    open_port::OpenPort,
+    port::open_port::OpenPort,
     reserve::CaptureMemory,
     transmit::Sent,
 };

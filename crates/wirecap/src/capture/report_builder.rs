@@ -8,11 +8,14 @@ use wirecap_sys::clock::BatchClock;
 use crate::{
     Diagnostic,
     engine::Shared,
-    open_port::{OpenPort, Taken},
+    nic::{link::LinkWatch, rss::SymmetricRss},
     port::{
-        QueueCounts, link::LinkWatch, program::ProgramCounts, replay::ReplayPort, rss::SymmetricRss,
+        QueueCounts,
+        open_port::{OpenPort, Taken},
+        trace::ReplayPort,
         xdp::XdpPort,
     },
+    program::ProgramCounts,
     report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
     reserve::CaptureMemory,
     transmit::Sent,

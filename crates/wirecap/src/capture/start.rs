@@ -18,8 +18,8 @@ use crate::{
         self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
         stopping::Stopping,
     },
-    open_port::OpenPort,
-    port::{link::LinkWatch, packet::LINK_TYPE_ETHERNET, source::OpenQueue},
+    nic::link::LinkWatch,
+    port::{open_port::OpenPort, packet::LINK_TYPE_ETHERNET, source::OpenQueue},
     reserve::CaptureMemory,
     transmit::StockParts,
 };

@@ -11,8 +11,8 @@ use wirecap_sys::cpu;
 use crate::{
     Diagnostic,
     engine::Shared,
-    open_port::{OpenPort, Taken},
-    port::rss::SymmetricRss,
+    nic::rss::SymmetricRss,
+    port::open_port::{OpenPort, Taken},
 };
 
 /// How long packets that are being processed when a program is detached may take to reach their

@@ -49,7 +49,7 @@ pub enum PortSpec {
         /// name their queues share the interface.
         queues: Option<QueueSet>,
     },
-    /// A trace file, see [`replay`](crate::port::replay).
+    /// A trace file, see [`replay`](crate::port::trace).
     Replay {
         /// Its name; `-` is standard input.
         path: PathBuf,

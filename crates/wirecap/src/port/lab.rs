@@ -26,23 +26,23 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that VLAN tags stand
 /// beside the packets.
-pub(super) struct Lab {
+pub(crate) struct Lab {
     outside: Namespace,
-    pub(super) inside: Namespace,
+    pub(crate) inside: Namespace,
     source: VethPair,
     _bridge: Bridge,
     _veth: VethPair,
 }
 
 /// An end that is open.
-pub(super) struct Opened {
-    pub(super) port: XdpPort,
-    pub(super) queue: XdpQueue,
-    pub(super) pool: LivePool,
+pub(crate) struct Opened {
+    pub(crate) port: XdpPort,
+    pub(crate) queue: XdpQueue,
+    pub(crate) pool: LivePool,
 }
 
 impl Lab {
-    pub(super) fn new(label: &str) -> Self {
+    pub(crate) fn new(label: &str) -> Self {
         let outside = Namespace::new(&format!("{label}_out")).unwrap();
         let inside = Namespace::new(&format!("{label}_in")).unwrap();
         let veth = VethPair::new(&outside, "out0", &inside, "in0", VethOptions::default()).unwrap();
@@ -52,7 +52,7 @@ impl Lab {
     }
 
     /// Opens the end for packets that are handled as prepared.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         modes: Modes,
         prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
@@ -72,7 +72,7 @@ impl Lab {
         Ok(Opened { port, queue: queues.remove(0), pool })
     }
 
-    pub(super) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
+    pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
         let ifindex = self.source.a().ifindex().unwrap();
         let mut sender = self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
         for frame in frames {
@@ -83,7 +83,7 @@ impl Lab {
 
 impl Opened {
     /// The bytes of so many packets, once they have come.
-    pub(super) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
+    pub(crate) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
         let deadline = Instant::now() + PATIENCE;
         while self.queue.backlog() < packets {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());

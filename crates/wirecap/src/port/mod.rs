@@ -14,40 +14,25 @@
 //!
 //! | port | packets come from | open |
 //! |---|---|---|
-//! | `xdp` | an interface, over AF_XDP | `xdp.rs` |
-//! | | some of its receive queues, shared with other processes | `shared/` |
-//! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet.rs` |
-//! | `replay` | a trace file, or a pipe | [`replay`] |
+//! | `xdp` | an interface, over AF_XDP | `xdp/` |
+//! | | some of its receive queues, shared with other processes | `xdp/shared/` |
+//! | `packet` | an interface, over AF_PACKET: the host keeps them | `packet/` |
+//! | `replay` | a trace file, or a pipe | [`trace`] |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
 //! Rule: the packet path is generic over the trait; which port it is, is decided once per batch.
 
-pub(crate) mod devices;
 pub mod fault;
-pub(crate) mod filter;
-pub(crate) mod host_use;
 mod intake;
 #[cfg(test)]
-mod lab;
-pub(crate) mod link;
-mod metadata;
+pub(crate) mod lab;
 pub mod null;
+pub(crate) mod open_port;
 pub(crate) mod opening;
-pub(crate) mod outlet;
 pub(crate) mod packet;
-mod preflight;
-pub(crate) mod program;
-pub mod replay;
-pub(crate) mod rss;
-pub(crate) mod rx_hash;
-mod shared;
-mod sieve;
-mod socket_filter;
 pub(crate) mod source;
-pub(crate) mod stamp;
-mod tags;
-pub(crate) mod upkeep;
+pub mod trace;
 pub(crate) mod xdp;
 
 use std::{io, ops::Range};
@@ -55,7 +40,7 @@ use std::{io, ops::Range};
 use wirecap_sys::{clock::StampClock, memory::LivePool, wake::Waker, xsk::Sender};
 
 pub(crate) use self::intake::{BatchEnd, BatchTime, Intake, Told};
-use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, replay::ReplayQueue, xdp::XdpQueue};
+use self::{fault::FaultQueue, null::NullQueue, packet::PacketQueue, trace::ReplayQueue, xdp::XdpQueue};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

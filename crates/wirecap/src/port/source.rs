@@ -13,24 +13,23 @@ use wirecap_sys::{
 };
 
 use super::{
-    AnyQueue, devices,
+    AnyQueue,
     fault::{FaultQueue, Faults},
-    filter::{Knows, PortFilter},
-    host_use::HostView,
-    link::Watched,
     null::{NullPort, NullQueue},
+    open_port::OpenPort,
     opening::OpenContext,
     packet,
-    replay::{self, Trace},
-    rx_hash, stamp,
+    trace::{self, Trace},
     xdp::{self, XdpQueue},
 };
 use crate::{
     Access, Diagnostic, Error, HostUse, LeftToHost, PortSpec, QueueSet, Sight, Timestamp, Unmatched,
     config::device_name,
     diagnostic::NicDataRefusal,
-    open_port::OpenPort,
+    filter::{Knows, PortFilter},
+    nic::{devices, host_use::HostView, link::Watched, stamping},
     packet::Reader,
+    program::rx_hash,
     report::{QueueMode, TimestampReport},
 };
 
@@ -213,7 +212,7 @@ impl Source {
                 let reason = NicDataRefusal::SomeQueues;
                 Err(Error::NoHardwareTimestamps { name: name(), reason })
             }
-            (Kind::Xdp(interface), Timestamp::Hardware) => stamp::hardware_clock(interface).map(drop),
+            (Kind::Xdp(interface), Timestamp::Hardware) => stamping::hardware_clock(interface).map(drop),
             _ => Ok(()),
         }
     }
@@ -298,7 +297,7 @@ impl Source {
             Kind::Replay(trace) => {
                 let trace = trace.take().expect("a port is opened once");
                 let wishes = (self.filter.as_ref(), context.config.timestamp);
-                let (open, queue) = replay::open(*trace, &mut pools[0], wishes);
+                let (open, queue) = trace::open(*trace, &mut pools[0], wishes);
                 (open, vec![queue])
             }
             Kind::Null(null) => {

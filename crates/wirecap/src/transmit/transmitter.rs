@@ -11,7 +11,7 @@ use wirecap_core::ChunkRange;
 use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 use super::{Sent, share::Shares};
-use crate::{OwnedPacket, Refusal, engine::Shared, port::outlet::Outlet};
+use crate::{OwnedPacket, Refusal, engine::Shared, nic::outlet::Outlet};
 
 /// How long a thread sleeps that waits for the kernel to send.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wirecap::{Capture, Error, port::replay};
+use wirecap::{Capture, Error, port::trace};
 
 use wirecap_lab::trace_bytes::Order;
 
@@ -10,7 +10,7 @@ use crate::run::{file, port};
 
 /// What is said of a file: by a capture that is opened, and by the early check, which must agree.
 fn refusal(path: &Path) -> String {
-    let early = replay::check(path).expect_err("refused").to_string();
+    let early = trace::check(path).expect_err("refused").to_string();
     let error = Capture::builder().port(port(path)).open().expect_err("refused");
     assert!(matches!(error, Error::Trace { .. }), "{error:?}");
     assert_eq!(error.to_string(), early);
@@ -41,6 +41,6 @@ fn what_is_no_trace_is_refused_with_a_hint() {
 fn a_trace_that_can_be_replayed_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();
     let header = Order::Little.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
-    replay::check(&file(&directory, "good.pcap", &header)).unwrap();
-    replay::check(Path::new("-")).unwrap();
+    trace::check(&file(&directory, "good.pcap", &header)).unwrap();
+    trace::check(Path::new("-")).unwrap();
 }

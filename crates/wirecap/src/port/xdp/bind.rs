@@ -18,8 +18,8 @@ use wirecap_sys::{
     xsk::{BindMode, Socket, XskError},
 };
 
-use super::super::{opening::Hooks, preflight, shared::Way};
-use crate::{Error, QueueWait};
+use super::{super::opening::Hooks, shared::Way};
+use crate::{Error, QueueWait, nic::preflight};
 
 /// How long a queue may stay busy after its last user has gone.
 const PATIENCE: Duration = Duration::from_secs(3);

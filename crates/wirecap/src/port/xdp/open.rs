@@ -17,27 +17,24 @@ use wirecap_sys::{
 };
 
 use super::{
-    super::{
-        QueueCounts,
-        filter::{PlacedFilter, PortFilter},
-        opening::OpenContext,
-        preflight,
-        program::{CaptureProgram, ProgramPlan},
-        rss::SymmetricRss,
-        rx_hash::RxHashing,
-        shared::{Attachment, Attempts, Way},
-        stamp::{StampReader, Stamping},
-        tags::Tags,
-    },
+    super::{QueueCounts, opening::OpenContext},
     XdpPort, XdpQueue,
     bind::Wanted,
     closing::Opening,
     frame_room::{self, cell_payload, longest_frame},
+    shared::{Attachment, Attempts, Way},
     vlan_tags::{self, VlanTags},
 };
 use crate::{
     Diagnostic, Error, Rss,
     diagnostic::{Cause, KernelRefusal, ModeRefusal, TooLong},
+    filter::{PlacedFilter, PortFilter},
+    nic::{
+        preflight,
+        rss::SymmetricRss,
+        stamping::{StampReader, Stamping},
+    },
+    program::{CaptureProgram, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::{BeyondLimit, LengthLimit, QueueMode},
 };
 
@@ -54,10 +51,10 @@ struct OpenRequest<'a> {
 
 /// What the program does to packets beside choosing them, as far as it can be done.
 #[derive(Debug)]
-pub(in crate::port) struct Prepared {
-    pub(in crate::port) stamping: Option<Stamping>,
-    pub(in crate::port) tags: VlanTags,
-    pub(in crate::port) hashing: Option<RxHashing>,
+pub(crate) struct Prepared {
+    pub(crate) stamping: Option<Stamping>,
+    pub(crate) tags: VlanTags,
+    pub(crate) hashing: Option<RxHashing>,
 }
 
 /// Opens an interface with one socket for each of `pools`, whose `ring_id` names the queue. These are all queues, unless
@@ -84,7 +81,7 @@ pub(crate) fn open(
 }
 
 /// Opens an interface that was found fit for XDP, for packets that are handled as prepared.
-pub(in crate::port) fn open_prepared(
+pub(crate) fn open_prepared(
     interface: &Interface,
     shared: bool,
     pools: &mut [LivePool],

@@ -9,10 +9,12 @@ use wirecap_sys::{
     xsk::{BindMode, Sender, Socket},
 };
 
-use super::super::{
-    Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, program::CaptureProgram, shared::Entry,
-    sieve::Sieve, stamp::StampReader,
+use super::{
+    super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting},
+    shared::Entry,
+    sieve::Sieve,
 };
+use crate::{nic::stamping::StampReader, program::CaptureProgram};
 
 /// One receive queue of a port.
 #[derive(Debug)]

@@ -10,12 +10,11 @@
 
 use wirecap_sys::{bpf::XdpMode, netdev::Interface};
 
-use super::super::tags::Tags;
-use crate::{Diagnostic, diagnostic::Cause};
+use crate::{Diagnostic, diagnostic::Cause, program::tags::Tags};
 
 /// What can be done about tags on an interface.
 #[derive(Debug, Clone)]
-pub(in crate::port) enum VlanTags {
+pub(crate) enum VlanTags {
     /// The program puts them back, where the driver runs it.
     PutBack(Tags),
     /// Nothing, for a reason if there was something to be done.

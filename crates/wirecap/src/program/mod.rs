@@ -13,6 +13,11 @@
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
 //! counted by what the socket reports.
 
+pub(crate) mod metadata;
+pub(crate) mod rx_hash;
+pub(crate) mod socket_filter;
+pub(crate) mod tags;
+
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
@@ -22,13 +27,13 @@ use wirecap_sys::{
     xsk::Socket,
 };
 
-use super::{
+use self::{rx_hash::RxHashing, tags::Tags};
+use crate::{
+    Unmatched,
     filter::PortFilter,
-    rx_hash::{self, RxHashing},
-    stamp::{STAMP_BYTES, Stamping},
-    tags::{self, Tags},
+    nic::stamping::{STAMP_BYTES, Stamping},
+    packet::rx_hash::HASH_BYTES,
 };
-use crate::{Unmatched, packet::rx_hash::HASH_BYTES};
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;

@@ -29,17 +29,11 @@
 
 mod attachment;
 mod dispatcher;
-mod holders;
 mod reattach;
 
 use std::{thread, time::Duration};
 
 pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
-pub(crate) use self::holders::{holders_of_queues, in_words, members};
-
-/// Name of the table, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
-/// another name.
-const TABLE: &str = "wirecap_queues";
 
 /// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew, and the
 /// first and the longest pause in between.

@@ -69,7 +69,7 @@ fn in_ns(resolution: Resolution) -> u64 {
 /// early.
 ///
 /// ```
-/// let error = wirecap::port::replay::check("/no/such.pcapng".as_ref()).unwrap_err();
+/// let error = wirecap::port::trace::check("/no/such.pcapng".as_ref()).unwrap_err();
 /// assert!(error.to_string().contains("replay:/no/such.pcapng"));
 /// ```
 ///

@@ -22,17 +22,15 @@ use wirecap_sys::{
 };
 
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{PortFilter, UserFilter},
-    opening::OpenContext,
-    preflight,
-    socket_filter::SocketFilter,
-    source::OpenQueue,
+    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, opening::OpenContext, source::OpenQueue,
 };
 use crate::{
     Diagnostic, Error,
     diagnostic::{KernelRefusal, TooLong},
+    filter::{PortFilter, UserFilter},
+    nic::preflight,
     packet::Reader,
+    program::socket_filter::SocketFilter,
     report::{BeyondLimit, FilterPlace, LengthLimit},
 };
 

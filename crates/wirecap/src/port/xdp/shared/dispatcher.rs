@@ -11,11 +11,12 @@ use wirecap_sys::{
     netdev::{self, AttachedMode, AttachedProgram, Interface},
 };
 
-use super::{
-    super::{preflight, program},
-    Attempts, TABLE,
+use super::Attempts;
+use crate::{
+    Error,
+    nic::{holders::TABLE, preflight},
+    program,
 };
-use crate::Error;
 
 /// Name of the dispatcher in the kernel.
 const DISPATCHER: &str = "wirecap_share";

@@ -16,15 +16,14 @@ use std::{
 };
 
 use super::{
-    host_use::watch::HostWatch,
-    rss::SymmetricRss,
+    XdpPort,
     shared::{Attachment, Mended},
-    xdp::XdpPort,
 };
 use crate::{
     Diagnostic, HostUse, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
-    open_port::{OpenPort, Taken},
+    nic::{host_use::watch::HostWatch, rss::SymmetricRss},
+    port::open_port::{OpenPort, Taken},
 };
 
 /// How often it is looked: a system call for each queue, and some for RSS.

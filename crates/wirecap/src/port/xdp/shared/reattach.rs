@@ -20,13 +20,13 @@ use wirecap_sys::{
 };
 
 use super::{
-    super::host_use::watch::HostWatch,
     attachment::{Attachment, Membership},
     dispatcher::{Dispatcher, Joined},
 };
 use crate::{
     HostUse,
     diagnostic::{Cause, Recovery},
+    nic::host_use::watch::HostWatch,
 };
 
 /// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.

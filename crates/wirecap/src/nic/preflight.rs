@@ -7,7 +7,7 @@ use wirecap_sys::{
     netdev::{self, HardwareType, Interface},
 };
 
-use super::shared;
+use super::holders;
 use crate::Error;
 
 /// How long a program whose process has ended may stay attached, and how often to look.
@@ -15,7 +15,7 @@ const HOLDER_PATIENCE: Duration = Duration::from_millis(500);
 const HOLDER_CHECKS: u32 = 10;
 
 /// An Ethernet interface that is up.
-pub(super) fn check_kind(interface: &Interface) -> Result<(), Error> {
+pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
     if interface.hardware_type != HardwareType::ETHERNET {
         let kind = interface.hardware_type.to_string();
         return Err(Error::NotEthernet { name: interface.name.clone(), kind });
@@ -24,13 +24,13 @@ pub(super) fn check_kind(interface: &Interface) -> Result<(), Error> {
 }
 
 /// An interface that is up.
-pub(super) fn check_up(interface: &Interface) -> Result<(), Error> {
+pub(crate) fn check_up(interface: &Interface) -> Result<(), Error> {
     if interface.up { Ok(()) } else { Err(Error::Down(interface.name.clone())) }
 }
 
 /// Whether another XDP program holds the interface. One whose process has just ended may still be
 /// there for a moment.
-pub(super) fn check_holder(interface: &Interface) -> Result<(), Error> {
+pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
     let mut attached = interface.xdp_programs.clone();
     for _ in 0..HOLDER_CHECKS {
         if attached.is_empty() {
@@ -40,8 +40,8 @@ pub(super) fn check_holder(interface: &Interface) -> Result<(), Error> {
         attached = netdev::interface(&interface.name)?.xdp_programs;
     }
     let Some(program) = attached.first() else { return Ok(()) };
-    if let Some(members) = shared::members(*program) {
-        return Err(Error::Shared { name: interface.name.clone(), holders: shared::in_words(&members) });
+    if let Some(members) = holders::members(*program) {
+        return Err(Error::Shared { name: interface.name.clone(), holders: holders::in_words(&members) });
     }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
     let links = bpf::links().unwrap_or_default();

@@ -7,7 +7,7 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::{preflight, shared};
+use super::{holders, preflight};
 use crate::{Access, Error, LeftToHost, QueueSet, config::device_name};
 
 /// A receive queue of an interface, as something to capture from.
@@ -66,7 +66,7 @@ enum Holders {
 impl Holders {
     fn of(interface: &Interface) -> Self {
         let Some(&attached) = interface.xdp_programs.first() else { return Holders::Nobody };
-        if let Some(queues) = shared::holders_of_queues(attached) {
+        if let Some(queues) = holders::holders_of_queues(attached) {
             return Holders::Queues(queues);
         }
         // Whoever may not ask for the name may not see the table of a shared one either.
@@ -93,7 +93,7 @@ impl Holders {
 }
 
 /// Whether these queues of an interface can be captured; `reason` is why it is left to the host, if it is.
-pub(super) fn check(
+pub(crate) fn check(
     interface: &Interface,
     wanted: &QueueSet,
     access: Access,
@@ -115,7 +115,7 @@ pub(super) fn check(
 }
 
 /// Whether all queues of an interface can be captured, by their number.
-pub(super) fn check_all(interface: &Interface) -> Result<(), Error> {
+pub(crate) fn check_all(interface: &Interface) -> Result<(), Error> {
     let (name, queues) = (interface.name.clone(), interface.queues.current);
     if queues > u32::from(MAX_RINGS) {
         return Err(Error::ManyQueues { name, queues, limit: MAX_RINGS });

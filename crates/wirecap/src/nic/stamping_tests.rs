@@ -9,10 +9,9 @@ use crate::{
     port::{
         BatchTime, Intake, ReceiveQueue,
         lab::{Lab, Opened},
-        rx_hash::RxHashing,
-        tags::Tags,
         xdp::{Prepared, VlanTags},
     },
+    program::{rx_hash::RxHashing, tags::Tags},
 };
 
 const FRAMES: u64 = 30;

@@ -19,10 +19,11 @@ use wirecap_sys::{
     xsk::Contents,
 };
 
-use super::{Intake, Outlook, Told, metadata};
 use crate::{
     Diagnostic, Error, Timestamp,
     diagnostic::{Cause, NicDataRefusal},
+    port::{Intake, Outlook, Told},
+    program::metadata,
     report::TimestampReport,
 };
 
@@ -346,5 +347,5 @@ fn refusal(interface: &Interface, reason: NicDataRefusal) -> Error {
 }
 
 #[cfg(test)]
-#[path = "stamp_tests.rs"]
+#[path = "stamping_tests.rs"]
 mod tests;

@@ -9,9 +9,9 @@ use crate::{
     port::{
         ReceiveQueue,
         lab::{Lab, Opened},
-        program::{CaptureProgram, ProgramPlan},
         xdp::{Prepared, VlanTags},
     },
+    program::{CaptureProgram, ProgramPlan},
 };
 
 const FRAMES: u32 = 40;

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 
-use super::sieve::Sieve;
 use crate::{
     Diagnostic, Unmatched,
     diagnostic::{Cause, KernelRefusal},
+    port::xdp::Sieve,
     report::{FilterPlace, FilterReport},
 };
 

@@ -8,12 +8,14 @@ use wirecap_sys::{
 };
 
 use super::{
-    super::{preflight, program::Share},
     dispatcher::{self, Dispatcher, Founder},
-    holders,
     reattach::Site,
 };
-use crate::{Diagnostic, Error};
+use crate::{
+    Diagnostic, Error,
+    nic::{holders, preflight},
+    program::Share,
+};
 
 /// How the program of a port gets to its packets.
 #[derive(Debug)]

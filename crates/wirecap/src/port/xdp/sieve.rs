@@ -15,7 +15,7 @@ use wirecap_sys::{
     xsk::{Contents, Socket},
 };
 
-use super::{Intake, filter::UserFilter, stamp::StampReader};
+use crate::{filter::UserFilter, nic::stamping::StampReader, port::Intake};
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;

@@ -9,14 +9,15 @@ use wirecap_sys::{
 
 use crate::{
     Diagnostic, HostUse, LeftToHost, PortEvent,
-    port::{
-        filter::PortFilter,
+    filter::PortFilter,
+    nic::{
         link::{LinkWatch, Watched},
         outlet::Outlet,
+    },
+    port::{
         packet::{LINK_TYPE_ETHERNET, PacketPort},
-        replay::ReplayPort,
-        upkeep::Upkeep,
-        xdp::XdpPort,
+        trace::ReplayPort,
+        xdp::{Upkeep, XdpPort},
     },
     report::{FilterReport, LengthLimit, QueueMode, TimestampReport},
 };

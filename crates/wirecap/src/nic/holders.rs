@@ -6,7 +6,9 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::TABLE;
+/// Name of the table of programs, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
+/// another name.
+pub(crate) const TABLE: &str = "wirecap_queues";
 
 /// The processes that share the interface a program is attached to; `None` if the program is no dispatcher, or it
 /// cannot be known.

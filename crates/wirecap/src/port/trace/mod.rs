@@ -17,8 +17,8 @@
 //! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at their
 //! end, the capture ends by itself.
 
+mod file;
 mod status;
-mod trace;
 
 use std::{
     io::ErrorKind,
@@ -35,17 +35,17 @@ use wirecap_sys::{
     wake::Waker,
 };
 
+pub use self::file::check;
 use self::status::Status;
-pub use self::trace::check;
-pub(crate) use self::{status::ReplayPort, trace::Trace};
+pub(crate) use self::{file::Trace, status::ReplayPort};
 use super::{
     AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    filter::{PortFilter, UserFilter},
+    open_port::{OpenPort, Taken},
 };
 use crate::{
     Diagnostic, Error, Timestamp,
     diagnostic::TooLong,
-    open_port::{OpenPort, Taken},
+    filter::{PortFilter, UserFilter},
     report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
 };
 

@@ -17,6 +17,9 @@ mod closing;
 mod frame_room;
 mod open;
 mod queue;
+mod shared;
+mod sieve;
+pub(crate) mod upkeep;
 mod vlan_tags;
 
 use std::sync::Arc;
@@ -27,21 +30,18 @@ use wirecap_sys::{
     xsk::BindMode,
 };
 
-pub(crate) use self::{open::open, queue::XdpQueue};
+use self::shared::Attachment;
+pub(crate) use self::{open::open, queue::XdpQueue, sieve::Sieve, upkeep::Upkeep};
 #[cfg(test)]
-pub(super) use self::{
+pub(crate) use self::{
     open::{Prepared, open_prepared},
     vlan_tags::VlanTags,
-};
-use super::{
-    program::{CaptureProgram, ProgramCounts},
-    rss::SymmetricRss,
-    shared::Attachment,
-    stamp::Stamping,
 };
 use crate::{
     Diagnostic, Modes,
     diagnostic::Recovery,
+    nic::{rss::SymmetricRss, stamping::Stamping},
+    program::{CaptureProgram, ProgramCounts},
     report::{FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 

@@ -270,5 +270,4 @@ fn undo(interface: &str, before: &RssHash, set: &RssHash) -> String {
 }
 
 #[cfg(test)]
-#[path = "rss_tests.rs"]
 mod tests;
