@@ -112,8 +112,8 @@ setters! {
     homes(homes: Homes) => homes = homes;
     /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports: [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;
-    /// Makes this number of [`Stock`](crate::Stock)s: [`Config::stocks`], [`Capture::take_stocks`].
-    stocks(stocks: u16) => stocks = stocks;
+    /// Makes this number of [`PacketAllocator`](crate::PacketAllocator)s: [`Config::allocators`], [`Capture::take_allocators`].
+    allocators(allocators: u16) => allocators = allocators;
     /// [`Config::reach`].
     reach(reach: Reach) => reach = reach;
     /// [`Config::promiscuous`].

@@ -107,7 +107,7 @@ pub use report::{
     HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
     diagnostic::{self, Diagnostic},
 };
-pub use transmit::{Forwarded, NotSent, Stock, Transmitter};
+pub use transmit::{Forwarded, NotSent, PacketAllocator, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{

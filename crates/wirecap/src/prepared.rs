@@ -111,7 +111,7 @@ impl PreparedCapture {
     pub fn open(self) -> Result<Capture, Error> {
         let Self { config, hooks, geometry, bounded, ring_entries, sources, layout, reserved } =
             self.reserve()?;
-        let Reserved { memories, pools, stocks } = reserved.expect("just reserved");
+        let Reserved { memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
         let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
@@ -128,7 +128,7 @@ impl PreparedCapture {
         let (ports, queues) = (open_ports, opened);
         Capture::start(
             &config,
-            Parts { ring_entries, changes, geometry, memory, clock, ports, queues, stocks },
+            Parts { ring_entries, changes, geometry, memory, clock, ports, queues, allocators },
         )
     }
 }

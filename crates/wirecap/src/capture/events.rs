@@ -52,7 +52,7 @@ impl Capture {
 
     /// Whether every interface is gone, and every trace file read, so that nothing can come any more, as far as
     /// [`Capture::events`] has told.
-    pub fn is_deserted(&self) -> bool {
+    pub fn all_ports_gone(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let is_read = |port: &OpenPort| port.replay().is_some_and(ReplayPort::is_read);
         ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)

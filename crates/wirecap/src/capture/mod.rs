@@ -24,7 +24,7 @@ use self::report_builder::ReportBuilder;
 pub(crate) use self::start::Parts;
 pub use self::stopper::Stopper;
 use crate::{
-    Horizons, Report, Stock, Transmitter, Worker,
+    Horizons, PacketAllocator, Report, Transmitter, Worker,
     engine::{Shared, queue::Queue},
     port::open_port::OpenPort,
     reserve::CaptureMemory,
@@ -42,7 +42,7 @@ pub struct Capture {
     transmitters: Vec<Transmitter>,
     /// What they have sent.
     sent: Vec<Arc<Sent>>,
-    stocks: Vec<Stock>,
+    allocators: Vec<PacketAllocator>,
     worker_cores: Vec<Option<usize>>,
     threads: Vec<JoinHandle<()>>,
     changes: Option<LinkChanges>,
@@ -61,9 +61,9 @@ impl Capture {
         std::mem::take(&mut self.transmitters)
     }
 
-    /// What makes packets, as many as [`Builder::stocks`](crate::Builder::stocks) says. The second call returns none.
-    pub fn take_stocks(&mut self) -> Vec<Stock> {
-        std::mem::take(&mut self.stocks)
+    /// What makes packets, as many as [`Builder::allocators`](crate::Builder::allocators) says. The second call returns none.
+    pub fn take_allocators(&mut self) -> Vec<PacketAllocator> {
+        std::mem::take(&mut self.allocators)
     }
 
     /// A handle that ends the capture.

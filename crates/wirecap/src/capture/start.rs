@@ -13,7 +13,7 @@ use wirecap_sys::{clock::BatchClock, netdev::LinkChanges};
 
 use super::Capture;
 use crate::{
-    Config, Diagnostic, Dispatch, Error, Grouping, Homes, Stock, Transmitter, Worker,
+    Config, Diagnostic, Dispatch, Error, Grouping, Homes, PacketAllocator, Transmitter, Worker,
     engine::{
         self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
         stopping::Stopping,
@@ -21,7 +21,7 @@ use crate::{
     nic::link::LinkWatch,
     port::{open_port::OpenPort, packet::LINK_TYPE_ETHERNET, source::OpenQueue},
     reserve::CaptureMemory,
-    transmit::StockParts,
+    transmit::AllocatorParts,
 };
 
 /// What the builder has opened.
@@ -35,7 +35,7 @@ pub(crate) struct Parts {
     pub(crate) ports: Vec<OpenPort>,
     /// The queues of each port.
     pub(crate) queues: Vec<Vec<OpenQueue>>,
-    pub(crate) stocks: Vec<StockParts>,
+    pub(crate) allocators: Vec<AllocatorParts>,
 }
 
 impl Capture {
@@ -73,9 +73,9 @@ impl Capture {
         let homes = (0..workers)
             .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
             .collect();
-        let (stocks, stock_pools): (Vec<_>, Vec<_>) = parts.stocks.into_iter().unzip();
+        let (allocators, allocator_pools): (Vec<_>, Vec<_>) = parts.allocators.into_iter().unzip();
         let numbers = queues.iter().map(|queue| queue.lock().pool.number());
-        let numbers = numbers.chain(stock_pools.iter().map(|(pool, _)| pool.number())).collect();
+        let numbers = numbers.chain(allocator_pools.iter().map(|(pool, _)| pool.number())).collect();
         let shared = Arc::new(Shared {
             geometry: parts.geometry,
             wait: config.wait,
@@ -94,7 +94,7 @@ impl Capture {
             ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
             orphans: Orphans::default(),
             capture_threads: AtomicUsize::new(threads),
-            stocks,
+            allocators,
         });
 
         let core = |cores: &[usize], index: usize| cores.get(index % cores.len().max(1)).copied();
@@ -111,7 +111,7 @@ impl Capture {
         let mut capture = Self {
             sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
             transmitters,
-            stocks: Stock::all(&shared, stock_pools),
+            allocators: PacketAllocator::all(&shared, allocator_pools),
             ports: Arc::new(Mutex::new(parts.ports)),
             memory: parts.memory,
             ring_entries: parts.ring_entries,

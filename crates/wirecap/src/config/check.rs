@@ -26,7 +26,7 @@ impl Config {
             return Err(Error::NoPort);
         }
         limit("ports", self.ports.len(), usize::from(MAX_NICS - 1))?;
-        limit("stocks", usize::from(self.stocks), usize::from(MAX_RINGS))?;
+        limit("allocators", usize::from(self.allocators), usize::from(MAX_RINGS))?;
         for (at, port) in self.ports.iter().enumerate() {
             if self.ports[..at].iter().any(|before| port.overlaps(before)) {
                 return Err(Error::PortTwice(port.name()));

@@ -114,8 +114,8 @@ pub struct Config {
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is sent. See
     /// [`Capture::take_transmitters`](crate::Capture::take_transmitters).
     pub transmit_entries: u32,
-    /// Number of [`Stock`](crate::Stock)s, each with a pool of R chunks for packets of one's own.
-    pub stocks: u16,
+    /// Number of [`PacketAllocator`](crate::PacketAllocator)s, each with a pool of R chunks for packets of one's own.
+    pub allocators: u16,
     /// Which transmitters can send a packet.
     pub reach: Reach,
 }
@@ -147,7 +147,7 @@ impl Default for Config {
             stamp_packets: false,
             rx_hash: false,
             transmit_entries: 0,
-            stocks: 0,
+            allocators: 0,
             reach: Reach::default(),
         }
     }

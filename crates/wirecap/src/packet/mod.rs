@@ -108,7 +108,7 @@ impl<'b> Packet<'b> {
     }
 
     /// Which way it went, if the port tells: a passive one does, and a trace file if it has it.
-    pub fn told_direction(&self) -> Option<Direction> {
+    pub fn known_direction(&self) -> Option<Direction> {
         self.direction
     }
 

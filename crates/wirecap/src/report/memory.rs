@@ -9,7 +9,7 @@ use super::diagnostic::Diagnostic;
 /// The memory of a capture, in bytes.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct MemoryReport {
-    /// Packet memory: R × M × cell size for each queue and each stock.
+    /// Packet memory: R × M × cell size for each queue and each allocator.
     pub cells_bytes: u64,
     /// What the kernel needs besides, about: rings, and its records of the cells.
     pub kernel_bytes: u64,

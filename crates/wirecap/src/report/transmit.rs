@@ -11,7 +11,7 @@ pub struct TransmitReport {
     pub packets: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Bytes of these that lay in no cell when they came and were copied into one in user space, by a [`Stock`](crate::Stock):
+    /// Bytes of these that lay in no cell when they came and were copied into one in user space, by a [`PacketAllocator`](crate::PacketAllocator):
     /// 0 where what was captured into cells is forwarded.
     pub copied_bytes: u64,
     /// Cells that the kernel has and has not said to have sent.

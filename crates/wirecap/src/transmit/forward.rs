@@ -22,12 +22,12 @@ impl NotSent<'_> {
         transmitter.sent().count_dropped(self.reason);
     }
 
-    /// Waits until there is room for the packet, at most `patience`, and sends it. Other reasons than [those for
+    /// Waits until there is room for the packet, at most `timeout`, and sends it. Other reasons than [those for
     /// room](Refusal::is_for_room) are not waited for.
     ///
     /// # Errors
     /// The packet again.
-    pub fn wait(mut self, transmitter: &mut Transmitter, patience: Duration) -> Result<(), Self> {
+    pub fn wait(mut self, transmitter: &mut Transmitter, timeout: Duration) -> Result<(), Self> {
         let begun = Instant::now();
         while self.reason.is_for_room() {
             // What the kernel says to it is in the next refusal.
@@ -36,7 +36,7 @@ impl NotSent<'_> {
                 Ok(()) => return Ok(()),
                 Err(again) => self = again,
             }
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= timeout {
                 break;
             }
             thread::sleep(PAUSE);

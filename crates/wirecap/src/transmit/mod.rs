@@ -18,11 +18,11 @@ mod share;
 mod transmitter;
 
 pub use self::{
-    allocator::Stock,
+    allocator::PacketAllocator,
     forward::{Forwarded, NotSent},
     transmitter::Transmitter,
 };
 pub(crate) use self::{
-    allocator::{StockParts, carve as carve_stocks},
+    allocator::{AllocatorParts, carve as carve_allocators},
     sent::Sent,
 };

@@ -14,8 +14,8 @@ pub(super) enum Owner<'b> {
     Batch { queue: &'b Queue, shared: &'b Arc<Shared>, index: usize },
     /// On its own.
     Engine { shared: Arc<Shared>, index: usize },
-    /// Made by a [`Stock`](crate::Stock).
-    Stock { shared: Arc<Shared>, index: usize },
+    /// Made by a [`PacketAllocator`](crate::PacketAllocator).
+    Allocator { shared: Arc<Shared>, index: usize },
 }
 
 impl Owner<'_> {
@@ -24,7 +24,7 @@ impl Owner<'_> {
         let queue = match self {
             Owner::Batch { queue, .. } => queue,
             Owner::Engine { shared, index } => &shared.queues[*index],
-            Owner::Stock { shared, index } => return &shared.stocks[*index].reader,
+            Owner::Allocator { shared, index } => return &shared.allocators[*index].reader,
         };
         queue.reader.cells().expect("only packets in cells are owned")
     }
@@ -33,7 +33,7 @@ impl Owner<'_> {
     fn send_home(&self, range: ChunkRange) {
         match self {
             Owner::Batch { queue, .. } => queue.send_home_range(range),
-            Owner::Engine { shared, .. } | Owner::Stock { shared, .. } => shared.send_home(range),
+            Owner::Engine { shared, .. } | Owner::Allocator { shared, .. } => shared.send_home(range),
         }
     }
 }
@@ -188,18 +188,20 @@ impl<'b> OwnedPacket<'b> {
         let owner = match &self.owner {
             Owner::Batch { shared, index, .. } => Owner::Engine { shared: Arc::clone(shared), index: *index },
             Owner::Engine { shared, index } => Owner::Engine { shared: Arc::clone(shared), index: *index },
-            Owner::Stock { shared, index } => Owner::Stock { shared: Arc::clone(shared), index: *index },
+            Owner::Allocator { shared, index } => {
+                Owner::Allocator { shared: Arc::clone(shared), index: *index }
+            }
         };
         let ranges = std::mem::take(&mut self.ranges);
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
     }
 
-    /// Which pool of its engine its cells belong to: those of receive queues first, then those of stocks.
+    /// Which pool of its engine its cells belong to: those of receive queues first, then those of allocators.
     #[inline]
     pub(crate) fn pool_index(&self) -> usize {
         match &self.owner {
             Owner::Batch { index, .. } | Owner::Engine { index, .. } => *index,
-            Owner::Stock { shared, index } => shared.queues.len() + index,
+            Owner::Allocator { shared, index } => shared.queues.len() + index,
         }
     }
 
@@ -209,14 +211,14 @@ impl<'b> OwnedPacket<'b> {
         match &self.owner {
             Owner::Batch { queue, .. } => queue.is_of_frames,
             Owner::Engine { shared, index } => shared.queues[*index].is_of_frames,
-            Owner::Stock { .. } => true,
+            Owner::Allocator { .. } => true,
         }
     }
 
     /// Whether it lies where it was copied to in user space, not where it was captured.
     #[inline]
     pub(crate) fn is_copy(&self) -> bool {
-        matches!(self.owner, Owner::Stock { .. })
+        matches!(self.owner, Owner::Allocator { .. })
     }
 
     #[inline]
@@ -253,14 +255,14 @@ impl Drop for OwnedPacket<'_> {
 }
 
 impl OwnedPacket<'static> {
-    /// A packet that a stock has made: its length, number and timestamp.
-    pub(crate) fn of_stock(
+    /// A packet that an allocator has made: its length, number and timestamp.
+    pub(crate) fn of_allocator(
         shared: &Arc<Shared>,
         index: usize,
         ranges: [Option<ChunkRange>; 2],
         (len, number, timestamp_ns): (usize, u64, u64),
     ) -> Self {
-        let owner = Owner::Stock { shared: Arc::clone(shared), index };
+        let owner = Owner::Allocator { shared: Arc::clone(shared), index };
         Self { owner, ranges, len, number, timestamp_ns }
     }
 }
