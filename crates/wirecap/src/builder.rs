@@ -13,7 +13,7 @@ use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
 use crate::{
     Capture, Config, Dispatch, Error, Grouping, Homes, Modes, PoolSize, PortSpec, PreparedCapture, QueueWait,
     Reach, Rss, Timestamp, Unmatched, Wait,
-    config::limit,
+    config::{MAX_WORKERS, limit},
     port::{
         self,
         contract::PreparedPort,
@@ -21,10 +21,6 @@ use crate::{
     },
     reserve::Layout,
 };
-
-/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
-/// square.
-pub(crate) const MAX_WORKERS: usize = 256;
 
 /// Settings that are being collected, and what happens while they are put into effect. Made by [`Capture::builder`], or from a
 /// [`Config`].
@@ -117,8 +113,8 @@ setters! {
     homes(homes: Homes) => homes = homes;
     /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports: [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;
-    /// Makes this number of [`Stock`](crate::Stock)s: [`Config::stocks`], [`Capture::take_stocks`].
-    stocks(stocks: u16) => stocks = stocks;
+    /// Makes this number of [`PacketAllocator`](crate::PacketAllocator)s: [`Config::allocators`], [`Capture::take_allocators`].
+    allocators(allocators: u16) => allocators = allocators;
     /// [`Config::reach`].
     reach(reach: Reach) => reach = reach;
     /// [`Config::promiscuous`].
@@ -154,6 +150,27 @@ setters! {
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     rx_hash(wanted: bool) => rx_hash = wanted;
+}
+
+impl Capture {
+    /// Says what to capture.
+    ///
+    /// ```no_run
+    /// let mut capture = wirecap::Capture::builder().port("eth1").open()?;
+    /// for mut worker in capture.take_workers() {
+    ///     std::thread::spawn(move || {
+    ///         while let Some(batch) = worker.next_batch() {
+    ///             for packet in &batch {
+    ///                 println!("{} bytes", packet.len());
+    ///             }
+    ///         }
+    ///     });
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {

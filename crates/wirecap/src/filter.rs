@@ -9,42 +9,13 @@
 //! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port says what it
 //! knows of that before its filter is placed: see [`OriginInfo`].
 
-use serde::Serialize;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 
-use crate::{Unmatched, diagnostic::Cause};
-
-/// Where the filter of a port runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FilterPlace {
-    /// In the kernel: a packet that is not wanted costs no cell and no copy.
-    Kernel,
-    /// In user space, as machine code.
-    NativeCode,
-    /// In user space, instruction by instruction.
-    Interpreter,
-}
-
-impl FilterPlace {
-    /// In words, for people.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            FilterPlace::Kernel => "in the kernel",
-            FilterPlace::NativeCode => "in user space, as native code",
-            FilterPlace::Interpreter => "in user space, interpreted",
-        }
-    }
-}
-
-/// The filter of a port, as it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FilterReport {
-    /// The expression.
-    pub expression: String,
-    /// Where it runs.
-    pub runs: FilterPlace,
-}
+use crate::{
+    Unmatched,
+    diagnostic::Cause,
+    report::{FilterPlace, FilterReport},
+};
 
 /// What a port knows of the origin of its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

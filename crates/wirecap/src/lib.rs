@@ -67,50 +67,47 @@
 //! [`Horizons`].
 #![forbid(unsafe_code)]
 
-mod batch;
-mod books;
 mod builder;
 mod capture;
 pub mod config;
-pub mod diagnostic;
 mod engine;
 mod error;
-mod event;
 mod filter;
-mod horizon;
 mod nic;
+mod packet;
 pub mod port;
 mod prepared;
 mod program;
 pub mod report;
 mod reserve;
-mod timestamp;
 mod transmit;
 
 /// Headers of packets: found, changed in place, checksums kept right; routes.
 pub use wirecap_headers as headers;
 
-pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::Builder;
 pub use capture::{Capture, Stopper};
 pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
     Rss, Timestamp, Unmatched, Wait,
 };
-pub use diagnostic::Diagnostic;
-pub use engine::worker::{Next, Worker};
+pub use engine::{
+    batch::{Batch, Drain, OwnedPacket},
+    horizon::{Horizon, Horizons},
+    worker::{Next, Worker},
+};
 pub use error::Error;
-pub use event::{PortEvent, QueueWait};
-pub use horizon::{Horizon, Horizons};
 pub use nic::{
     devices::{QueueDevice, queue_devices},
-    host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
+    host_use::{Choice, HostView},
 };
+pub use packet::{Packet, Packets, Parts, RxHash};
 pub use prepared::PreparedCapture;
-pub use program::rx_hash::RxHash;
-pub use report::Report;
-pub use timestamp::{TimestampReport, Uncertainty};
-pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
+pub use report::{
+    HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
+    diagnostic::{self, Diagnostic},
+};
+pub use transmit::{Forwarded, NotSent, PacketAllocator, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{

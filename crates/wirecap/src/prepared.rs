@@ -105,7 +105,7 @@ impl PreparedCapture {
     pub fn open(self) -> Result<Capture, Error> {
         let Self { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved } =
             self.reserve()?;
-        let Reserved { memories, pools, stocks } = reserved.expect("just reserved");
+        let Reserved { memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
         let is_in_memory = |port: &PreparedPort| port.facts.queues_in_memory() > 0;
         let clock = if ports.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
@@ -122,7 +122,7 @@ impl PreparedCapture {
         // They keep sockets open.
         drop(registrations);
         let memory = CaptureMemory::new(memories, &layout, geometry, bounded);
-        let parts = Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, stocks };
+        let parts = Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, allocators };
         Capture::start(&config, parts)
     }
 }

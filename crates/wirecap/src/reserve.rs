@@ -24,14 +24,13 @@ use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemor
 
 use crate::{
     Config, Diagnostic, Error, Homes, PoolSize, Reach,
-    builder::MAX_WORKERS,
-    config::limit,
+    config::{MAX_WORKERS, limit},
     port::{
         contract::{PoolMaker, PortPools, PreparedPort},
         opening::GivesUp,
     },
     report::{BoundedMemory, MemoryReport},
-    transmit::{StockParts, carve_stocks},
+    transmit::{AllocatorParts, carve_allocators},
 };
 
 /// By default the pools take at most the available memory divided by this.
@@ -45,7 +44,7 @@ const BOOKS_BYTES: u64 = 32;
 /// What a thread brings in at a time.
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
-const MOST_HELPERS: usize = 8;
+const MAX_HELPERS: usize = 8;
 /// What a transmitter keeps of each cell it could have sent.
 const TOKEN_BYTES: u64 = 8;
 
@@ -54,7 +53,7 @@ const TOKEN_BYTES: u64 = 8;
 pub(crate) struct Layout {
     /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
     pools: Vec<Vec<usize>>,
-    stocks: Vec<usize>,
+    allocators: Vec<usize>,
     parts: Vec<Part>,
     /// Rings of passive ports.
     passive: u64,
@@ -75,7 +74,7 @@ impl Layout {
         let workers = config.workers.unwrap_or(queues).max(1);
         let mut layout = Self {
             pools: Vec::new(),
-            stocks: Vec::new(),
+            allocators: Vec::new(),
             parts: Vec::new(),
             passive: 0,
             transmit_entries: config.transmit_entries,
@@ -96,9 +95,9 @@ impl Layout {
             layout.passive += (facts.rings.len() - in_memory) as u64;
             begin += facts.rings.len();
         }
-        for stock in 0..usize::from(config.stocks) {
-            let place = layout.place(together(stock % workers), false);
-            layout.stocks.push(place);
+        for allocator in 0..usize::from(config.allocators) {
+            let place = layout.place(together(allocator % workers), false);
+            layout.allocators.push(place);
         }
         if layout.parts.is_empty() {
             layout.parts.push(Part::default());
@@ -206,9 +205,9 @@ impl Layout {
             PortPools::carve(&port.facts, nic_id as u16, places.iter().map(of), geometry)
         };
         let pools = ports.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
-        let stocks = carve_stocks(self.stocks.iter().map(of), geometry)?;
+        let allocators = carve_allocators(self.allocators.iter().map(of), geometry)?;
         bring_in(&memories, gives_up)?;
-        Ok(Reserved { memories, pools, stocks })
+        Ok(Reserved { memories, pools, allocators })
     }
 }
 
@@ -217,7 +216,7 @@ pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// By port.
     pub(crate) pools: Vec<PortPools>,
-    pub(crate) stocks: Vec<StockParts>,
+    pub(crate) allocators: Vec<AllocatorParts>,
 }
 
 /// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a millisecond for each MiB that
@@ -234,7 +233,7 @@ fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Er
         }
         Ok(())
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_HELPERS).min(pieces.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_HELPERS).min(pieces.len());
     thread::scope(|scope| {
         // One that cannot be made is no error: the others do its part.
         let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();

@@ -50,7 +50,7 @@ choices! {
         All = "all",
         /// Those of the worker that is home of the packet's queue.
         ///
-        /// [`Stock`](crate::Stock) n goes with worker n, modulo their number ([`Transmitter::worker`](crate::Transmitter::worker)).
+        /// [`PacketAllocator`](crate::PacketAllocator) n goes with worker n, modulo their number ([`Transmitter::worker`](crate::Transmitter::worker)).
         /// Other transmitters refuse the packet as [`NotSendable`](crate::Refusal::NotSendable).
         Worker = "worker",
     }

@@ -28,7 +28,10 @@ use wirecap_core::Mode;
 pub use wirecap_core::choice::{Choice, Named, UnknownName, nearest};
 use wirecap_sys::packet::Fanout;
 
-pub(crate) use self::{check::limit, port_spec::device_name};
+pub(crate) use self::{
+    check::{MAX_WORKERS, limit},
+    port_spec::device_name,
+};
 pub use self::{
     choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, Timestamp, Unmatched, Wait},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},
@@ -111,8 +114,8 @@ pub struct Config {
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is sent. See
     /// [`Capture::take_transmitters`](crate::Capture::take_transmitters).
     pub transmit_entries: u32,
-    /// Number of [`Stock`](crate::Stock)s, each with a pool of R chunks for packets of one's own.
-    pub stocks: u16,
+    /// Number of [`PacketAllocator`](crate::PacketAllocator)s, each with a pool of R chunks for packets of one's own.
+    pub allocators: u16,
     /// Which transmitters can send a packet.
     pub reach: Reach,
 }
@@ -144,7 +147,7 @@ impl Default for Config {
             stamp_packets: false,
             rx_hash: false,
             transmit_entries: 0,
-            stocks: 0,
+            allocators: 0,
             reach: Reach::default(),
         }
     }

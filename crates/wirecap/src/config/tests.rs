@@ -103,7 +103,7 @@ fn unusual() -> Config {
         stamp_packets: true,
         rx_hash: true,
         transmit_entries: 512,
-        stocks: 1,
+        allocators: 1,
         reach: Reach::Worker,
     }
 }
@@ -149,7 +149,10 @@ fn what_no_machine_can_do_is_refused() {
     assert!(matches!(with(|config| config.cells_per_chunk = 100), Err(Error::Geometry(_))));
     assert!(matches!(with(|config| config.pool_size = PoolSize::Chunks(0)), Err(Error::Geometry(_))));
     assert!(matches!(with(|config| config.ring_entries = Some(1000)), Err(Error::Geometry(_))));
-    assert!(matches!(with(|config| config.stocks = u16::MAX), Err(Error::TooMany { what: "stocks", .. })));
+    assert!(matches!(
+        with(|config| config.allocators = u16::MAX),
+        Err(Error::TooMany { what: "allocators", .. })
+    ));
     let many = (0..5_000).map(|number| PortSpec::from(format!("eth{number}"))).collect();
     let ports = Config { ports: many, ..Config::default() }.check();
     assert!(matches!(ports, Err(Error::TooMany { what: "ports", .. })), "{ports:?}");

@@ -21,9 +21,11 @@
 //! | what to do while nothing comes | [`wait`], [`doze`] |
 
 pub(crate) mod arrival;
+pub(crate) mod batch;
 pub(crate) mod capture_thread;
 pub(crate) mod doze;
 pub(crate) mod gauge;
+pub(crate) mod horizon;
 pub(crate) mod queue;
 pub(crate) mod stopping;
 pub(crate) mod wait;
@@ -34,8 +36,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber};
-use wirecap_sys::wake::Wakers;
+use wirecap_core::{
+    BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber, RecycleQueue,
+};
+use wirecap_sys::{memory::CellReader, wake::Wakers};
 
 use self::{
     doze::{Sleeper, Sleepers},
@@ -43,7 +47,7 @@ use self::{
     stopping::Stopping,
     wait::{Rest, Waiter},
 };
-use crate::{Wait, transmit::StockHome};
+use crate::Wait;
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -81,6 +85,13 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
+/// Where cells of an allocator come home, for all threads.
+#[derive(Debug)]
+pub(crate) struct AllocatorHome {
+    pub(crate) reader: CellReader,
+    pub(crate) recycle: RecycleQueue,
+}
+
 /// What all threads of an engine share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -93,7 +104,7 @@ pub(crate) struct Shared {
     pub(crate) homes: Vec<Vec<usize>>,
     /// For each port, where its queues begin in `queues`, and how many there are.
     pub(crate) ports: Vec<std::ops::Range<usize>>,
-    /// The pools of `queues`, then those of `stocks`.
+    /// The pools of `queues`, then those of `allocators`.
     pub(crate) numbers: Vec<PoolNumber>,
     pub(crate) workers: Vec<WorkerState>,
     /// By which these and the capture threads are woken.
@@ -113,7 +124,7 @@ pub(crate) struct Shared {
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
     /// Where cells go that were made into packets here.
-    pub(crate) stocks: Vec<StockHome>,
+    pub(crate) allocators: Vec<AllocatorHome>,
 }
 
 impl Shared {
@@ -182,7 +193,7 @@ impl Shared {
         if let Some(queue) = self.queues.get(pool) {
             return queue.send_home_range(range);
         }
-        let refused = self.stocks[pool - self.queues.len()].recycle.push(range);
+        let refused = self.allocators[pool - self.queues.len()].recycle.push(range);
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
@@ -191,7 +202,7 @@ impl Shared {
         self.numbers.len()
     }
 
-    /// Where a pool is among those of the queues, in the order of `queues`, and those of the stocks behind them.
+    /// Where a pool is among those of the queues, in the order of `queues`, and those of the allocators behind them.
     #[inline]
     pub(crate) fn pool_index(&self, pool: PoolNumber) -> usize {
         // Nearly always they were made in this order, and no other capture made any in between.

@@ -18,9 +18,8 @@ use wirecap_sys::{
 };
 
 use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
-use crate::horizon::Horizon;
+use crate::packet::ChunkReader;
 use crate::port::{
-    ChunkReader,
     intake::Intake,
     queue::{ClosedQueue, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
@@ -172,7 +171,7 @@ impl Queue {
 /// What only one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
-    source: Box<dyn ReceiveQueue>,
+    pub(super) source: Box<dyn ReceiveQueue>,
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
@@ -258,24 +257,6 @@ impl QueueOwner {
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
         self.on_hold = on_hold && self.can_wait;
         self.can_wait
-    }
-
-    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
-    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
-    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
-        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
-            return None;
-        }
-        let now_ns = self.clock.now_ns();
-        let time_ns = match self.source.look().outlook {
-            Outlook::Open => return None,
-            Outlook::Ended => u64::MAX,
-            _ if stopped && self.source.backlog() == 0 => u64::MAX,
-            Outlook::Pause => 0,
-            Outlook::NotOlderThan(age_ns) => now_ns.saturating_sub(age_ns),
-            Outlook::OnReceipt => self.arrivals.promise(now_ns),
-        };
-        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 
     /// The port's counters.

@@ -10,10 +10,10 @@ use wirecap_sys::cpu;
 
 use super::{
     Shared, add,
+    batch::Batch,
     doze::Sleeper,
     wait::{Idler, Rest, Waiter},
 };
-use crate::batch::Batch;
 
 /// As good as for ever.
 const LONG: Duration = Duration::from_secs(3600);

@@ -4,6 +4,7 @@ pub(crate) mod devices;
 pub(crate) mod holders;
 pub(crate) mod host_use;
 pub(crate) mod link;
+pub(crate) mod outlet;
 pub(crate) mod preflight;
 pub(crate) mod rss;
 pub(crate) mod stamping;

@@ -19,7 +19,7 @@ use crate::{
     Diagnostic, Error, Timestamp,
     diagnostic::{Cause, NicDataRefusal},
     program::stamp::StampSource,
-    timestamp::TimestampReport,
+    report::TimestampReport,
 };
 
 /// What asks the driver for the NIC's time of a packet (Linux 6.3).
@@ -110,6 +110,28 @@ fn stamp_clock(interface: &Interface, source: ClockSource) -> Result<StampClock,
         .map_err(|source| Error::Clock { name: interface.name.clone(), source })
 }
 
+impl Timestamp {
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
+    /// can.
+    ///
+    /// ```
+    /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};
+    ///
+    /// assert_eq!(Timestamp::no_hardware("lo")?, Some(NicDataRefusal::SoftwareOnly));
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel cannot be asked.
+    pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
+        match hardware_clock(&netdev::interface(name)?) {
+            Ok(_) => Ok(None),
+            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// The number of the clock that the NIC of an interface stamps every packet by, `/dev/ptp…`.
 pub(crate) fn hardware_clock(interface: &Interface) -> Result<u32, Error> {
     let abilities = netdev::stamp_abilities(&interface.name)?;
@@ -132,28 +154,6 @@ fn clock_number(metadata: Option<RxMetadata>, abilities: StampAbilities) -> Resu
         return Err(NicDataRefusal::PtpOnly);
     }
     abilities.clock.ok_or(NicDataRefusal::ClockNotKnown)
-}
-
-impl Timestamp {
-    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
-    /// can.
-    ///
-    /// ```
-    /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};
-    ///
-    /// assert_eq!(Timestamp::no_hardware("lo")?, Some(NicDataRefusal::SoftwareOnly));
-    /// # Ok::<(), wirecap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When there is no such interface, or the kernel cannot be asked.
-    pub fn no_hardware(name: &str) -> Result<Option<NicDataRefusal>, Error> {
-        match hardware_clock(&netdev::interface(name)?) {
-            Ok(_) => Ok(None),
-            Err(Error::NoHardwareTimestamps { reason, .. }) => Ok(Some(reason)),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 fn refusal(interface: &Interface, reason: NicDataRefusal) -> Error {

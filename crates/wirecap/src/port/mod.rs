@@ -16,7 +16,6 @@
 //!
 //! Rule: this file alone names the folders of the kinds, and [`look_up`] alone matches on them.
 
-mod chunk_reader;
 pub(crate) mod contract;
 pub mod fault;
 pub(crate) mod intake;
@@ -32,7 +31,6 @@ pub(crate) mod xdp;
 
 use wirecap_sys::netdev::{self, Interface};
 
-pub(crate) use self::chunk_reader::{ChunkReader, Front};
 use self::{contract::PreparedPort, fault::FaultPort};
 use crate::{Access, Config, Error, HostUse, HostView, PortSpec, QueueSet, Sight};
 

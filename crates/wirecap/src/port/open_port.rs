@@ -7,11 +7,11 @@ use wirecap_sys::netdev::{Interface, LinkState};
 use super::queue::OpenQueue;
 use crate::{
     Diagnostic, HostUse, PortEvent,
-    filter::FilterReport,
-    nic::link::{LinkWatch, Watched},
-    report::{LengthLimit, PortReport, QueueMode},
-    timestamp::TimestampReport,
-    transmit::{Outlet, Sent},
+    nic::{
+        link::{LinkWatch, Watched},
+        outlet::Outlet,
+    },
+    report::{FilterReport, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
 /// What a port keeps while it is captured, and gives back at the end.
@@ -62,9 +62,8 @@ pub(crate) struct OpenPort {
     pub(crate) removed: bool,
     /// The file is read.
     pub(crate) is_read: bool,
-    /// Its sending side, and what was sent from each queue.
+    /// Its sending side.
     pub(crate) outlet: Arc<Outlet>,
-    pub(crate) sent: Vec<Arc<Sent>>,
     /// Most cells of a packet that its driver sends.
     pub(crate) max_parts: u32,
 }
@@ -93,7 +92,6 @@ impl OpenPort {
             removed: false,
             is_read: false,
             outlet: Arc::default(),
-            sent: Vec::new(),
             max_parts: u32::MAX,
         }
     }

@@ -21,7 +21,8 @@ use wirecap_sys::{
     xsk::{BindMode, Registration, Sender},
 };
 
-use super::{chunk_reader::ChunkReader, intake::Intake};
+use super::intake::Intake;
+use crate::packet::ChunkReader;
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -33,7 +33,7 @@ use self::{
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
 };
-use crate::{Unmatched, filter::PortFilter};
+use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES};
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;
@@ -120,7 +120,7 @@ impl ProgramPlan {
 
     /// How far in front of a packet its hash begins, in bytes, if it has one.
     pub(crate) fn hash_at(&self) -> Option<u32> {
-        self.hashing.map(|_| (self.stamp_bytes() + rx_hash::HASH_BYTES) as u32)
+        self.hashing.map(|_| (self.stamp_bytes() + HASH_BYTES) as u32)
     }
 
     /// The interface that the program must be bound to, if it asks the driver.

@@ -3,7 +3,7 @@
 //! ```text
 //!   pool of queue 0 ─┐                             ┌── at most a share of each pool is out here
 //!   pool of queue 1 ─┼─► transmit ring ─► kernel ──┤
-//!   stock 0         ─┘                             └── the rest goes to other outputs, and is left to receive into
+//!   allocator 0         ─┘                             └── the rest goes to other outputs, and is left to receive into
 //! ```
 //!
 //! Rule: a transmitter that holds no cell of a pool takes a packet of it, however long: what cannot be sent is refused before.

@@ -54,7 +54,7 @@ fn workers_are_told_of_the_end_without_anybody_stopping_the_capture() {
         assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Ended), "it stays ended");
         let name = format!("replay:{}", path.display());
         assert_eq!(capture.events(), [PortEvent::Read(name)]);
-        assert_eq!((capture.events(), capture.is_deserted()), (vec![], false), "told once");
+        assert_eq!((capture.events(), capture.all_ports_gone()), (vec![], false), "told once");
         check::account_closed(&capture.finish());
     }
 }
@@ -192,7 +192,7 @@ fn a_capture_goes_on_for_its_live_ports() {
         let crew = Crew::eager(capture.take_workers());
         crew.wait_for(1_500);
         wait_until("the trace is read", || matches!(capture.events()[..], [PortEvent::Read(_)]));
-        assert!(!capture.is_at_end() && !capture.is_deserted(), "{setup}");
+        assert!(!capture.is_at_end() && !capture.all_ports_gone(), "{setup}");
         capture.stopper().stop();
         assert_eq!(crew.join().len(), 1_500);
         let report = capture.finish();

@@ -38,7 +38,7 @@ impl Got {
         let got = batch.packets().map(|packet| {
             let data: Vec<u8> = packet.parts().flatten().copied().collect();
             assert_eq!((data.len(), data.starts_with(packet.data())), (packet.len(), true));
-            let outbound = packet.told_direction().map(|direction| direction == Direction::Out);
+            let outbound = packet.known_direction().map(|direction| direction == Direction::Out);
             assert_eq!(packet.direction() == Direction::Out, outbound == Some(true));
             Self {
                 port: batch.port(),

@@ -13,8 +13,11 @@ use wirecap_sys::{
     netdev::{self, HardwareType, Interface, InterfaceAddress, PacketSocket, Surroundings, Upper},
 };
 
-use super::{Choice, HostUse, LeftToHost, Sight};
-use crate::Error;
+use super::Choice;
+use crate::{
+    Error,
+    report::{HostUse, LeftToHost, Sight},
+};
 
 /// What the host has around the interfaces of the calling thread's network namespace, as it was when it was read.
 ///

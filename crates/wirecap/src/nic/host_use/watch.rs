@@ -9,7 +9,8 @@ use std::{
 
 use wirecap_sys::netdev;
 
-use super::{HostUse, HostView};
+use super::HostView;
+use crate::HostUse;
 
 /// How often it is looked: some questions to the kernel, which take about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);

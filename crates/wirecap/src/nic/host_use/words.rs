@@ -4,7 +4,7 @@ use std::fmt;
 
 use wirecap_sys::process::Process;
 
-use super::{ETHERTYPE_LLDP, HostUse, LeftToHost, Sight};
+use crate::report::{HostUse, LeftToHost, Sight, host_use::ETHERTYPE_LLDP};
 
 /// Uses that are named one by one; the others are counted.
 const MAX_NAMED: usize = 4;

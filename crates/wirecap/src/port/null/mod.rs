@@ -11,14 +11,17 @@ use wirecap_sys::{
 pub use crate::config::NullPort;
 
 use super::{
-    chunk_reader::{ChunkReader, Front},
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
 };
 use crate::{
-    Config, Error, Timestamp, diagnostic::NicDataRefusal, filter::OriginInfo, program::rx_hash,
+    Config, Error, Timestamp,
+    diagnostic::NicDataRefusal,
+    filter::OriginInfo,
+    packet::{ChunkReader, Front},
+    program::rx_hash,
     report::QueueMode,
 };
 use wirecap_file::LINK_TYPE_ETHERNET;

@@ -21,7 +21,6 @@ use wirecap_sys::{
 };
 
 use super::{
-    chunk_reader::ChunkReader,
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::{OpenPort, PortBackend},
@@ -31,11 +30,11 @@ use super::{
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
     diagnostic::{KernelRefusal, NicDataRefusal, TooLong},
-    filter::{FilterPlace, OriginInfo, PortFilter, UserFilter},
+    filter::{OriginInfo, PortFilter, UserFilter},
     nic::{link::Watched, preflight},
+    packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
-    timestamp::TimestampReport,
+    report::{BeyondLimit, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.

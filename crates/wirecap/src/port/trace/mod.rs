@@ -41,7 +41,6 @@ use self::{
     status::{Status, TraceBackend},
 };
 use super::{
-    chunk_reader::{ChunkReader, Front},
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
@@ -51,9 +50,9 @@ use crate::{
     Config, Diagnostic, Error, Timestamp,
     diagnostic::{NicDataRefusal, TooLong},
     filter::{OriginInfo, UserFilter},
+    packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, LengthLimit, QueueMode},
-    timestamp::TimestampReport,
+    report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each

@@ -41,7 +41,6 @@ pub(crate) use self::{
     vlan_tags::VlanTags,
 };
 use super::{
-    chunk_reader::{ChunkReader, Front},
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     open_port::OpenPort,
     queue::{OpenQueue, SocketParts},
@@ -52,6 +51,7 @@ use crate::{
     diagnostic::NicDataRefusal,
     filter::OriginInfo,
     nic::{link::Watched, preflight, stamping},
+    packet::{ChunkReader, Front},
     program::rx_hash,
 };
 

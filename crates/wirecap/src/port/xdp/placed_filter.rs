@@ -6,7 +6,8 @@ use super::sieve::Sieve;
 use crate::{
     Diagnostic, Unmatched,
     diagnostic::KernelRefusal,
-    filter::{FilterPlace, PortFilter, UserFilter},
+    filter::{PortFilter, UserFilter},
+    report::FilterPlace,
 };
 
 /// What became of the filter of a port, if it has one.

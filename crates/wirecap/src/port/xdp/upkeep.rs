@@ -19,9 +19,9 @@ use wirecap_sys::bpf;
 
 use super::shared::{Attachment, EntryCheck};
 use crate::{
-    Diagnostic, PortEvent, QueueSet,
+    Diagnostic, HostUse, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
-    nic::host_use::{HostUse, watch::HostWatch},
+    nic::host_use::watch::HostWatch,
 };
 
 /// How often it is looked: a system call for each queue, and some for RSS.

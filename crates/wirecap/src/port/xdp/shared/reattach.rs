@@ -24,8 +24,9 @@ use super::{
     dispatcher::{Dispatcher, Joined},
 };
 use crate::{
+    HostUse,
     diagnostic::{Cause, Recovery},
-    nic::host_use::{HostUse, watch::HostWatch},
+    nic::host_use::watch::HostWatch,
 };
 
 /// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.

@@ -1,6 +1,6 @@
 //! Reading the counters of a running capture and adding them up to a [`Report`].
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use wirecap_core::{Lost, Spread};
 use wirecap_sys::clock::BatchClock;
@@ -10,27 +10,28 @@ use crate::{
     engine::Shared,
     nic::link::LinkWatch,
     port::{open_port::OpenPort, queue::QueueCounts},
-    report::{PortReport, QueueMode, QueueReport, Report, WorkerReport},
+    report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
     reserve::CaptureMemory,
-    timestamp::TimestampReport,
+    transmit::Sent,
 };
 
 /// Where the counters are.
-pub(crate) struct Books<'a> {
+pub(crate) struct ReportBuilder<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) ports: &'a mut [OpenPort],
+    pub(crate) sent: &'a [Arc<Sent>],
     pub(crate) ring_entries: u32,
     pub(crate) worker_cores: &'a [Option<usize>],
     /// The capture has ended: what no worker took is lost.
     pub(crate) closed: bool,
 }
 
-impl Books<'_> {
+impl ReportBuilder<'_> {
     pub(crate) fn report(mut self, seconds: f64, memory: &CaptureMemory) -> Report {
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
-        for (port, range) in open_ports.iter_mut().zip(&self.shared.ports) {
+        for (index, (port, range)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
             let timestamp = self.timestamp(port, range.clone());
             let sum = |count: fn(&QueueCounts) -> u64| {
                 self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
@@ -39,7 +40,13 @@ impl Books<'_> {
             let unhashed = port.has_hashes.then(|| sum(|counts| counts.unhashed));
             let queues =
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
-            ports.push(port_report(port, queues, (timestamp, untagged, unhashed), self.closed));
+            let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
+            let mut report = port_report(port, queues, (timestamp, untagged, unhashed), self.closed);
+            report.transmitted = sent.collect();
+            if !report.transmitted.is_empty() {
+                report.unsent = port.link.as_mut().map(LinkWatch::unsent);
+            }
+            ports.push(report);
         }
         let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
         drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
@@ -154,8 +161,8 @@ fn port_report(
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,
-        unsent: if port.sent.is_empty() { None } else { port.link.as_mut().map(LinkWatch::unsent) },
-        transmitted: port.sent.iter().map(|sent| sent.report()).collect(),
+        unsent: None,
+        transmitted: Vec::new(),
     };
     port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
     report

@@ -1,7 +1,7 @@
 //! Packets of one's own: made from bytes, in cells of a pool that no receive queue has.
 //!
 //! ```text
-//!   bytes ── one copy ──► cell of the stock ──► OwnedPacket ── forward ──► transmit ring of any port
+//!   bytes ── one copy ──► cell of the allocator ──► OwnedPacket ── forward ──► transmit ring of any port
 //!                              ▲                    │ dropped               │ sent
 //!                              └─── recycle queue ◄─┴───────────────────────┘
 //! ```
@@ -14,53 +14,48 @@ use std::{fmt, sync::Arc};
 use wirecap_core::{
     Geometry, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
 };
-use wirecap_sys::memory::{CellReader, CellWriter, LivePool, MemoryError, Note, PacketMemory};
+use wirecap_sys::memory::{CellWriter, LivePool, MemoryError, Note, PacketMemory};
 
-use super::OwnedPacket;
-use crate::{Packet, engine::Shared};
+use crate::{
+    OwnedPacket, Packet,
+    engine::{AllocatorHome, Shared},
+};
 
-/// The port that stocks belong to, by their names: one more than there can be.
-const STOCK_NIC: u16 = MAX_NICS - 1;
+/// The port that allocators belong to, by their names: one more than there can be.
+const ALLOCATOR_NIC: u16 = MAX_NICS - 1;
 
-/// Where cells of a stock come home, for all threads.
-#[derive(Debug)]
-pub(crate) struct StockHome {
-    pub(crate) reader: CellReader,
-    pub(crate) recycle: RecycleQueue,
-}
+/// An allocator before the engine runs: what all threads share of it, and what is its own.
+pub(crate) type AllocatorParts = (AllocatorHome, (LivePool, CellWriter));
 
-/// A stock before the engine runs: what all threads share of it, and what is its own.
-pub(crate) type StockParts = (StockHome, (LivePool, CellWriter));
-
-/// Carves the pools of stocks, each out of its memory.
+/// Carves the pools of allocators, each out of its memory.
 pub(crate) fn carve<'m>(
     memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
     geometry: Geometry,
-) -> Result<Vec<StockParts>, MemoryError> {
+) -> Result<Vec<AllocatorParts>, MemoryError> {
     let carve = |(ring_id, memory): (u16, &Arc<PacketMemory>)| {
-        let mut pool = memory.carve(PoolId { nic_id: STOCK_NIC, ring_id }, geometry)?;
+        let mut pool = memory.carve(PoolId { nic_id: ALLOCATOR_NIC, ring_id }, geometry)?;
         pool.allow_runs(MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
         let writer = CellWriter::new(&pool).expect("a new pool");
         let (reader, recycle) = (pool.reader(), RecycleQueue::new(&pool));
-        Ok((StockHome { reader, recycle }, (pool, writer)))
+        Ok((AllocatorHome { reader, recycle }, (pool, writer)))
     };
     (0..).zip(memories).map(carve).collect()
 }
 
-/// Makes packets. From [`Builder::stocks`](crate::Builder::stocks); moved to the thread that uses it.
+/// Makes packets. From [`Builder::allocators`](crate::Builder::allocators); moved to the thread that uses it.
 ///
 /// ```no_run
-/// # let mut capture = wirecap::Capture::builder().port("eth1").transmit(1024).stocks(1).open()?;
+/// # let mut capture = wirecap::Capture::builder().port("eth1").transmit(1024).allocators(1).open()?;
 /// # let mut out = capture.take_transmitters().remove(0);
-/// let mut stock = capture.take_stocks().remove(0);
+/// let mut allocator = capture.take_allocators().remove(0);
 /// let mut frame = [0; 60];
 /// frame[..6].fill(0xff);
-/// let packet = stock.packet(&frame).expect("nothing else is out");
+/// let packet = allocator.packet(&frame).expect("nothing else is out");
 /// packet.forward(&mut out).map_err(|refused| format!("{:?}", refused.reason))?;
 /// out.flush()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Stock {
+pub struct PacketAllocator {
     shared: Arc<Shared>,
     index: usize,
     pool: LivePool,
@@ -71,14 +66,14 @@ pub struct Stock {
     whole: Vec<u8>,
 }
 
-impl Stock {
+impl PacketAllocator {
     /// Those of an engine.
     pub(crate) fn all(shared: &Arc<Shared>, pools: Vec<(LivePool, CellWriter)>) -> Vec<Self> {
-        let stock = |(index, (pool, writer))| {
+        let allocator = |(index, (pool, writer))| {
             let shared = Arc::clone(shared);
             Self { shared, index, pool, writer, numbers: 0, copied_bytes: 0, whole: Vec::new() }
         };
-        pools.into_iter().enumerate().map(stock).collect()
+        pools.into_iter().enumerate().map(allocator).collect()
     }
 
     /// A packet of these bytes, in as many cells as it takes; with head room and no timestamp (0). `None` when so many cells are
@@ -88,13 +83,13 @@ impl Stock {
         self.make(bytes, 0)
     }
 
-    /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for [`Stock::packet`].
+    /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for [`PacketAllocator::packet`].
     pub fn copy_of(&mut self, packet: &Packet<'_>) -> Option<OwnedPacket<'static>> {
         self.make_of(packet.parts(), packet.timestamp_ns())
     }
 
     /// Keeps a packet for long, with its timestamp, as a copy: [kept](OwnedPacket::keep) itself it would keep its cells from the pool
-    /// of its receive queue. One that a stock has made stays as it is. `None`, and the packet is dropped, as for [`Stock::packet`].
+    /// of its receive queue. One that an allocator has made stays as it is. `None`, and the packet is dropped, as for [`PacketAllocator::packet`].
     pub fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
         if packet.is_copy() {
             return Some(packet.keep());
@@ -154,23 +149,23 @@ impl Stock {
         let number = self.numbers;
         self.numbers += 1;
         let ranges = [handover.lead, Some(handover.range)];
-        Some(OwnedPacket::of_stock(&self.shared, self.index, ranges, (bytes.len(), number, timestamp_ns)))
+        Some(OwnedPacket::of_allocator(&self.shared, self.index, ranges, (bytes.len(), number, timestamp_ns)))
     }
 
     fn bring_home(&mut self) {
         let Self { shared, index, pool, writer, .. } = self;
         // A refusal is counted by the pool.
-        shared.stocks[*index].recycle.take_all(|range| {
+        shared.allocators[*index].recycle.take_all(|range| {
             let _ = pool.recycle(range);
         });
         writer.attach(pool);
     }
 }
 
-impl fmt::Debug for Stock {
+impl fmt::Debug for PacketAllocator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Stock")
+            .debug_struct("PacketAllocator")
             .field("index", &self.index)
             .field("packets", &self.numbers)
             .field("levels", &self.pool.levels())

@@ -3,6 +3,7 @@
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 
 use super::*;
+use crate::PortEvent;
 
 #[test]
 fn workers_in_no_set_are_on_their_own() {
@@ -25,7 +26,7 @@ fn a_worker_in_two_sets_or_one_that_is_not_there_is_refused() {
 /// written it down.
 #[test]
 fn what_the_kernel_said_of_a_link_late_is_looked_at_again() {
-    if !require_root("capture::what_the_kernel_said_of_a_link_late_is_looked_at_again") {
+    if !require_root("capture::start::what_the_kernel_said_of_a_link_late_is_looked_at_again") {
         return;
     }
     let place = Namespace::new("doubt").unwrap();

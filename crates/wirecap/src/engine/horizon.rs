@@ -11,7 +11,11 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::engine::{Shared, queue::Queue};
+use super::{
+    Shared,
+    queue::{Queue, QueueOwner},
+};
+use crate::port::queue::Outlook;
 
 /// A promise about one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +93,26 @@ impl Horizons {
             shared.sleepers.wake_all();
         }
         can_wait
+    }
+}
+
+impl QueueOwner {
+    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
+    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
+    fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
+        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
+            return None;
+        }
+        let now_ns = self.clock.now_ns();
+        let time_ns = match self.source.look().outlook {
+            Outlook::Open => return None,
+            Outlook::Ended => u64::MAX,
+            _ if stopped && self.source.backlog() == 0 => u64::MAX,
+            Outlook::Pause => 0,
+            Outlook::NotOlderThan(age_ns) => now_ns.saturating_sub(age_ns),
+            Outlook::OnReceipt => self.arrivals.promise(now_ns),
+        };
+        Some(Horizon { number: self.pool.captured_packets(), time_ns })
     }
 }
 

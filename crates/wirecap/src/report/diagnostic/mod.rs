@@ -22,10 +22,8 @@ pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, Recovery, TooLong},
 };
-use crate::{
-    LeftToHost, QueueSet, Timestamp,
-    report::{LengthLimit, QueueMode},
-};
+use super::{LeftToHost, LengthLimit, QueueMode};
+use crate::{QueueSet, Timestamp};
 
 /// Declares [`Diagnostic::code`] and [`Diagnostic::CODES`] from one list, which the compiler holds to be complete.
 macro_rules! codes {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Diagnostic, HostUse};
+use super::{HostUse, diagnostic::Diagnostic};
 
 /// What happened to a port while the capture ran.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,10 @@
-//! The sending side of a port, as all threads see it: whether it can send, and what it has sent.
+//! The sending side of a port, as all threads see it: whether it can send.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use wirecap_sys::netdev::longest_frame;
 
-use super::Refusal;
-use crate::{engine::add, report::TransmitReport};
+use crate::Refusal;
 
 /// The link of a port. Written by who follows the events of the kernel, read by every transmitter.
 #[derive(Debug, Default)]
@@ -33,7 +32,7 @@ impl Outlet {
     }
 
     /// The MTU of the link; 0 while it is unknown.
-    pub(super) fn mtu(&self) -> u32 {
+    pub(crate) fn mtu(&self) -> u32 {
         self.mtu.load(Ordering::Relaxed)
     }
 
@@ -58,71 +57,6 @@ impl Outlet {
     pub(crate) fn note_down(&self) {
         self.up.store(false, Ordering::Relaxed);
         self.doubtful.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What one transmitter has sent. Written by it alone, read by reports.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Sent {
-    queue: u16,
-    packets: AtomicU64,
-    bytes: AtomicU64,
-    copied_bytes: AtomicU64,
-    pub(super) in_flight: AtomicU32,
-    /// Taken by the kernel, and dropped by the driver.
-    pub(super) by_driver: AtomicU64,
-    pub(super) kicks: AtomicU64,
-    dropped: [AtomicU64; Refusal::ALL.len()],
-}
-
-impl Sent {
-    pub(super) fn new(queue: u16) -> Self {
-        Self {
-            queue,
-            packets: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-            in_flight: AtomicU32::new(0),
-            by_driver: AtomicU64::new(0),
-            kicks: AtomicU64::new(0),
-            dropped: Default::default(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn count(&self, packets: u64, bytes: u64) {
-        add(&self.packets, packets);
-        add(&self.bytes, bytes);
-    }
-
-    pub(super) fn count_copied(&self, bytes: u64) {
-        add(&self.copied_bytes, bytes);
-    }
-
-    pub(super) fn count_dropped(&self, reason: Refusal) {
-        add(&self.dropped[reason as usize], 1);
-    }
-
-    pub(crate) fn report(&self) -> TransmitReport {
-        let dropped = |reason: Refusal| self.dropped[reason as usize].load(Ordering::Relaxed);
-        TransmitReport {
-            queue: self.queue,
-            packets: self.packets.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
-            in_flight: self.in_flight.load(Ordering::Relaxed),
-            kicks: self.kicks.load(Ordering::Relaxed),
-            dropped: crate::report::TransmitDrops {
-                ring_full: dropped(Refusal::Full),
-                over_share: dropped(Refusal::OverShare),
-                too_long: dropped(Refusal::TooLong),
-                link_down: dropped(Refusal::LinkDown),
-                gone: dropped(Refusal::Gone),
-                not_sendable: dropped(Refusal::NotSendable),
-                driver: self.by_driver.load(Ordering::Relaxed),
-            },
-        }
     }
 }
 
