@@ -9,7 +9,7 @@ use wirecap_sys::{
 
 use super::{
     dispatcher::{self, Dispatcher, Founder},
-    reattach::Site,
+    site::Site,
 };
 use crate::{
     Diagnostic, Error,

@@ -30,6 +30,7 @@
 mod attachment;
 mod dispatcher;
 mod reattach;
+mod site;
 
 use std::{thread, time::Duration};
 
