@@ -40,7 +40,7 @@ impl QueueMode {
             QueueMode::Copy => "copy",
             QueueMode::Generic => "generic",
             QueueMode::Packet => "packet",
-            QueueMode::Trace => "replay",
+            QueueMode::Trace => "trace",
             QueueMode::Memory => "memory",
             QueueMode::Host => "host",
         }

@@ -41,7 +41,7 @@ use self::{
     status::{Status, TraceBackend},
 };
 use super::{
-    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    contract::{OpenRequest, PacketSource, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
@@ -49,7 +49,7 @@ use super::{
 use crate::{
     Config, Diagnostic, Error, Timestamp,
     diagnostic::{NicDataRefusal, TooLong},
-    filter::{OriginInfo, UserFilter},
+    filter::UserFilter,
     packet::{ChunkReader, Front},
     program::rx_hash,
     report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
@@ -122,15 +122,10 @@ struct Rest {
 pub(super) fn look_up(name: String, path: &Path) -> Result<PreparedPort, Error> {
     let trace = Trace::open(name.clone(), path)?;
     let facts = PortFacts {
-        name,
-        rings: vec![0],
         source: PacketSource::File,
         link_type: trace.link_type,
-        origin: OriginInfo::Nothing,
-        pools: PoolMaker::InProcess,
-        numa_node: None,
-        host_use: Vec::new(),
         files_per_queue: 1,
+        ..PortFacts::without_interface(name, vec![0])
     };
     Ok(PreparedPort::new(facts, trace))
 }
