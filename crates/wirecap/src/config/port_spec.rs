@@ -56,6 +56,9 @@ pub enum PortSpec {
     },
     /// Memory only.
     Null(NullPort),
+    /// Numbered packets.
+    #[cfg(test)]
+    Example(crate::port::example::ExamplePort),
     /// Another port with trouble injected.
     Fault {
         /// The port that gets into trouble.
@@ -219,6 +222,8 @@ impl fmt::Display for PortSpec {
             }
             PortSpec::Trace { path } => write!(f, "trace:{}", path.display()),
             PortSpec::Null(_) => f.write_str("null"),
+            #[cfg(test)]
+            PortSpec::Example(_) => f.write_str("example"),
             PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
         }
     }
