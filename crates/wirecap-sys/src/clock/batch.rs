@@ -178,7 +178,7 @@ impl BatchClock {
     }
 
     /// Which clock it is, in words.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         match &self.counter {
             Ok(_) => "the CPU's counter, kept to the system clock (UTC)".into(),
             Err(reason) => format!("the system clock (UTC); the CPU's counter is not used: {reason}"),
@@ -375,7 +375,7 @@ mod tests {
                 furthest_ns = furthest_ns.max(before.saturating_sub(now)).max(now.saturating_sub(after));
             }
             let bound_ns = clock.error_bound_ns();
-            assert!(furthest_ns <= bound_ns, "{}: {furthest_ns} > {bound_ns}", clock.in_words());
+            assert!(furthest_ns <= bound_ns, "{}: {furthest_ns} > {bound_ns}", clock.describe());
             assert!(bound_ns < 100_000, "a bound that says nothing: {bound_ns}");
         }
     }

@@ -227,8 +227,8 @@ impl StampClock {
     }
 
     /// Which clock it is, and how it is brought to UTC, in words.
-    pub fn in_words(&self) -> String {
-        let name = self.source.in_words();
+    pub fn describe(&self) -> String {
+        let name = self.source.describe();
         let Distance { ahead_ns, .. } = self.found;
         let shows = match self.scale {
             Scale::Tai | Scale::Utc => {
@@ -244,7 +244,7 @@ impl StampClock {
         shows + &was.unwrap_or_default()
     }
 
-    /// Whether it was seen to be set to something else than it showed at first. [`Self::in_words`] says so.
+    /// Whether it was seen to be set to something else than it showed at first. [`Self::describe`] says so.
     pub fn was_set(&self) -> bool {
         self.was.is_some()
     }

@@ -80,7 +80,7 @@ impl TimestampReport {
     pub(crate) fn batch(clock: &BatchClock) -> Self {
         Self {
             source: Timestamp::Batch,
-            clock: clock.in_words(),
+            clock: clock.describe(),
             resolution_ns: clock.resolution_ns(),
             error_bound_ns: clock.is_counter().then(|| clock.error_bound_ns()),
             uncertainty: None,
@@ -98,7 +98,7 @@ impl TimestampReport {
     /// What the clock of a queue has learnt since the start.
     pub(crate) fn learn(&mut self, clock: &StampClock) {
         if clock.was_set() {
-            self.clock = clock.in_words();
+            self.clock = clock.describe();
         }
         self.error_bound_ns = self.error_bound_ns.max(clock.error_bound_ns());
     }

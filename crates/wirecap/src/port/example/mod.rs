@@ -156,7 +156,7 @@ mod tests {
                 let code: Vec<_> = source.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
                 code.windows(lines.len()).any(|window| window == lines)
             };
-            assert!(sources.iter().any(|source| is_in(source)), "not in the example: {quote}");
+            assert!(sources.iter().any(is_in), "not in the example: {quote}");
         }
     }
 }

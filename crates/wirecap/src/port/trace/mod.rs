@@ -29,6 +29,7 @@ use std::{
 
 use wirecap_core::{Direction, Geometry};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     input::Input,
@@ -48,11 +49,10 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, Timestamp,
-    diagnostic::{NicDataRefusal, TooLong},
-    filter::UserFilter,
+    diagnostic::{Cause, NicDataRefusal, TooLong},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
@@ -155,9 +155,10 @@ impl Port for Trace {
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
         port.fallbacks.extend(port.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
-            let (user, no_native) = UserFilter::new(&filter.filter);
-            port.fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
-            port.filter = Some(filter.report(user.place()));
+            let user = UserFilter::new(&filter.filter);
+            let reason = user.interpreted().map(Cause::of);
+            port.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
+            port.filter = Some(filter.report(FilterPlace::of(&user)));
             user
         });
         let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);
