@@ -13,7 +13,7 @@
 
 pub mod diagnostic;
 mod event;
-pub(crate) mod host_use;
+mod host_use;
 mod memory;
 mod port;
 mod queue;
