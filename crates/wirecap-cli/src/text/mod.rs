@@ -13,6 +13,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod host_use;
 pub(crate) mod plural;
+pub(crate) mod report;
 
 use crate::printable::printable;
 

@@ -26,7 +26,7 @@ use wirecap_core::QueueAccount;
 pub use self::{
     event::{PortEvent, QueueWait},
     host_use::{HostUse, LeftToHost, Sight},
-    memory::{BoundedMemory, MemoryReport},
+    memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
     queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
     timestamp::{TimestampReport, Uncertainty},
