@@ -15,8 +15,9 @@ use crate::{
     Reach, Rss, Timestamp, Unmatched, Wait,
     config::{MAX_WORKERS, limit},
     port::{
+        self,
+        contract::PreparedPort,
         opening::{GivesUp, Hooks},
-        source::Source,
     },
     reserve::Layout,
 };
@@ -216,22 +217,13 @@ impl Builder {
     pub fn prepare(mut self) -> Result<PreparedCapture, Error> {
         self.config.filter = self.config.filter.filter(|expression| !expression.trim().is_empty());
         self.config.check()?;
-        let sources = self.resolve()?;
-        self.check_threads(sources.iter().map(|source| source.rings.len()).sum())?;
+        let ports = self.look_up()?;
+        self.check_threads(ports.iter().map(|port| port.facts.rings.len()).sum())?;
         let Self { config, hooks, .. } = self;
-        let layout = Layout::new(&config, &sources);
+        let layout = Layout::new(&config, &ports);
         let (geometry, bounded) = layout.sizes(&config, memory::available())?;
         let ring_entries = geometry.check_ring(config.ring_entries.unwrap_or(geometry.ring_entries()))?;
-        Ok(PreparedCapture {
-            config,
-            hooks,
-            geometry,
-            bounded,
-            ring_entries,
-            sources,
-            layout,
-            reserved: None,
-        })
+        Ok(PreparedCapture { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved: None })
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -250,31 +242,17 @@ impl Builder {
     }
 
     /// Finds out what the ports are, without changing anything.
-    fn resolve(&self) -> Result<Vec<Source>, Error> {
-        let config = &self.config;
-        let mut sources: Vec<Source> = Vec::new();
-        for spec in &config.ports {
-            let mut source = Source::resolve(spec, config.workers, &self.interfaces)?;
-            if let Some(expression) = &config.filter {
-                source.set_filter(expression, config.unmatched.unwrap_or_default())?;
+    fn look_up(&self) -> Result<Vec<PreparedPort>, Error> {
+        let mut ports: Vec<PreparedPort> = Vec::new();
+        for spec in &self.config.ports {
+            let mut port = port::look_up(spec, &self.config, &self.interfaces)?;
+            port.set_up(&self.config)?;
+            if ports.iter().any(|other| port.facts.overlaps(&other.facts)) {
+                return Err(Error::PortTwice(port.facts.name));
             }
-            if source.is_passive() && config.xdp_mode != Modes::Best {
-                let reason = source.reason_for_passive().cloned();
-                return Err(Error::OnlyPassive { name: source.name.clone(), reason });
-            }
-            config.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
-            if config.rx_hash {
-                source.check_rx_hash()?;
-            }
-            if source.is_passive() && config.rss == Rss::Symmetric {
-                return Err(Error::RssBesideHost(source.name));
-            }
-            if sources.iter().any(|other| source.overlaps(other)) {
-                return Err(Error::PortTwice(source.name));
-            }
-            limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;
-            sources.push(source);
+            limit("receive queues of one port", port.facts.rings.len(), usize::from(MAX_RINGS))?;
+            ports.push(port);
         }
-        Ok(sources)
+        Ok(ports)
     }
 }

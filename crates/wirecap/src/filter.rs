@@ -7,28 +7,25 @@
 //! ```
 //!
 //! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port says what it
-//! knows of that before its filter is placed: see [`Knows`].
-
-use std::sync::Arc;
+//! knows of that before its filter is placed: see [`OriginInfo`].
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
 
 use crate::{
-    Diagnostic, Unmatched,
-    diagnostic::{Cause, KernelRefusal},
-    port::xdp::Sieve,
+    Unmatched,
+    diagnostic::Cause,
     report::{FilterPlace, FilterReport},
 };
 
-/// What a port knows of where its packets come from.
+/// What a port knows of the origin of its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knows {
+pub(crate) enum OriginInfo {
     /// They are taken from the host, so all come in, by this interface.
     Incoming {
         /// Its number.
         ifindex: u32,
     },
-    /// It is told with each packet.
+    /// Each packet comes with it.
     Each,
     /// Nothing: a file.
     Nothing,
@@ -45,7 +42,7 @@ pub(crate) struct PortFilter {
     pub(crate) filter: Filter,
     pub(crate) unmatched: Unmatched,
     /// It asks which way packets go, and on this port all go the same way.
-    one_way: bool,
+    pub(crate) one_way: bool,
 }
 
 impl PortFilter {
@@ -54,24 +51,19 @@ impl PortFilter {
         expression: &str,
         link_type: u16,
         unmatched: Unmatched,
-        knows: Knows,
+        knows: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
         let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
         match knows {
-            Knows::Incoming { ifindex } => {
+            OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
                 Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
             }
-            Knows::Nothing if filter.asks_for_origin() => {
+            OriginInfo::Nothing if filter.asks_for_origin() => {
                 Err(wirecap_filter::Error::NotLive { expression: expression.into() })
             }
-            Knows::Each | Knows::Nothing => Ok(Self { filter, unmatched, one_way: false }),
+            OriginInfo::Each | OriginInfo::Nothing => Ok(Self { filter, unmatched, one_way: false }),
         }
-    }
-
-    /// That it asks for directions on a port where all packets come in.
-    fn one_way(&self) -> Option<Diagnostic> {
-        self.one_way.then_some(Diagnostic::FilterInboundOnly)
     }
 
     /// How it is reported.
@@ -85,48 +77,6 @@ fn data_link_type(link_type: u16) -> u16 {
     const LINKTYPE_RAW: u16 = 101;
     const DLT_RAW: u16 = 12;
     if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
-}
-
-/// What became of the filter of an AF_XDP port, if it has one.
-#[derive(Debug)]
-pub(crate) struct PlacedFilter {
-    /// Where it runs.
-    pub(crate) runs: Option<FilterPlace>,
-    /// That it runs elsewhere than it should, and what it cannot know.
-    pub(crate) fallbacks: Vec<Diagnostic>,
-    user: Option<Arc<UserFilter>>,
-}
-
-impl PlacedFilter {
-    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
-    /// through what it cannot decide from that.
-    pub(crate) fn new(
-        filter: Option<&PortFilter>,
-        not_in_kernel: Option<KernelRefusal>,
-        frags: bool,
-    ) -> Self {
-        let Some(filter) = filter else { return Self { runs: None, fallbacks: Vec::new(), user: None } };
-        let one_way = filter.one_way();
-        if not_in_kernel.is_none() && !frags {
-            return Self { runs: Some(FilterPlace::Kernel), fallbacks: Vec::from_iter(one_way), user: None };
-        }
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
-        let passes = filter.unmatched == Unmatched::Pass;
-        let split = (not_in_kernel.is_none() && passes).then_some(Diagnostic::FilterDropsLongPackets);
-        let fallback = not_in_kernel.map(|reason| Diagnostic::FilterNotInKernel {
-            reason,
-            interpreted: no_native,
-            drops_unwanted: passes,
-        });
-        let fallbacks = fallback.or(split).into_iter().chain(one_way).collect();
-        Self { runs: Some(runs), fallbacks, user: Some(Arc::new(user)) }
-    }
-
-    /// What a queue needs of it in user space.
-    pub(crate) fn sieve(&self, cells_per_pool: u32) -> Option<Sieve> {
-        self.user.as_ref().map(|user| Sieve::new(Arc::clone(user), cells_per_pool))
-    }
 }
 
 /// A filter in user space.
@@ -193,7 +143,7 @@ mod tests {
 
     #[test]
     fn packets_of_raw_ip_are_filtered_as_such() {
-        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, Knows::Nothing).unwrap();
+        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, OriginInfo::Nothing).unwrap();
         let (user, reason) = UserFilter::new(&filter.filter);
         assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
         assert!(user.wants(&[0x60; 40], 40));
@@ -202,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_interpreter_serves_where_there_is_no_native_code() {
-        let filter = PortFilter::compile("arp", 1, Unmatched::Pass, Knows::Each).unwrap().filter;
+        let filter = PortFilter::compile("arp", 1, Unmatched::Pass, OriginInfo::Each).unwrap().filter;
         let runner = Runner { program: filter.program().clone(), native: None };
         let user = UserFilter { runners: vec![runner] };
         let mut frame = [0; 60];
@@ -214,7 +164,8 @@ mod tests {
     fn a_socket_tells_which_way_a_packet_goes() {
         const OTHERHOST: u8 = 3;
         const OUTGOING: u8 = 4;
-        let filter = |expression| PortFilter::compile(expression, 1, Unmatched::Pass, Knows::Each).unwrap();
+        let filter =
+            |expression| PortFilter::compile(expression, 1, Unmatched::Pass, OriginInfo::Each).unwrap();
         for (expression, for_others, sent) in [
             ("inbound", true, false),
             ("outbound and ifindex 5", false, true),
@@ -235,11 +186,10 @@ mod tests {
         for (expression, wanted) in
             [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
         {
-            let filter = compile(expression, Knows::Incoming { ifindex: 5 }).unwrap();
+            let filter = compile(expression, OriginInfo::Incoming { ifindex: 5 }).unwrap();
             assert_eq!(filter.filter.matches(&[0; 60], 60), wanted, "{expression}");
-            let placed = PlacedFilter::new(Some(&filter), None, false);
-            assert_eq!(placed.fallbacks.len(), usize::from(expression.contains("bound")), "{placed:?}");
-            let told = compile(expression, Knows::Nothing).unwrap_err().to_string();
+            assert_eq!(filter.one_way, expression.contains("bound"), "{expression}");
+            let told = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
             assert!(told.contains(expression) && told.contains("reading files"), "{told}");
         }
     }

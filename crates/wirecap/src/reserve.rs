@@ -26,8 +26,8 @@ use crate::{
     Config, Diagnostic, Error, Homes, PoolSize, Reach,
     config::{MAX_WORKERS, limit},
     port::{
+        contract::{PoolMaker, PortPools, PreparedPort},
         opening::GivesUp,
-        source::{PortPools, Source},
     },
     report::{BoundedMemory, MemoryReport},
     transmit::{AllocatorParts, carve_allocators},
@@ -51,7 +51,7 @@ const TOKEN_BYTES: u64 = 8;
 /// Which pools there are, and where they lie.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// For each source, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
+    /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
     pools: Vec<Vec<usize>>,
     allocators: Vec<usize>,
     parts: Vec<Part>,
@@ -69,8 +69,8 @@ struct Part {
 }
 
 impl Layout {
-    pub(crate) fn new(config: &Config, sources: &[Source]) -> Self {
-        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
+    pub(crate) fn new(config: &Config, ports: &[PreparedPort]) -> Self {
+        let queues: usize = ports.iter().map(|port| port.facts.rings.len()).sum();
         let workers = config.workers.unwrap_or(queues).max(1);
         let mut layout = Self {
             pools: Vec::new(),
@@ -85,14 +85,15 @@ impl Layout {
             Reach::All => Some(0),
         };
         let mut begin = 0;
-        for source in sources {
-            let in_memory = source.queues_in_memory();
+        for PreparedPort { facts, .. } in ports {
+            let in_memory = facts.queues_in_memory();
+            let has_sockets = facts.pools == PoolMaker::Registered;
             let home = |at| config.homes.of(begin + at, at, workers);
             let places: Vec<_> =
-                (0..in_memory).map(|at| layout.place(together(home(at)), source.is_active())).collect();
+                (0..in_memory).map(|at| layout.place(together(home(at)), has_sockets)).collect();
             layout.pools.push(places);
-            layout.passive += (source.rings.len() - in_memory) as u64;
-            begin += source.rings.len();
+            layout.passive += (facts.rings.len() - in_memory) as u64;
+            begin += facts.rings.len();
         }
         for allocator in 0..usize::from(config.allocators) {
             let place = layout.place(together(allocator % workers), false);
@@ -192,7 +193,7 @@ impl Layout {
     pub(crate) fn reserve(
         &self,
         geometry: Geometry,
-        sources: &[Source],
+        ports: &[PreparedPort],
         gives_up: &GivesUp,
     ) -> Result<Reserved, Error> {
         limit("sockets of passive ports", self.passive as usize, MAX_WORKERS)?;
@@ -200,10 +201,10 @@ impl Layout {
         let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
-        let carve = |(nic_id, (source, places)): (usize, (&Source, &Vec<usize>))| {
-            source.carve(nic_id as u16, places.iter().map(of), geometry)
+        let carve = |(nic_id, (port, places)): (usize, (&PreparedPort, &Vec<usize>))| {
+            PortPools::carve(&port.facts, nic_id as u16, places.iter().map(of), geometry)
         };
-        let pools = sources.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
+        let pools = ports.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
         let allocators = carve_allocators(self.allocators.iter().map(of), geometry)?;
         bring_in(&memories, gives_up)?;
         Ok(Reserved { memories, pools, allocators })
@@ -213,7 +214,7 @@ impl Layout {
 /// Memory and pools, made before anything on the machine is changed.
 pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
-    /// By source.
+    /// By port.
     pub(crate) pools: Vec<PortPools>,
     pub(crate) allocators: Vec<AllocatorParts>,
 }

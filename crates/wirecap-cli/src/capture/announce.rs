@@ -76,7 +76,7 @@ fn facts(port: &PortReport) -> Vec<String> {
 }
 
 fn is_trace(port: &PortReport) -> bool {
-    port.queues.iter().all(|queue| queue.mode == QueueMode::Replay)
+    port.queues.iter().all(|queue| queue.mode == QueueMode::Trace)
 }
 
 /// Which queues there are, and their modes.
@@ -85,7 +85,7 @@ fn queues(port: &PortReport) -> String {
     let modes: Vec<_> = groups(port)
         .into_iter()
         .map(|(first, last, queue_mode)| match first == last {
-            _ if queue_mode == QueueMode::Replay => mode(queue_mode).to_owned(),
+            _ if queue_mode == QueueMode::Trace => mode(queue_mode).to_owned(),
             true => format!("{row} {first}: {}", mode(queue_mode)),
             false => format!("{row}s {first}-{last}: {}", mode(queue_mode)),
         })
@@ -105,7 +105,7 @@ fn mode(mode: QueueMode) -> &'static str {
         QueueMode::Copy => "native XDP, copy",
         QueueMode::Generic => "generic XDP, copy: slow",
         QueueMode::Packet => "AF_PACKET: the host keeps its packets",
-        QueueMode::Replay => "a trace file, read into cells",
+        QueueMode::Trace => "a trace file, read into cells",
         QueueMode::Memory => "memory only",
         QueueMode::Host => "not captured: its packets go to the host",
     }

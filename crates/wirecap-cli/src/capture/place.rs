@@ -68,7 +68,7 @@ impl Place {
 pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
     let Plan { config, destination, interfaces, .. } = plan;
     let mut look_up = |port: &PortSpec| match port {
-        PortSpec::Replay { path } => {
+        PortSpec::Trace { path } => {
             check_trace(path, destination.as_ref())?;
             Ok(Place::Trace(path.clone()))
         }

@@ -5,14 +5,7 @@ use std::sync::PoisonError;
 use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
 
 use super::Capture;
-use crate::{
-    Diagnostic, PortEvent,
-    port::{
-        open_port::{OpenPort, Taken},
-        trace::ReplayPort,
-        xdp::upkeep,
-    },
-};
+use crate::{Diagnostic, PortEvent, port::open_port::OpenPort};
 
 impl Capture {
     /// What happened to the ports since the last call.
@@ -21,8 +14,7 @@ impl Capture {
         let mut events = queues_changed(&mut ports);
         let doubtful = ports.iter_mut().filter(|port| port.outlet.take_doubt());
         events.extend(doubtful.filter_map(OpenPort::look_at_link));
-        events.extend(traces_read(&mut ports));
-        events.extend(upkeep::look_after(&mut ports));
+        events.extend(ports.iter_mut().flat_map(OpenPort::look_after));
         let Some(changes) = &mut self.changes else { return events };
         while let Ok(Some(event)) = changes.next_event() {
             match event {
@@ -54,8 +46,7 @@ impl Capture {
     /// [`Capture::events`] has told.
     pub fn all_ports_gone(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_read = |port: &OpenPort| port.replay().is_some_and(ReplayPort::is_read);
-        ports.iter().all(|port| port.removed || is_read(port)) && ports.iter().any(|port| port.removed)
+        ports.iter().all(|port| port.removed || port.is_read) && ports.iter().any(|port| port.removed)
     }
 
     /// The ports whose interfaces are gone, as far as [`Capture::events`] has told.
@@ -77,14 +68,6 @@ fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
         Some(PortEvent::Warning { port: port.name.clone(), warning })
     });
     added.collect()
-}
-
-fn traces_read(ports: &mut [OpenPort]) -> Vec<PortEvent> {
-    let read = ports.iter_mut().filter_map(|port| match &mut port.taken {
-        Taken::Replay(replay) => replay.end_to_tell().then(|| PortEvent::Read(port.name.clone())),
-        _ => None,
-    });
-    read.collect()
 }
 
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {

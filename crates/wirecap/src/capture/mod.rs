@@ -84,7 +84,7 @@ impl Capture {
     /// # wirecap_file::pcap::file_header(&mut file, wirecap_file::LINK_TYPE_ETHERNET, 0);
     /// # let path = std::env::temp_dir().join(format!("wirecap-example-{}.pcap", std::process::id()));
     /// # std::fs::write(&path, file).unwrap();
-    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Replay { path: path.clone() }).open()?;
+    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Trace { path: path.clone() }).open()?;
     /// let mut worker = capture.take_workers().remove(0);
     /// while let Some(batch) = worker.next_batch() {
     ///     println!("{} packets", batch.len());

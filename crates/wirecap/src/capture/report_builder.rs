@@ -8,14 +8,8 @@ use wirecap_sys::clock::BatchClock;
 use crate::{
     Diagnostic,
     engine::Shared,
-    nic::{link::LinkWatch, rss::SymmetricRss},
-    port::{
-        QueueCounts,
-        open_port::{OpenPort, Taken},
-        trace::ReplayPort,
-        xdp::XdpPort,
-    },
-    program::ProgramCounts,
+    nic::link::LinkWatch,
+    port::{open_port::OpenPort, queue::QueueCounts},
     report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
     reserve::CaptureMemory,
     transmit::Sent,
@@ -42,8 +36,8 @@ impl ReportBuilder<'_> {
             let sum = |count: fn(&QueueCounts) -> u64| {
                 self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
             };
-            let untagged = port.xdp().filter(|xdp| xdp.puts_tags_back).map(|_| sum(|counts| counts.untagged));
-            let unhashed = port.xdp().and_then(|xdp| xdp.hash_at).map(|_| sum(|counts| counts.unhashed));
+            let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
+            let unhashed = port.has_hashes.then(|| sum(|counts| counts.unhashed));
             let queues =
                 range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
             let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
@@ -142,39 +136,36 @@ impl ReportBuilder<'_> {
 
 fn port_report(
     port: &mut OpenPort,
-    mut queues: Vec<QueueReport>,
+    queues: Vec<QueueReport>,
     (timestamp, untagged, unhashed): (TimestampReport, Option<u64>, Option<u64>),
     closed: bool,
 ) -> PortReport {
-    queues.extend(
-        port.xdp().into_iter().flat_map(XdpPort::uncaptured).map(|(queue, counts)| host_queue(queue, counts)),
-    );
-    let too_long = queues.iter().map(|queue| queue.lost.too_long).sum();
-    let warnings = warnings(port, &timestamp, untagged.unwrap_or(0), too_long, closed);
-    let replay = port.replay();
-    PortReport {
+    let warnings = warnings(port, &timestamp, untagged, closed);
+    let mut report = PortReport {
         name: port.name.clone(),
         driver: port.driver.clone(),
         fallbacks: port.fallbacks.clone(),
-        host_use: port.host_use.iter().chain(port.upkeep.begun()).cloned().collect(),
+        host_use: port.host_use.clone(),
         timestamp,
         untagged,
         unhashed,
         filter: port.filter.clone(),
         multi_buffer: port.multi_buffer,
         length_limit: port.length_limit,
-        rss: port.xdp().and_then(|xdp| xdp.rss.as_ref()).map(SymmetricRss::in_words),
+        rss: None,
         link_type: port.link_type,
         numa_node: port.numa_node,
         removed: port.removed,
-        read_percent: replay.and_then(ReplayPort::read_percent),
-        error: replay.and_then(ReplayPort::error).map(String::from),
+        read_percent: None,
+        error: None,
         dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
         warnings,
         queues,
         unsent: None,
         transmitted: Vec::new(),
-    }
+    };
+    port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
+    report
 }
 
 /// What the NIC drops is of the whole interface: of several ports of one, the first tells it, so that a sum is right.
@@ -188,34 +179,11 @@ fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
     }
 }
 
-/// A queue without a socket: the program leaves all its packets to the host.
-fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
-    let ProgramCounts { seen, filtered, passed, too_long, .. } = counts;
-    let mut report = QueueReport {
-        queue: queue.try_into().unwrap_or(u16::MAX),
-        mode: QueueMode::Host,
-        seen,
-        filtered,
-        passed,
-        delivered: 0,
-        lost: Lost { too_long, ..Lost::default() },
-        unexplained: 0,
-        pool_used_percent: 0.0,
-        pool_peak_percent: 0.0,
-        refused: 0,
-        fill_ring_empty: 0,
-        foreign: 0,
-    };
-    report.unexplained = report.account().unexplained();
-    report
-}
-
 /// What happened to a port that its user should know of.
 fn warnings(
     port: &mut OpenPort,
     timestamp: &TimestampReport,
-    untagged: u64,
-    too_long: u64,
+    untagged: Option<u64>,
     closed: bool,
 ) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
@@ -225,18 +193,12 @@ fn warnings(
         warnings.extend(added);
         warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
     }
-    if let Taken::Xdp(xdp) = &mut port.taken {
-        port.upkeep.look(xdp);
-    }
-    warnings.extend(port.upkeep.warnings());
     let &TimestampReport { source, unstamped, .. } = timestamp;
     warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
-    warnings.extend((untagged > 0).then_some(Diagnostic::Untagged { packets: untagged }));
+    let untagged = untagged.filter(|&packets| packets > 0);
+    warnings.extend(untagged.map(|packets| Diagnostic::Untagged { packets }));
     let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
     warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: timestamp.clock.clone() }));
-    let left_on = port.xdp().and_then(|xdp| xdp.stamping.as_ref()?.left_on.clone());
-    warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));
-    warnings.extend(port.replay().and_then(|replay| replay.warning(too_long)));
     warnings
 }
 

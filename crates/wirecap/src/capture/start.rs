@@ -9,7 +9,8 @@ use std::{
 use wirecap_core::{
     BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans, capture_queue,
 };
-use wirecap_sys::{clock::BatchClock, netdev::LinkChanges};
+use wirecap_file::LINK_TYPE_ETHERNET;
+use wirecap_sys::{clock::BatchClock, netdev::LinkChanges, xsk::Sender};
 
 use super::Capture;
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
         stopping::Stopping,
     },
     nic::link::LinkWatch,
-    port::{open_port::OpenPort, packet::LINK_TYPE_ETHERNET, source::OpenQueue},
+    port::open_port::OpenPort,
     reserve::CaptureMemory,
     transmit::AllocatorParts,
 };
@@ -33,14 +34,12 @@ pub(crate) struct Parts {
     pub(crate) memory: CaptureMemory,
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
-    /// The queues of each port.
-    pub(crate) queues: Vec<Vec<OpenQueue>>,
     pub(crate) allocators: Vec<AllocatorParts>,
 }
 
 impl Capture {
     pub(crate) fn start(config: &Config, mut parts: Parts) -> Result<Self, Error> {
-        let queue_count: usize = parts.queues.iter().map(Vec::len).sum();
+        let queue_count: usize = parts.ports.iter().map(|port| port.queues.len()).sum();
         let workers = config.workers.unwrap_or(queue_count);
         let pull = config.dispatch == Dispatch::Pull;
         let threads = if pull { 0 } else { config.capture_threads.clamp(1, queue_count) };
@@ -62,7 +61,8 @@ impl Capture {
             }
         }
 
-        let (mut queues, ranges) = assemble(parts.queues, (workers, config.homes), &parts.clock);
+        let senders = senders(&mut parts.ports);
+        let (mut queues, ranges) = assemble(&mut parts.ports, (workers, config.homes), &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
@@ -107,7 +107,7 @@ impl Capture {
                 Worker::new(&shared, index, worker_cores[index], capture_queues)
             })
             .collect();
-        let transmitters = transmitters(&shared, &mut parts.ports)?;
+        let transmitters = transmitters(&shared, senders, &mut parts.ports);
         let mut capture = Self {
             sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
             transmitters,
@@ -135,18 +135,22 @@ impl Capture {
     }
 }
 
-/// The sending half of each queue that has one. Where an interface has fewer transmit queues than receive queues, the kernel
-/// lets the others be bound, and never sends.
-fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Transmitter>, Error> {
+/// The sending half of each queue that has one.
+fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
+    let queues = ports.iter_mut().flat_map(|port| &mut port.queues);
+    queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
+}
+
+/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel lets the others be bound,
+/// and never sends.
+fn transmitters(
+    shared: &Arc<Shared>,
+    senders: Vec<Option<Sender>>,
+    ports: &mut [OpenPort],
+) -> Vec<Transmitter> {
     let mut transmitters = Vec::new();
-    for (index, queue) in shared.queues.iter().enumerate() {
+    for (index, (queue, sender)) in shared.queues.iter().zip(senders).enumerate() {
         let port = &mut ports[queue.port];
-        let taken = queue.take_sender();
-        let sender = taken.map_err(|source| Error::Transmit {
-            port: port.name.clone(),
-            queue: queue.ring_id,
-            source,
-        })?;
         let Some(mut sender) = sender else { continue };
         let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
         if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
@@ -154,25 +158,24 @@ fn transmitters(shared: &Arc<Shared>, ports: &mut [OpenPort]) -> Result<Vec<Tran
                 .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
             continue;
         }
-        sender.limit_parts(port.most_parts);
-        let transmitter = Transmitter::new(shared, index, sender, &port.outlet);
-        transmitters.push(transmitter);
+        sender.limit_parts(port.max_parts);
+        transmitters.push(Transmitter::new(shared, index, sender, &port.outlet));
     }
-    Ok(transmitters)
+    transmitters
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers.
 fn assemble(
-    ports: Vec<Vec<OpenQueue>>,
+    ports: &mut [OpenPort],
     (workers, homes): (usize, Homes),
     clock: &BatchClock,
 ) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
-    for (port, opened) in ports.into_iter().enumerate() {
+    for (index, port) in ports.iter_mut().enumerate() {
         let begin = queues.len();
-        for (source, pool, reader) in opened {
+        for opened in std::mem::take(&mut port.queues) {
             let home = homes.of(queues.len(), queues.len() - begin, workers);
-            queues.push(Queue::new(port, home, reader, source, pool, clock.clone()));
+            queues.push(Queue::new(index, home, opened, clock.clone()));
         }
         ranges.push(begin..queues.len());
     }

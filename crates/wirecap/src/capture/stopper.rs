@@ -8,12 +8,7 @@ use std::{
 
 use wirecap_sys::cpu;
 
-use crate::{
-    Diagnostic,
-    engine::Shared,
-    nic::rss::SymmetricRss,
-    port::open_port::{OpenPort, Taken},
-};
+use crate::{engine::Shared, port::open_port::OpenPort};
 
 /// How long packets that are being processed when a program is detached may take to reach their
 /// socket, on kernels that cannot tell when they have.
@@ -33,39 +28,11 @@ impl Stopper {
     pub fn stop(&self) {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut detached = false;
-        for OpenPort { taken, upkeep, removed, .. } in ports.iter_mut() {
-            match taken {
-                Taken::Xdp(xdp) => {
-                    if let Some(link) = xdp.link.take() {
-                        if !*removed {
-                            upkeep.look_at_end(&link);
-                        }
-                        // It fails when the interface is gone; closing the link is all there is to do then.
-                        let _ = link.detach();
-                        detached = true;
-                    }
-                    // Only now: packets that come while the NIC is set up anew are the host's.
-                    xdp.promiscuous = None;
-                    xdp.stamping.iter_mut().for_each(|stamping| stamping.end());
-                    xdp.rss.iter_mut().for_each(SymmetricRss::restore);
-                }
-                Taken::Passive(packet) => {
-                    packet.close();
-                    detached = true;
-                }
-                Taken::Replay(replay) => replay.close(),
-                Taken::Nothing => {}
-            }
-        }
-        if detached && !cpu::wait_for_kernel() {
+        let are_on_their_way = ports.iter_mut().map(OpenPort::close).fold(false, |any, port| any | port);
+        if are_on_their_way && !cpu::wait_for_kernel() {
             thread::sleep(SETTLE);
         }
-        for port in ports.iter_mut() {
-            if matches!(&port.taken, Taken::Passive(packet) if !packet.wait_for_last_block()) {
-                port.fallbacks.push(Diagnostic::LastBlockKept);
-            }
-        }
+        ports.iter_mut().for_each(OpenPort::settle);
         shared.stopping.stop();
     }
 }

@@ -50,7 +50,7 @@ pub enum PortSpec {
         queues: Option<QueueSet>,
     },
     /// A trace file, see [`replay`](crate::port::trace).
-    Replay {
+    Trace {
         /// Its name; `-` is standard input.
         path: PathBuf,
     },
@@ -100,7 +100,7 @@ impl PortSpec {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
-            PortSpec::Replay { .. } | PortSpec::Null(_) => self.to_string(),
+            PortSpec::Trace { .. } | PortSpec::Null(_) => self.to_string(),
         }
     }
 
@@ -123,7 +123,7 @@ impl PortSpec {
                 name == other && queues.overlaps(&others)
             }
             (Some((name, _)), Some((other, _))) => name == other,
-            _ => matches!(self, PortSpec::Replay { .. }) && self == other,
+            _ => matches!(self, PortSpec::Trace { .. }) && self == other,
         }
     }
 }
@@ -148,7 +148,7 @@ impl From<&str> for PortSpec {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
-            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
+            Some(("replay", path)) => return PortSpec::Trace { path: path.into() },
             _ => (Access::Auto, text),
         };
         // What is no set of queues stays in the name, and no interface will have that.
@@ -217,7 +217,7 @@ impl fmt::Display for PortSpec {
             PortSpec::Interface { name, access, queues } => {
                 write!(f, "{}{}", access.prefix(), device_name(name, queues.as_ref()))
             }
-            PortSpec::Replay { path } => write!(f, "replay:{}", path.display()),
+            PortSpec::Trace { path } => write!(f, "replay:{}", path.display()),
             PortSpec::Null(_) => f.write_str("null"),
             PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
         }
@@ -229,7 +229,7 @@ impl Serialize for PortSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let has_text = match self {
             PortSpec::Interface { .. } => true,
-            PortSpec::Replay { path } => path.to_str().is_some(),
+            PortSpec::Trace { path } => path.to_str().is_some(),
             PortSpec::Null(_) | PortSpec::Fault { .. } => false,
         };
         if has_text {

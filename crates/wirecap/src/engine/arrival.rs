@@ -12,7 +12,10 @@
 use wirecap_core::{Arrivals, Spread, Window};
 use wirecap_sys::clock::{BatchClock, Moment};
 
-use crate::port::{AnyQueue, BatchEnd, BatchTime, ReceiveQueue};
+use crate::port::{
+    intake::{BatchEnd, BatchTime},
+    queue::ReceiveQueue,
+};
 
 /// A clock that goes back by more than this was set back. Comparing it with the CPU's counter moves it by less, which times do not follow.
 const SET_BACK_NS: u64 = 10_000_000;
@@ -41,13 +44,13 @@ impl ArrivalWatch {
     /// Looks at the ring. Returns what to receive now, at most `space` cells, and its time; `None` if nothing waits.
     pub(crate) fn look(
         &mut self,
-        source: &AnyQueue,
+        source: &dyn ReceiveQueue,
         clock: &mut BatchClock,
         space: u32,
     ) -> Option<BatchTime> {
         let before = clock.moment();
         self.follow(before.utc_ns());
-        let Some(waiting) = source.waiting() else {
+        let Some(waiting) = source.look().waiting else {
             // Packets bring their times with them.
             return (source.backlog() > 0)
                 .then(|| BatchTime::certain(before.utc_ns(), self.last_ns + 1, space));

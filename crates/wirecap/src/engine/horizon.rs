@@ -15,7 +15,7 @@ use super::{
     Shared,
     queue::{Queue, QueueOwner},
 };
-use crate::port::{Outlook, ReceiveQueue};
+use crate::port::queue::Outlook;
 
 /// A promise about one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,12 +104,12 @@ impl QueueOwner {
             return None;
         }
         let now_ns = self.clock.now_ns();
-        let time_ns = match self.source.outlook(now_ns) {
+        let time_ns = match self.source.look().outlook {
             Outlook::Open => return None,
             Outlook::Ended => u64::MAX,
             _ if stopped && self.source.backlog() == 0 => u64::MAX,
             Outlook::Pause => 0,
-            Outlook::After(time_ns) => time_ns,
+            Outlook::NotOlderThan(age_ns) => now_ns.saturating_sub(age_ns),
             Outlook::OnReceipt => self.arrivals.promise(now_ns),
         };
         Some(Horizon { number: self.pool.captured_packets(), time_ns })
@@ -139,7 +139,7 @@ mod tests {
         let (path, mut bytes) = (directory.path().join("trace.pcap"), Vec::new());
         pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
         fs::write(&path, bytes).unwrap();
-        let trace = PortSpec::Replay { path };
+        let trace = PortSpec::Trace { path };
         let faulty = PortSpec::Fault { inner: Box::new(trace.clone()), faults: Faults::default() };
         for port in [trace, faulty] {
             let name = port.name();

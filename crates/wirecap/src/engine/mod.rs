@@ -73,7 +73,7 @@ impl WorkerState {
 /// What threads wait on while nothing comes, if they do not ask all the time.
 pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
     let waker = |queue: &mut Queue| {
-        let waker = if wait == Wait::Busy { None } else { queue.lock().waker() };
+        let waker = queue.waker.take().filter(|_| wait != Wait::Busy);
         queue.has_waker = waker.is_some();
         waker
     };

@@ -8,23 +8,20 @@
 //! With `push` the owner is always the same capture thread; with `pull` it is the worker, or a buddy
 //! that helps. The lock is taken once per batch and is uncontended but for buddies.
 
-use std::{
-    io,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
     clock::{BatchClock, StampClock},
     memory::{CellReader, LivePool},
     wake::Waker,
-    xsk::Sender,
 };
 
 use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
-use crate::{
-    packet::Reader,
-    port::{AnyQueue, Intake, QueueCounts, ReceiveQueue},
+use crate::packet::ChunkReader;
+use crate::port::{
+    intake::Intake,
+    queue::{ClosedQueue, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 
 /// How often a ring that holds something is asked for it at the end.
@@ -39,24 +36,22 @@ pub(crate) struct Queue {
     pub(crate) ring_id: u16,
     /// The worker whose queue it is.
     pub(crate) home: usize,
-    pub(crate) reader: Reader,
+    pub(crate) reader: ChunkReader,
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
-    /// Whether there is a descriptor that becomes readable when packets wait.
+    /// Becomes readable when packets wait; until the engine takes it.
+    pub(crate) waker: Option<Waker>,
+    /// Whether there was one that is waited on.
     pub(crate) has_waker: bool,
+    /// An AF_XDP socket, which it takes the kernel a while to close.
+    is_socket: bool,
     owner: Mutex<QueueOwner>,
 }
 
 impl Queue {
-    pub(crate) fn new(
-        port: usize,
-        home: usize,
-        reader: Reader,
-        source: AnyQueue,
-        pool: LivePool,
-        clock: BatchClock,
-    ) -> Self {
+    pub(crate) fn new(port: usize, home: usize, opened: OpenQueue, clock: BatchClock) -> Self {
+        let OpenQueue { queue: source, pool, reader, waker, can_wait, socket } = opened;
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -64,7 +59,9 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(&pool),
             is_of_frames: true,
+            waker,
             has_waker: false,
+            is_socket: socket.is_some(),
             owner: Mutex::new(QueueOwner {
                 ring_cells: pool.geometry().cells_per_pool(),
                 peak: Gauge::default(),
@@ -72,6 +69,7 @@ impl Queue {
                 source,
                 pool,
                 clock,
+                can_wait,
                 on_hold: false,
                 is_at_end: false,
             }),
@@ -130,14 +128,6 @@ impl Queue {
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
-    /// Takes the sending half out of the port's queue, if it has one.
-    ///
-    /// # Errors
-    /// What the kernel said to one more descriptor.
-    pub(crate) fn take_sender(&self) -> io::Result<Option<Sender>> {
-        self.lock().source.take_sender()
-    }
-
     /// Cells that wait, or 0 when somebody is at the queue right now: it is being looked after.
     pub(crate) fn backlog(&self) -> u64 {
         self.try_lock().map_or(0, |owner| owner.backlog())
@@ -147,7 +137,7 @@ impl Queue {
     /// waits for a grace period with each.
     pub(crate) fn close_drained(&self) {
         let mut owner = self.lock();
-        if owner.source.is_socket() && owner.backlog() == 0 && !owner.pool.has_begun() {
+        if self.is_socket && owner.backlog() == 0 && !owner.pool.has_begun() {
             owner.close();
         }
     }
@@ -181,10 +171,12 @@ impl Queue {
 /// What only one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
-    pub(super) source: AnyQueue,
+    pub(super) source: Box<dyn ReceiveQueue>,
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
+    /// Nothing is lost while it is left alone.
+    can_wait: bool,
     /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
     /// can wait.
     on_hold: bool,
@@ -202,19 +194,15 @@ impl QueueOwner {
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
         // It is fullest just before cells come home: nothing else makes it emptier.
         self.peak = self.peak.max(self.gauge(!attach));
-        self.source.tidy(attach);
         let recycled = !recycle.is_empty();
-        if !recycled && !self.pool.can_attach() {
-            return false;
+        if recycled {
+            // A refusal is counted by the pool.
+            recycle.take_all(|range| {
+                let _ = self.pool.recycle(range);
+            });
         }
-        // A refusal is counted by the pool.
-        recycle.take_all(|range| {
-            let _ = self.pool.recycle(range);
-        });
         let attached_cells = self.pool.attached_cells();
-        if attach {
-            self.source.attach(&mut self.pool);
-        }
+        self.source.attach(attach.then_some(&mut self.pool));
         recycled || self.pool.attached_cells() > attached_cells
     }
 
@@ -225,7 +213,7 @@ impl QueueOwner {
             return 0;
         }
         let received = self.fill(near);
-        if self.source.is_at_end() && !std::mem::replace(&mut self.is_at_end, true) {
+        if self.source.look().outlook == Outlook::Ended && !std::mem::replace(&mut self.is_at_end, true) {
             stopping.queue_ended();
         }
         received
@@ -238,7 +226,7 @@ impl QueueOwner {
         if space == 0 {
             return 0;
         }
-        let Some(batch) = self.arrivals.look(&self.source, &mut self.clock, space) else { return 0 };
+        let Some(batch) = self.arrivals.look(&*self.source, &mut self.clock, space) else { return 0 };
         let mut intake = Intake::new(filler, batch, near);
         self.source.receive(batch.max, &mut intake);
         let received = space - intake.space();
@@ -257,7 +245,7 @@ impl QueueOwner {
         let levels = self.pool.levels();
         let free_cells =
             if stopped { levels.free_chunks * self.pool.geometry().cells_per_chunk() } else { 0 };
-        Gauge::new(levels, self.ring_cells, self.source.unreceived(), free_cells)
+        Gauge::new(levels, self.ring_cells, self.source.look().unreceived, free_cells)
     }
 
     /// The fullest the pool has been.
@@ -267,9 +255,8 @@ impl QueueOwner {
 
     /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
-        let can_wait = self.source.can_wait();
-        self.on_hold = on_hold && can_wait;
-        can_wait
+        self.on_hold = on_hold && self.can_wait;
+        self.can_wait
     }
 
     /// The port's counters.
@@ -282,12 +269,7 @@ impl QueueOwner {
         self.source.stamp_clock()
     }
 
-    /// Readable when packets wait.
-    pub(crate) fn waker(&self) -> Option<Waker> {
-        self.source.waker()
-    }
-
     fn close(&mut self) {
-        self.source.close();
+        self.source = Box::new(ClosedQueue::of(&mut *self.source));
     }
 }

@@ -7,8 +7,8 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::{holders, preflight};
-use crate::{Access, Error, LeftToHost, QueueSet, config::device_name};
+use super::holders;
+use crate::{Error, config::device_name};
 
 /// A receive queue of an interface, as something to capture from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,35 +90,4 @@ impl Holders {
             Holders::Unknown => (None, Vec::new()),
         }
     }
-}
-
-/// Whether these queues of an interface can be captured; `reason` is why it is left to the host, if it is.
-pub(crate) fn check(
-    interface: &Interface,
-    wanted: &QueueSet,
-    access: Access,
-    reason: Option<LeftToHost>,
-) -> Result<(), Error> {
-    let name = interface.name.clone();
-    if reason.is_some() || access == Access::Packet {
-        return Err(Error::QueuesBesideHost { name, queues: wanted.clone(), reason });
-    }
-    preflight::check_kind(interface)?;
-    let queues = interface.queues.current.max(1);
-    if let Some(queue) = wanted.iter().find(|&queue| u32::from(queue) >= queues) {
-        return Err(Error::NoSuchQueue { name, queue, queues });
-    }
-    match wanted.highest() {
-        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
-        _ => Ok(()),
-    }
-}
-
-/// Whether all queues of an interface can be captured, by their number.
-pub(crate) fn check_all(interface: &Interface) -> Result<(), Error> {
-    let (name, queues) = (interface.name.clone(), interface.queues.current);
-    if queues > u32::from(MAX_RINGS) {
-        return Err(Error::ManyQueues { name, queues, limit: MAX_RINGS });
-    }
-    Ok(())
 }

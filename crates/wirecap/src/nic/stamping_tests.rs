@@ -1,14 +1,18 @@
 //! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
 
 use wirecap_lab::{require_root, skip};
-use wirecap_sys::bpf::{Program, ProgramKind, ProgramSpec};
+use wirecap_sys::{
+    bpf::{self, Assembler, Program, ProgramKind, ProgramSpec, Reg},
+    clock::system_ns,
+};
 
 use super::*;
 use crate::{
     Modes,
     port::{
-        BatchTime, Intake, ReceiveQueue,
+        intake::{BatchTime, Intake},
         lab::{Lab, Opened},
+        queue::ReceiveQueue,
         xdp::{Prepared, VlanTags},
     },
     program::{rx_hash::RxHashing, tags::Tags},
@@ -70,7 +74,7 @@ fn packets_that_the_driver_does_not_stamp(more: bool) {
     assert_eq!(times, (now_ns..now_ns + FRAMES).collect::<Vec<_>>());
     let counts = queue.counts();
     assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
-    let report = port.timestamp().unwrap();
+    let report = port.timestamp.unwrap();
     assert_eq!(report.source, Timestamp::Hardware);
     assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));
 }
@@ -83,55 +87,6 @@ fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
     let error = open(&Lab::new("stampgdr"), Modes::Generic, false).map(drop).unwrap_err();
     assert!(matches!(error, Error::NoMode { .. }), "{error}");
     assert!(error.to_string().contains("generic"), "{error}");
-}
-
-/// Stamps of a clock of the kernel, from `now_ns` on; and what makes a stamp of a time.
-fn stamps(now_ns: u64) -> (Stamps, impl Fn(u64) -> u64) {
-    let stamping = Stamping {
-        source: Timestamp::Kernel,
-        asked: Asked::Clock(Helper::KtimeGetNs),
-        clock: StampClock::new(ClockSource::Monotonic, Arc::new(LeapSeconds::built_in())).unwrap(),
-        switched_on: None,
-        left_on: None,
-        fallbacks: Vec::new(),
-    };
-    let mut clock = stamping.clock.clone();
-    let shift_ns = clock.utc_ns(now_ns, u64::MAX).unwrap() - now_ns;
-    (Stamps::new(&stamping, now_ns), move |utc_ns| utc_ns - shift_ns)
-}
-
-/// A cell of which nothing was written holds what was in it before.
-#[test]
-fn stamps_that_cannot_be_are_none_and_counted() {
-    const MS: u64 = 1_000_000;
-    let start_ns = system_ns();
-    let (mut stamps, stamp) = stamps(start_ns);
-    let now_ns = start_ns + 1_000 * MS;
-    let mut tell = |stamp| stamps.tell(stamp, now_ns, || now_ns);
-    assert_eq!(tell(stamp(start_ns - 20 * MS)), Told::Unknown, "of before the start");
-    assert_eq!(tell(7), Told::Unknown, "of somebody else");
-    let came_ns = now_ns - 500 * MS;
-    assert_eq!(tell(stamp(came_ns)), Told::At(came_ns));
-    assert_eq!(tell(stamp(came_ns - 9 * MS)), Told::At(came_ns - 9 * MS), "on its way meanwhile");
-    assert_eq!(tell(stamp(came_ns - 11 * MS)), Told::Unknown, "of a packet before");
-    assert_eq!(tell(stamp(now_ns + 20 * MS)), Told::Unknown, "it has not happened yet");
-    assert_eq!(tell(0), Told::Unknown);
-    assert_eq!(stamps.unknown, 5);
-}
-
-#[test]
-fn stamps_are_believed_when_the_thread_stood_still_and_when_the_clock_was_set_back() {
-    const MS: u64 = 1_000_000;
-    let start_ns = system_ns();
-    let (mut stamps, stamp) = stamps(start_ns);
-    let now_ns = start_ns + 60_000 * MS;
-    let came_ns = now_ns + 30 * MS;
-    assert_eq!(stamps.tell(stamp(came_ns), now_ns, || came_ns + 1), Told::At(came_ns));
-    // Half a minute back.
-    let (now_ns, came_ns) = (now_ns - 30_000 * MS, came_ns - 30_000 * MS);
-    stamps.look(now_ns + 40 * MS);
-    assert_eq!(stamps.tell(stamp(came_ns), now_ns + 40 * MS, || now_ns + 40 * MS), Told::At(came_ns));
-    assert_eq!(stamps.unknown, 0);
 }
 
 #[test]
@@ -164,7 +119,7 @@ fn metadata_that_was_there_before_leaves_no_place_for_a_stamp() {
         let mut asm = Assembler::new();
         let unstamped = asm.label();
         asm.mov(Reg::R6, Reg::R1).mov_imm(Reg::R2, -metadata_bytes).call(Helper::XdpAdjustMeta);
-        stamping.emit(&mut asm, unstamped, None);
+        stamping.asked.emit(&mut asm, unstamped, None);
         asm.mov_imm(Reg::R0, bpf::XDP_PASS).exit();
         asm.bind(unstamped).mov_imm(Reg::R0, bpf::XDP_DROP).exit();
         let insns = asm.finish().unwrap();

@@ -3,7 +3,7 @@
 use wirecap_core::{ChunkRange, Descriptor, Handover};
 use wirecap_sys::memory::{CellReader, Cells, Note};
 
-use super::rx_hash::RxHash;
+use super::{reader::Front, rx_hash::RxHash};
 
 /// A place in the cells of a batch.
 #[derive(Clone)]
@@ -54,18 +54,6 @@ impl<'b> Cursor<'b> {
         }
         noted.map(|(_, _, note)| note)
     }
-}
-
-/// What stands in front of each packet of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Front {
-    Nothing,
-    /// What its file says of it.
-    Note,
-    /// The NIC's hash, so many bytes in front.
-    Hash {
-        at: u32,
-    },
 }
 
 /// What stood in front of a packet.

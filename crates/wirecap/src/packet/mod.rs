@@ -15,7 +15,7 @@ use wirecap_core::Direction;
 use wirecap_sys::packet::BlockPacket;
 
 use self::cursor::{Cursor, PacketMeta};
-pub(crate) use self::reader::Reader;
+pub(crate) use self::reader::{ChunkReader, Front};
 pub use self::{packets::Packets, rx_hash::RxHash};
 
 /// Bit that is none of the kernel's types of hashes.

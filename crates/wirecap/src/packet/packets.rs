@@ -5,8 +5,8 @@ use wirecap_sys::packet::BlockPackets;
 
 use super::{
     Packet,
-    cursor::{Cursor, Front},
-    reader::Reader,
+    cursor::Cursor,
+    reader::{ChunkReader, Front},
 };
 
 /// Where the packets of a batch are.
@@ -29,13 +29,10 @@ pub struct Packets<'b> {
 
 impl<'b> Packets<'b> {
     /// Those of a hand-over, as the reader of its queue finds them.
-    pub(crate) fn of(reader: &'b Reader, handover: &'b Handover) -> Self {
-        let cells = |reader| Source::Cells(Cursor::new(reader, handover));
+    pub(crate) fn of(reader: &'b ChunkReader, handover: &'b Handover) -> Self {
         let (source, front) = match reader {
-            Reader::Cells(reader) => (cells(reader), Front::Nothing),
-            Reader::Noted(reader) => (cells(reader), Front::Note),
-            Reader::Hashed(reader, at) => (cells(reader), Front::Hash { at: *at }),
-            Reader::Blocks(reader) => (Source::Block(reader.packets(&handover.range)), Front::Nothing),
+            ChunkReader::Cells(reader, front) => (Source::Cells(Cursor::new(reader, handover)), *front),
+            ChunkReader::Blocks(reader) => (Source::Block(reader.packets(&handover.range)), Front::Nothing),
         };
         Self { source, front, number: handover.first_number, left: handover.packets }
     }

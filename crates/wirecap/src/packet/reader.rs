@@ -1,27 +1,36 @@
-//! Which form the packets of a queue have in memory.
+//! How the packets of a queue lie in its chunks.
 
 use wirecap_sys::{memory::CellReader, packet::BlockReader};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]
-pub(crate) enum Reader {
-    /// Packets are in cells.
-    Cells(CellReader),
-    /// Packets are in cells, each with a note in front of it.
-    Noted(CellReader),
-    /// Packets are in cells, each with the NIC's hash so many bytes in front of it.
-    Hashed(CellReader, u32),
+pub(crate) enum ChunkReader {
+    /// Packets are in cells, with something in front of each.
+    Cells(CellReader, Front),
     /// A chunk is a block that the kernel has packed with packets.
     Blocks(BlockReader),
 }
 
-impl Reader {
-    /// The reader of cells, if it is one.
+/// What stands in front of each packet of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    Nothing,
+    /// What its file says of it.
+    Note,
+    /// The NIC's hash.
+    Hash {
+        /// How far in front of the packet it begins, in bytes.
+        at: u32,
+    },
+}
+
+impl ChunkReader {
+    /// The reader of cells, if packets are in cells.
     #[inline]
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
-            Reader::Cells(reader) | Reader::Noted(reader) | Reader::Hashed(reader, _) => Some(reader),
-            Reader::Blocks(_) => None,
+            ChunkReader::Cells(reader, _) => Some(reader),
+            ChunkReader::Blocks(_) => None,
         }
     }
 }

@@ -15,9 +15,11 @@ use wirecap_sys::{
 use wirecap_traffic::{PacketSender, SendPath};
 
 use super::{
-    BatchTime, Intake, ReceiveQueue,
+    intake::{BatchTime, Intake},
+    open_port::OpenPort,
     opening::{Hooks, OpenContext},
-    xdp::{self, Prepared, XdpPort, XdpQueue},
+    queue::ReceiveQueue,
+    xdp::{Opener, Prepared, XdpQueue},
 };
 use crate::{Config, Error, Modes};
 
@@ -36,7 +38,7 @@ pub(crate) struct Lab {
 
 /// An end that is open.
 pub(crate) struct Opened {
-    pub(crate) port: XdpPort,
+    pub(crate) port: OpenPort,
     pub(crate) queue: XdpQueue,
     pub(crate) pool: LivePool,
 }
@@ -63,13 +65,24 @@ impl Lab {
         let mut pools = [pool];
         let config = Config { promiscuous: false, xdp_mode: modes, ..Config::default() };
         let context = OpenContext { config: &config, hooks: &Hooks::default(), geometry, ring_entries: 256 };
-        let (port, mut queues) = self.inside.enter(|| {
+        let mut opened = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let prepared = prepare(&interface)?;
-            xdp::open_prepared(&interface, false, &mut pools, &[memory], (&context, None, prepared), &[])
+            let opener = Opener {
+                name: "in0",
+                interface: &interface,
+                shared: false,
+                context,
+                filter: None,
+                memories: &[memory],
+                registrations: &[],
+            };
+            opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;
-        Ok(Opened { port, queue: queues.remove(0), pool })
+        let queue = opened.queues.remove(0);
+        opened.port.backend = Some(Box::new(opened.backend));
+        Ok(Opened { port: opened.port, queue, pool })
     }
 
     pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {

@@ -10,14 +10,14 @@ use wirecap_sys::bpf::{Alu, Assembler, Cond, Helper, Label, Reg, Size, xdp_md};
 
 /// Makes room for so many bytes in front of the metadata that the packet has by now, or jumps to `none`. The context is in R6;
 /// R0 to R5 are lost, and all pointers into the packet.
-pub(crate) fn emit_room(asm: &mut Assembler, bytes: i32, none: Label) {
+pub(super) fn emit_room(asm: &mut Assembler, bytes: i32, none: Label) {
     asm.mov(Reg::R1, Reg::R6).mov_imm(Reg::R2, -bytes).call(Helper::XdpAdjustMeta);
     asm.jump_if(Cond::Ne, Reg::R0, 0, none);
 }
 
 /// Loads into R1 where the metadata begins, proven to be just so many bytes in front of the packet, or jumps to `elsewhere`. The
 /// context is in R6; R2 and R3 are lost.
-pub(crate) fn emit_place(asm: &mut Assembler, front: i32, elsewhere: Label) {
+pub(super) fn emit_place(asm: &mut Assembler, front: i32, elsewhere: Label) {
     use Reg::{R1, R2, R3, R6};
     asm.load(Size::Word, R1, R6, xdp_md::DATA_META).load(Size::Word, R2, R6, xdp_md::DATA);
     asm.mov(R3, R1).alu64(Alu::Add, R3, front).jump_if(Cond::Gt, R3, R2, elsewhere);

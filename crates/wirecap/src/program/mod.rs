@@ -13,9 +13,10 @@
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
 //! counted by what the socket reports.
 
-pub(crate) mod metadata;
+mod metadata;
 pub(crate) mod rx_hash;
 pub(crate) mod socket_filter;
+pub(crate) mod stamp;
 pub(crate) mod tags;
 
 use wirecap_filter::ebpf::{self, Length, Splice};
@@ -27,13 +28,12 @@ use wirecap_sys::{
     xsk::Socket,
 };
 
-use self::{rx_hash::RxHashing, tags::Tags};
-use crate::{
-    Unmatched,
-    filter::PortFilter,
-    nic::stamping::{STAMP_BYTES, Stamping},
-    packet::rx_hash::HASH_BYTES,
+use self::{
+    rx_hash::RxHashing,
+    stamp::{STAMP_BYTES, StampSource},
+    tags::Tags,
 };
+use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES};
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;
@@ -85,7 +85,7 @@ pub(crate) struct CaptureProgram {
 
 /// What the program of a port has to know.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ProgramPlan<'a> {
+pub(crate) struct ProgramPlan {
     /// Receive queues the port can have.
     pub(crate) queues: u32,
     /// Of these, so many from the first one on get sockets.
@@ -95,14 +95,14 @@ pub(crate) struct ProgramPlan<'a> {
     /// A dispatcher runs the program, for captured queues only.
     pub(crate) share: Option<Share>,
     /// How packets of the captured queues are stamped, if they are.
-    pub(crate) stamping: Option<&'a Stamping>,
+    pub(crate) stamping: Option<StampSource>,
     /// How VLAN tags are put back into packets of the captured queues, if they are.
     pub(crate) tags: Option<Tags>,
     /// How packets of the captured queues get the NIC's hash, if they do.
     pub(crate) hashing: Option<RxHashing>,
 }
 
-impl ProgramPlan<'_> {
+impl ProgramPlan {
     /// Whether the program gets packets of several buffers.
     pub(crate) fn frags(&self) -> bool {
         self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
@@ -126,7 +126,7 @@ impl ProgramPlan<'_> {
     /// The interface that the program must be bound to, if it asks the driver.
     fn bound_to(&self) -> Option<u32> {
         self.stamping
-            .and_then(Stamping::bound_to)
+            .and_then(StampSource::bound_to)
             .or(self.tags.map(|tags| tags.ifindex))
             .or(self.hashing.map(|hashing| hashing.ifindex))
     }
@@ -134,7 +134,7 @@ impl ProgramPlan<'_> {
 
 impl CaptureProgram {
     /// Loads the program without a filter.
-    pub(crate) fn load(plan: ProgramPlan<'_>) -> Result<Self, bpf::Error> {
+    pub(crate) fn load(plan: ProgramPlan) -> Result<Self, bpf::Error> {
         Self::load_any(plan, None).map_err(|error| match error {
             wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
                 cause
@@ -145,13 +145,13 @@ impl CaptureProgram {
 
     /// Loads the program with a filter in it.
     pub(crate) fn load_with_filter(
-        plan: ProgramPlan<'_>,
+        plan: ProgramPlan,
         filter: &PortFilter,
     ) -> Result<Self, wirecap_filter::Error> {
         Self::load_any(plan, Some(filter))
     }
 
-    fn load_any(plan: ProgramPlan<'_>, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
+    fn load_any(plan: ProgramPlan, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
         let ProgramPlan { queues, captured, .. } = plan;
         let counters = Map::create(&MapSpec {
             kind: MapKind::PerCpuArray,
@@ -206,7 +206,7 @@ impl CaptureProgram {
 fn assemble(
     counters: &Map,
     sockets: &Map,
-    plan: ProgramPlan<'_>,
+    plan: ProgramPlan,
     filter: Option<&PortFilter>,
 ) -> Result<Vec<Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
@@ -297,11 +297,7 @@ fn assemble(
 
 /// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the filter cannot
 /// decide from the first buffer is left to user space.
-fn sift(
-    asm: &mut Assembler,
-    filter: &PortFilter,
-    plan: ProgramPlan<'_>,
-) -> Result<(), wirecap_filter::Error> {
+fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(), wirecap_filter::Error> {
     use Reg::{R0, R2, R3, R6, R8, R9};
     let (wanted, unwanted) = (asm.label(), asm.label());
     let (length, beyond) = if plan.frags() {
@@ -340,7 +336,7 @@ fn put_tag_back(asm: &mut Assembler, tags: Tags) {
 
 /// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
 /// came.
-fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping, asked: Option<i16>) {
+fn stamp(asm: &mut Assembler, captured: u32, stamping: StampSource, asked: Option<i16>) {
     let (unstamped, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
     stamping.emit(asm, unstamped, asked);
@@ -351,7 +347,7 @@ fn stamp(asm: &mut Assembler, captured: u32, stamping: &Stamping, asked: Option<
 }
 
 /// Writes the hash in front of packets of captured queues, and counts those that have none.
-fn hash(asm: &mut Assembler, plan: ProgramPlan<'_>, hashing: RxHashing) {
+fn hash(asm: &mut Assembler, plan: ProgramPlan, hashing: RxHashing) {
     let (unhashed, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, plan.captured as i32, done);
     hashing.emit_write(asm, plan.stamp_bytes(), unhashed);

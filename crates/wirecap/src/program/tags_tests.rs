@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     Capture, Diagnostic, Modes,
     port::{
-        ReceiveQueue,
         lab::{Lab, Opened},
+        queue::ReceiveQueue,
         xdp::{Prepared, VlanTags},
     },
     program::{CaptureProgram, ProgramPlan},

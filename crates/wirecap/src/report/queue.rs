@@ -16,7 +16,7 @@ choices! {
         /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
         Packet = "packet",
         /// No NIC: a trace file is read into cells.
-        Replay = "replay",
+        Trace = "trace",
         /// No NIC: the `null` port.
         Memory = "memory",
         /// Not captured, since it was added after the start: all its packets are the host's.

@@ -55,7 +55,7 @@ fn comes_out(name: &str, bytes: &[u8], expected: &[Got]) {
         let (port, total) = (&report.ports[0], report.total());
         assert_eq!((total.seen, total.delivered), (expected.len() as u64, expected.len() as u64));
         assert_eq!((port.error.as_deref(), port.read_percent), (None, Some(100.0)));
-        assert_eq!((port.driver.as_ref(), port.queues[0].mode), (None, QueueMode::Replay));
+        assert_eq!((port.driver.as_ref(), port.queues[0].mode), (None, QueueMode::Trace));
         assert_eq!(port.name, format!("replay:{}", path.display()));
     }
 }
@@ -192,7 +192,7 @@ fn a_replay_in_trouble_loses_nothing() {
 #[test]
 fn a_port_is_made_from_its_name() {
     let spec = PortSpec::from("replay:/tmp/a:b.pcapng");
-    assert_eq!(spec, PortSpec::Replay { path: "/tmp/a:b.pcapng".into() });
+    assert_eq!(spec, PortSpec::Trace { path: "/tmp/a:b.pcapng".into() });
     assert_eq!(spec.name(), "replay:/tmp/a:b.pcapng");
 }
 

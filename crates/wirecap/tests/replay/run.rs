@@ -63,7 +63,7 @@ pub fn expected(packets: &[CapturedPacket]) -> Vec<Got> {
 
 /// The port over a file.
 pub fn port(path: &Path) -> PortSpec {
-    PortSpec::Replay { path: path.into() }
+    PortSpec::Trace { path: path.into() }
 }
 
 /// A file of these bytes.

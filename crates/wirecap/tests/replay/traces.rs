@@ -23,7 +23,7 @@ fn every_trace_comes_out_as_it_is_read_up_to_its_damage() {
             let (port, error) = (&report.ports[0], report.ports[0].error.as_deref());
             assert_eq!(
                 (port.link_type, &port.name),
-                (link_type, &PortSpec::Replay { path: path.clone() }.name())
+                (link_type, &PortSpec::Trace { path: path.clone() }.name())
             );
             match &file.damage {
                 _ if other => assert!(error.unwrap().contains("whose link type is"), "{error:?}"),

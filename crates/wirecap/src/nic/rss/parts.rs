@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{Change, End, Hashing};
+use super::change::{Change, End, Hashing};
 use crate::diagnostic::Recovery;
 
 /// An interface of this machine: its network namespace, as (device, inode), and its index there.

@@ -2,7 +2,9 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use super::*;
+use wirecap_sys::netdev::{HashFunction, HashTransform};
+
+use super::{change::*, *};
 
 type Takes = fn(&RssHash) -> bool;
 

@@ -1,34 +1,51 @@
 //! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
 
-use wirecap_sys::{clock::StampClock, memory::LivePool, wake::Waker};
+use wirecap_sys::{clock::StampClock, memory::LivePool};
 
 pub use crate::config::Faults;
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
+use super::{
+    contract::{OpenRequest, Port, PortFacts, PortPools},
+    intake::Intake,
+    open_port::OpenPort,
+    queue::{Look, OpenQueue, QueueCounts, ReceiveQueue},
+};
+use crate::{Config, Error};
 
-#[derive(Debug)]
-pub(crate) struct FaultQueue<Q> {
-    inner: Q,
-    faults: Faults,
-    random: u64,
-    /// Foreign cells reported so far, which the inner port has not seen.
-    pub(crate) foreign: u64,
+/// A port whose queues get into trouble.
+pub(super) struct FaultPort {
+    pub(super) inner: Box<dyn Port>,
+    pub(super) faults: Faults,
 }
 
-impl<Q> FaultQueue<Q> {
-    /// What is in trouble.
-    pub(crate) fn inner(&self) -> &Q {
-        &self.inner
+impl Port for FaultPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        self.inner.check(facts, config)
     }
 
-    /// The same, to be changed.
-    pub(crate) fn inner_mut(&mut self) -> &mut Q {
-        &mut self.inner
+    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let Self { inner, faults } = *self;
+        let mut open = inner.open(pools, request)?;
+        let with_faults = |queue: OpenQueue| OpenQueue {
+            queue: Box::new(FaultQueue::new(queue.queue, faults, queue.pool.id().ring_id)),
+            ..queue
+        };
+        open.queues = open.queues.into_iter().map(with_faults).collect();
+        Ok(open)
     }
+}
 
-    pub(crate) fn new(inner: Q, faults: Faults, queue: u16) -> Self {
-        let random = (faults.seed ^ u64::from(queue)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { inner, faults, random, foreign: 0 }
+#[derive(Debug)]
+struct FaultQueue {
+    inner: Box<dyn ReceiveQueue>,
+    faults: Faults,
+    random: u64,
+}
+
+impl FaultQueue {
+    fn new(inner: Box<dyn ReceiveQueue>, faults: Faults, ring_id: u16) -> Self {
+        let random = (faults.seed ^ u64::from(ring_id)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self { inner, faults, random }
     }
 
     /// True once in `one_in` calls on average (xorshift; never for 0).
@@ -43,62 +60,38 @@ impl<Q> FaultQueue<Q> {
     }
 }
 
-impl<Q: ReceiveQueue> ReceiveQueue for FaultQueue<Q> {
+impl ReceiveQueue for FaultQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         if self.strikes(self.faults.stall) {
             return;
         }
         if max > 0 && self.strikes(self.faults.foreign_cell) {
-            self.foreign += 1;
             intake.take_nowhere();
         }
         let max = if self.strikes(self.faults.short_batch) { max.min(1) } else { max };
         self.inner.receive(max, intake);
     }
 
-    fn attach(&mut self, pool: &mut LivePool) {
-        if !self.strikes(self.faults.starve) {
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        // To give no more cells at the end is no trouble.
+        if pool.is_none() || !self.strikes(self.faults.starve) {
             self.inner.attach(pool);
         }
-    }
-
-    fn tidy(&mut self, gives: bool) {
-        self.inner.tidy(gives);
     }
 
     fn backlog(&self) -> u32 {
         self.inner.backlog()
     }
 
-    fn unreceived(&self) -> u32 {
-        self.inner.unreceived()
-    }
-
-    fn waiting(&self) -> Option<Waiting> {
-        self.inner.waiting()
+    fn look(&self) -> Look {
+        self.inner.look()
     }
 
     fn counts(&mut self) -> QueueCounts {
         self.inner.counts()
     }
 
-    fn waker(&self) -> Option<Waker> {
-        self.inner.waker()
-    }
-
-    fn outlook(&self, now_ns: u64) -> Outlook {
-        self.inner.outlook(now_ns)
-    }
-
     fn stamp_clock(&self) -> Option<&StampClock> {
         self.inner.stamp_clock()
-    }
-
-    fn can_wait(&self) -> bool {
-        self.inner.can_wait()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.inner.is_at_end()
     }
 }

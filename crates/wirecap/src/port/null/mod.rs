@@ -6,12 +6,65 @@
 use wirecap_sys::{
     clock::StampClock,
     memory::{CellWriter, FilledCell, LivePool},
-    wake::Waker,
 };
 
 pub use crate::config::NullPort;
 
-use super::{Intake, Outlook, QueueCounts, ReceiveQueue, Waiting};
+use super::{
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    intake::Intake,
+    open_port::OpenPort,
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
+};
+use crate::{
+    Config, Error, Timestamp,
+    diagnostic::NicDataRefusal,
+    filter::OriginInfo,
+    packet::{ChunkReader, Front},
+    program::rx_hash,
+    report::QueueMode,
+};
+use wirecap_file::LINK_TYPE_ETHERNET;
+
+pub(super) fn look_up(name: String, port: NullPort) -> PreparedPort {
+    let facts = PortFacts {
+        name,
+        rings: (0..port.queues).collect(),
+        source: PacketSource::Memory,
+        link_type: LINK_TYPE_ETHERNET,
+        origin: OriginInfo::Nothing,
+        pools: PoolMaker::InProcess,
+        numa_node: None,
+        host_use: Vec::new(),
+        files_per_queue: 0,
+    };
+    PreparedPort::new(facts, port)
+}
+
+impl Port for NullPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        let name = || facts.name.clone();
+        match config.timestamp {
+            _ if config.filter.is_some() => Err(Error::NoFilter { name: name() }),
+            Some(Timestamp::File) => Err(Error::NoFile { name: name() }),
+            Some(wanted @ (Timestamp::Hardware | Timestamp::Kernel)) => {
+                Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
+            }
+            _ if config.rx_hash => Err(rx_hash::refusal(&facts.name, NicDataRefusal::NoInterface)),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let PortFacts { name, link_type, .. } = request.facts;
+        let queues = pools.pools.into_iter().map(|mut pool| {
+            let queue = NullQueue::new(&self, &mut pool);
+            let reader = ChunkReader::Cells(pool.reader(), Front::Nothing);
+            OpenQueue::new(queue, pool, reader)
+        });
+        Ok(OpenPort { queues: queues.collect(), ..OpenPort::new(name, QueueMode::Memory, *link_type) })
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct NullQueue {
@@ -64,47 +117,32 @@ impl ReceiveQueue for NullQueue {
         self.seen += count;
     }
 
-    fn attach(&mut self, pool: &mut LivePool) {
-        self.writer.attach(pool);
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        if let Some(pool) = pool {
+            self.writer.attach(pool);
+        }
     }
-
-    fn tidy(&mut self, _gives: bool) {}
 
     fn backlog(&self) -> u32 {
         u64::from(self.writer.attached()).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
     }
 
-    fn unreceived(&self) -> u32 {
-        0
-    }
-
-    fn waiting(&self) -> Option<Waiting> {
+    /// As of an interface: also what waits gets its time when it is received.
+    fn look(&self) -> Look {
         let first = self.writer.waiting().start;
-        Some(Waiting { cells: first..first + u64::from(self.backlog()), may_refuse: false })
+        let cells = first..first + u64::from(self.backlog());
+        Look {
+            waiting: Some(Waiting { cells, may_refuse: false }),
+            unreceived: 0,
+            outlook: Outlook::OnReceipt,
+        }
     }
 
     fn counts(&mut self) -> QueueCounts {
         QueueCounts { seen: self.seen, ..QueueCounts::default() }
     }
 
-    fn waker(&self) -> Option<Waker> {
-        None
-    }
-
-    /// As of an interface: also what waits gets its time when it is received.
-    fn outlook(&self, _now_ns: u64) -> Outlook {
-        Outlook::OnReceipt
-    }
-
     fn stamp_clock(&self) -> Option<&StampClock> {
         None
-    }
-
-    fn can_wait(&self) -> bool {
-        false
-    }
-
-    fn is_at_end(&self) -> bool {
-        false
     }
 }

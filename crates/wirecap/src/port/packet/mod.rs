@@ -9,29 +9,32 @@
 //! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
 //! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
 
-use std::{os::fd::AsFd, sync::Arc, time::Duration};
+use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
 
 use wirecap_core::{Geometry, PoolId};
 use wirecap_sys::{
     bpf,
-    clock::StampClock,
+    clock::{self, StampClock},
     memory::{FilledBlock, LivePool},
     netdev::{HardwareType, Interface, Promiscuous},
     packet::{Closer, PacketConfig, PacketError, PacketSocket},
-    wake::Waker,
 };
 
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, opening::OpenContext, source::OpenQueue,
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    intake::Intake,
+    open_port::{OpenPort, PortBackend},
+    opening::OpenContext,
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Diagnostic, Error,
-    diagnostic::{KernelRefusal, TooLong},
-    filter::{PortFilter, UserFilter},
-    nic::preflight,
-    packet::Reader,
-    program::socket_filter::SocketFilter,
-    report::{BeyondLimit, FilterPlace, LengthLimit},
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
+    diagnostic::{KernelRefusal, NicDataRefusal, TooLong},
+    filter::{OriginInfo, PortFilter, UserFilter},
+    nic::{link::Watched, preflight},
+    packet::ChunkReader,
+    program::{rx_hash, socket_filter::SocketFilter},
+    report::{BeyondLimit, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
@@ -77,72 +80,133 @@ impl QueueFilter {
     }
 }
 
-/// A passive port that is open.
+/// What a passive port keeps while it listens.
 #[derive(Debug)]
-pub(crate) struct PacketPort {
-    pub(crate) link_type: u16,
-    /// Where the filter runs, if there is one.
-    pub(crate) filter: Option<FilterPlace>,
-    pub(crate) fallbacks: Vec<Diagnostic>,
-    /// Set if a block may be too small for a packet.
-    pub(crate) length_limit: Option<LengthLimit>,
+struct PacketBackend {
     closers: Vec<Closer>,
-    /// Kept for as long as the port listens.
     promiscuous: Option<Promiscuous>,
 }
 
-/// `LINKTYPE_ETHERNET` of the registry of pcap.
-pub(crate) const LINK_TYPE_ETHERNET: u16 = 1;
+impl PortBackend for PacketBackend {
+    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
+        Vec::new()
+    }
 
-impl PacketPort {
-    /// Ends the listening. Packets on their way come still, see [`wirecap_sys::cpu::wait_for_kernel`].
-    pub(crate) fn close(&mut self) {
+    /// Ends the listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
+    fn close(&mut self, _is_gone: bool) -> bool {
         self.promiscuous = None;
         for closer in &self.closers {
             // A socket that cannot be closed goes on until it is dropped; the engine ends all the same.
             let _ = closer.close();
         }
+        true
     }
 
-    /// Waits until the kernel has handed over what it was filling. Returns whether it has.
-    pub(crate) fn wait_for_last_block(&self) -> bool {
-        self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK))
+    /// Waits until the kernel has handed over what it was filling.
+    fn settle(&mut self) -> Option<Diagnostic> {
+        let handed_over = self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK));
+        (!handed_over).then_some(Diagnostic::LastBlockKept)
+    }
+
+    fn report(&mut self, _report: &mut PortReport) {}
+}
+
+/// An interface to listen on.
+struct PacketPort {
+    interface: Interface,
+    /// Why it is captured beside the host, if that was not asked for.
+    reason: Option<LeftToHost>,
+}
+
+/// A socket for each worker, as many as there are cores or queues by default.
+pub(super) fn look_up(
+    interface: Interface,
+    reason: Option<LeftToHost>,
+    host_use: Vec<HostUse>,
+    config: &Config,
+) -> Result<PreparedPort, Error> {
+    let Some(link_type) = interface.hardware_type.link_type() else {
+        let kind = interface.hardware_type.to_string();
+        return Err(Error::LinkType { name: interface.name, kind });
+    };
+    let by_default =
+        || thread::available_parallelism().map_or(1, usize::from).min(interface.queues.current as usize);
+    let sockets = config.workers.unwrap_or_else(by_default).max(1);
+    let facts = PortFacts {
+        name: interface.name.clone(),
+        rings: (0..sockets as u16).collect(),
+        source: PacketSource::Interface { ifindex: interface.ifindex, queues: None },
+        link_type,
+        origin: OriginInfo::Each,
+        pools: PoolMaker::Kernel,
+        numa_node: interface.numa_node,
+        host_use,
+        // The socket, and what closes it.
+        files_per_queue: 2,
+    };
+    Ok(PreparedPort::new(facts, PacketPort { interface, reason }))
+}
+
+impl Port for PacketPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        let (name, reason) = (facts.name.clone(), NicDataRefusal::BesideHost);
+        match config.timestamp {
+            _ if config.xdp_mode != Modes::Best => {
+                Err(Error::OnlyPassive { name, reason: self.reason.clone() })
+            }
+            Some(Timestamp::File) => Err(Error::NoFile { name }),
+            Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
+            _ if config.rx_hash => Err(rx_hash::refusal(&name, reason)),
+            _ if config.rss == Rss::Symmetric => Err(Error::RssBesideHost(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a socket for each ring, and listens.
+    fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let Self { interface, reason } = *self;
+        let OpenRequest { context, facts, filter, nic_id, .. } = *request;
+        preflight::check_up(&interface)?;
+        let failed = |source| Error::Passive { name: facts.name.clone(), source };
+        let (sockets, closers) = open_sockets(&interface, facts.rings.len(), &context).map_err(failed)?;
+        let (filters, not_in_kernel) = queue_filters(filter, &interface, sockets.len());
+        let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
+        open.length_limit = length_limit(&interface, context.geometry);
+        let (timestamp, other_timestamps) = timestamp(context.config.timestamp);
+        open.timestamp = Some(timestamp);
+        open.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
+            filter.report(match &placed.in_kernel {
+                Some(_) => FilterPlace::Kernel,
+                None => placed.user.place(),
+            })
+        });
+        open.fallbacks.extend(reason.map(|reason| Diagnostic::BesideHost { reason }));
+        open.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+            program_id: attached.program_id,
+            program: bpf::Program::name_by_id(attached.program_id).ok(),
+        }));
+        open.fallbacks.extend(not_in_kernel);
+        open.fallbacks.extend(open.length_limit.map(|limit| cut_short(limit, context.geometry)));
+        for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
+            let id = PoolId { nic_id, ring_id };
+            open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
+        }
+        let promiscuous =
+            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+        open.backend = Some(Box::new(PacketBackend { closers, promiscuous }));
+        // Queues do not matter here, only what the NIC drops.
+        open.watch(&interface, Watched::None);
+        open.fallbacks.extend(other_timestamps);
+        Ok(open)
     }
 }
 
-/// Opens a socket for each ring, and listens.
-pub(crate) fn open(
-    interface: &Interface,
-    nic_id: u16,
-    rings: &[u16],
-    context: &OpenContext<'_>,
-    filter: Option<&PortFilter>,
-) -> Result<(PacketPort, Vec<OpenQueue>), Error> {
-    preflight::check_up(interface)?;
-    let name = || interface.name.clone();
-    let Some(link_type) = interface.hardware_type.link_type() else {
-        return Err(Error::LinkType { name: name(), kind: interface.hardware_type.to_string() });
-    };
-    let (sockets, closers) = open_sockets(interface, rings.len(), context)
-        .map_err(|source| Error::Passive { name: name(), source })?;
-    let outgoing = hears_outgoing(interface);
-    let (filters, not_in_kernel) = queue_filters(filter, interface.ifindex, rings.len(), outgoing);
-    let length_limit = length_limit(interface, context.geometry);
-    let cut_short = length_limit.map(|limit| cut_short(limit, context.geometry));
-    let fallbacks = not_in_kernel.into_iter().chain(cut_short).collect();
-    let place = filters.first().and_then(Option::as_ref).map(|filter| match &filter.in_kernel {
-        Some(_) => FilterPlace::Kernel,
-        None => filter.user.place(),
-    });
-    let mut queues: Vec<OpenQueue> = Vec::new();
-    for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(rings) {
-        let queue = listen(socket, filter, PoolId { nic_id, ring_id }, context.geometry)
-            .map_err(|source| Error::Passive { name: name(), source })?;
-        queues.push(queue);
-    }
-    let promiscuous =
-        context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-    Ok((PacketPort { link_type, filter: place, fallbacks, length_limit, closers, promiscuous }, queues))
+/// The timestamps of a passive port, and that others were asked for, if so.
+fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
+    let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
+    let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
+    let clock = "the system clock (UTC)".into();
+    (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
 /// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet, cut to its room.
@@ -165,16 +229,16 @@ fn hears_outgoing(interface: &Interface) -> bool {
 /// The filter of each socket, in the kernel if it takes it; else with the reason.
 fn queue_filters(
     filter: Option<&PortFilter>,
-    ifindex: u32,
+    interface: &Interface,
     sockets: usize,
-    outgoing: bool,
 ) -> (Vec<Option<QueueFilter>>, Option<Diagnostic>) {
     let Some(PortFilter { filter, .. }) = filter else {
         return ((0..sockets).map(|_| None).collect(), None);
     };
-    let (user, no_native) = UserFilter::of_socket(filter, ifindex);
+    let (user, no_native) = UserFilter::of_socket(filter, interface.ifindex);
     let user = Arc::new(user);
-    let loaded: Result<Vec<_>, _> = (0..sockets).map(|_| SocketFilter::load(filter, outgoing)).collect();
+    let loaded: Result<Vec<_>, _> =
+        (0..sockets).map(|_| SocketFilter::load(filter, hears_outgoing(interface))).collect();
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
@@ -226,7 +290,9 @@ fn listen(
     socket.attach(&mut pool);
     let in_kernel = filter.as_ref().and_then(|filter| filter.in_kernel.as_ref());
     socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
-    Ok((AnyQueue::Packet(PacketQueue::new(socket, filter, geometry)), pool, Reader::Blocks(reader)))
+    let waker = Some(socket.waker());
+    let queue = PacketQueue::new(socket, filter, geometry);
+    Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Blocks(reader)) })
 }
 
 impl PacketQueue {
@@ -270,24 +336,26 @@ impl ReceiveQueue for PacketQueue {
         }
     }
 
-    fn attach(&mut self, pool: &mut LivePool) {
-        self.socket.attach(pool);
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        if let Some(pool) = pool {
+            self.socket.attach(pool);
+        }
     }
-
-    fn tidy(&mut self, _gives: bool) {}
 
     fn backlog(&self) -> u32 {
         self.socket.backlog() * self.cells_per_block
     }
 
-    /// Of the block that the kernel fills, as many cells as its packets take.
-    fn unreceived(&self) -> u32 {
+    fn look(&self) -> Look {
+        // Of the block that the kernel fills, as many cells as its packets take.
         let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
-        self.backlog() + begun_cells.min(self.cells_per_block)
-    }
-
-    fn waiting(&self) -> Option<Waiting> {
-        None
+        // What is in a block that is not full comes when the kernel hands it over.
+        let outlook = match self.socket.is_ready() || self.socket.is_filling() {
+            true => Outlook::Open,
+            false => Outlook::NotOlderThan(STAMP_TO_BLOCK.as_nanos() as u64),
+        };
+        let unreceived = self.backlog() + begun_cells.min(self.cells_per_block);
+        Look { waiting: None, unreceived, outlook }
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -302,28 +370,8 @@ impl ReceiveQueue for PacketQueue {
         self.last
     }
 
-    fn waker(&self) -> Option<Waker> {
-        Some(self.socket.waker())
-    }
-
-    fn outlook(&self, now_ns: u64) -> Outlook {
-        // What is in a block that is not full comes when the kernel hands it over.
-        if self.socket.is_ready() || self.socket.is_filling() {
-            return Outlook::Open;
-        }
-        Outlook::After(now_ns.saturating_sub(STAMP_TO_BLOCK.as_nanos() as u64))
-    }
-
     /// The kernel's stamps are UTC.
     fn stamp_clock(&self) -> Option<&StampClock> {
         None
-    }
-
-    fn can_wait(&self) -> bool {
-        false
-    }
-
-    fn is_at_end(&self) -> bool {
-        false
     }
 }

@@ -9,14 +9,14 @@ use crate::{Error, PortSpec};
 
 /// A trace of which everything before the first packet is read.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(super) struct Trace {
     /// As the port is called.
     pub(super) name: String,
     pub(super) reader: Reader<Input>,
     /// Of the file, in bytes; `None` for a pipe.
     pub(super) len: Option<u64>,
     /// Of the first interface.
-    pub(in crate::port) link_type: u16,
+    pub(super) link_type: u16,
     /// The unit of the times of the first interface, in nanoseconds; at least 1.
     pub(super) resolution_ns: u64,
     /// The file has no interface, so no packet either.
@@ -25,8 +25,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// Opens a trace. Waits for the writer of a pipe until it has written what stands before the packets.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let name = PortSpec::Replay { path: path.into() }.name();
+    pub(super) fn open(name: String, path: &Path) -> Result<Self, Error> {
         let input = if path == Path::new("-") { Input::stdin() } else { Input::open(path) };
         let opened = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
         let opened = opened.and_then(|input| {
@@ -79,7 +78,7 @@ pub fn check(path: &Path) -> Result<(), Error> {
     // A pipe is what it will be once somebody writes.
     let waits = path == Path::new("-")
         || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
-    if waits { Ok(()) } else { Trace::open(path).map(drop) }
+    if waits { Ok(()) } else { Trace::open(PortSpec::Trace { path: path.into() }.name(), path).map(drop) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The `replay` port: a trace file, or a pipe, as a NIC with one receive queue.
+//! The `trace` port: a trace file, or a pipe, as a NIC with one receive queue.
 //!
 //! ```text
 //!   file ──► Reader ──► Record::Packet ──► filled cell, with a note in its head room ──► chunk
@@ -22,6 +22,7 @@ mod status;
 
 use std::{
     io::ErrorKind,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -32,20 +33,25 @@ use wirecap_sys::{
     clock::StampClock,
     input::Input,
     memory::{CellWriter, FilledCell, HEAD_ROOM_BYTES, LivePool, Note},
-    wake::Waker,
 };
 
 pub use self::file::check;
-use self::status::Status;
-pub(crate) use self::{file::Trace, status::ReplayPort};
+use self::{
+    file::Trace,
+    status::{Status, TraceBackend},
+};
 use super::{
-    AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue, Waiting,
-    open_port::{OpenPort, Taken},
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    intake::Intake,
+    open_port::OpenPort,
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Diagnostic, Error, Timestamp,
-    diagnostic::TooLong,
-    filter::{PortFilter, UserFilter},
+    Config, Diagnostic, Error, Timestamp,
+    diagnostic::{NicDataRefusal, TooLong},
+    filter::{OriginInfo, UserFilter},
+    packet::{ChunkReader, Front},
+    program::rx_hash,
     report::{BeyondLimit, LengthLimit, QueueMode, TimestampReport},
 };
 
@@ -60,7 +66,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The one queue of the port.
 #[derive(Debug)]
-pub(crate) struct ReplayQueue {
+pub(crate) struct TraceQueue {
     /// For messages.
     name: String,
     reader: Reader<Input>,
@@ -112,62 +118,67 @@ struct Rest {
     timestamp_ns: u64,
 }
 
-/// Opens the port over a trace. Of the times that are wanted it is only said that they cannot be had.
-pub(crate) fn open(
-    trace: Trace,
-    pool: &mut LivePool,
-    (filter, timestamp): (Option<&PortFilter>, Option<Timestamp>),
-) -> (OpenPort, AnyQueue) {
-    let writer = CellWriter::new(pool).expect("a new pool");
-    let longest = longest(pool.geometry());
-    // A packet must lie in two runs at most, too.
-    pool.allow_runs(MAX_CAPTURED_LEN.div_ceil(writer.payload_bytes() as u32));
-    let Trace { name, reader, len, link_type, resolution_ns, is_read } = trace;
-    let status = Arc::new(Status::new(len, longest));
-    if is_read {
-        status.end(None);
-    }
-    let length_limit = (longest < MAX_CAPTURED_LEN as usize)
-        .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
-    let mut fallbacks = Vec::from_iter(length_limit.map(too_long));
-    let filter = filter.map(|filter| {
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
-        (filter.report(user.place()), user)
-    });
-    let (reported, filter) = filter.unzip();
-    let wanted = timestamp.filter(|&wanted| wanted != Timestamp::File);
-    let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
-    fallbacks.extend(wanted.map(other));
-    let clock = "the clock of who wrote the file".into();
-    let port = OpenPort {
-        link_type,
-        filter: reported,
-        fallbacks,
-        timestamp: Some(TimestampReport::of_packets(Timestamp::File, clock, resolution_ns)),
-        multi_buffer: true,
-        length_limit,
-        taken: Taken::Replay(ReplayPort::new(&status)),
-        ..OpenPort::of_memory(&name, QueueMode::Replay)
-    };
-    let note = Note { original_len: 0, direction: None };
-    let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
-    let counts = QueueCounts::default();
-    let queue = ReplayQueue {
+/// Opens the file: what is wrong with it before its first packet is found here.
+pub(super) fn look_up(name: String, path: &Path) -> Result<PreparedPort, Error> {
+    let trace = Trace::open(name.clone(), path)?;
+    let facts = PortFacts {
         name,
-        reader,
-        writer,
-        link_type,
-        filter,
-        longest,
-        rest,
-        is_read,
-        is_dry: false,
-        dry_since: None,
-        counts,
-        status,
+        rings: vec![0],
+        source: PacketSource::File,
+        link_type: trace.link_type,
+        origin: OriginInfo::Nothing,
+        pools: PoolMaker::InProcess,
+        numa_node: None,
+        host_use: Vec::new(),
+        files_per_queue: 1,
     };
-    (port, AnyQueue::Replay(Box::new(queue)))
+    Ok(PreparedPort::new(facts, trace))
+}
+
+impl Port for Trace {
+    /// Other times than the file's are not refused: the report says that packets have the file's.
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        match config.rx_hash {
+            true => Err(rx_hash::refusal(&facts.name, NicDataRefusal::NoInterface)),
+            false => Ok(()),
+        }
+    }
+
+    fn open(self: Box<Self>, mut pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let (mut pool, trace) = (pools.pools.remove(0), *self);
+        let writer = CellWriter::new(&pool).expect("a new pool");
+        let longest = longest(pool.geometry());
+        // A packet must lie in two runs at most, too.
+        pool.allow_runs(MAX_CAPTURED_LEN.div_ceil(writer.payload_bytes() as u32));
+        let status = Arc::new(Status::new(trace.len, longest));
+        if trace.is_read {
+            status.end(None);
+        }
+        let mut port = OpenPort::new(&trace.name, QueueMode::Trace, trace.link_type);
+        port.multi_buffer = true;
+        port.length_limit = (longest < MAX_CAPTURED_LEN as usize)
+            .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
+        port.fallbacks.extend(port.length_limit.map(too_long));
+        let filter = request.filter.map(|filter| {
+            let (user, no_native) = UserFilter::new(&filter.filter);
+            port.fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
+            port.filter = Some(filter.report(user.place()));
+            user
+        });
+        let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);
+        let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
+        port.fallbacks.extend(wanted.map(other));
+        let clock = "the clock of who wrote the file".into();
+        port.timestamp = Some(TimestampReport::of_packets(Timestamp::File, clock, trace.resolution_ns));
+        port.backend = Some(Box::new(TraceBackend::new(&status)));
+        let reader = ChunkReader::Cells(pool.reader(), Front::Note);
+        let waker = trace.reader.get_ref().waker();
+        // The writer of a pipe would have to wait, too, and may be what the others wait for.
+        let can_wait = trace.len.is_some();
+        let queue = TraceQueue::new(trace, writer, filter, longest, status);
+        port.queues = vec![OpenQueue { waker, can_wait, ..OpenQueue::new(queue, pool, reader) }];
+        Ok(port)
+    }
 }
 
 /// A packet must lie in two chunks at most, and the second can only be had while the first is not home.
@@ -192,7 +203,44 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
     filter.is_none_or(|filter| filter.wants(packet.data, packet.original_len))
 }
 
-impl ReplayQueue {
+impl TraceQueue {
+    fn new(
+        trace: Trace,
+        writer: CellWriter,
+        filter: Option<UserFilter>,
+        longest: usize,
+        status: Arc<Status>,
+    ) -> Self {
+        let Trace { name, reader, link_type, is_read, .. } = trace;
+        let note = Note { original_len: 0, direction: None };
+        let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
+        Self {
+            name,
+            reader,
+            writer,
+            link_type,
+            filter,
+            longest,
+            rest,
+            is_read,
+            is_dry: false,
+            dry_since: None,
+            counts: QueueCounts::default(),
+            status,
+        }
+    }
+
+    /// Nothing is known of times that were not read.
+    fn outlook(&self) -> Outlook {
+        if self.rest.is_empty() && self.has_ended() {
+            Outlook::Ended
+        } else if self.dry_since.is_some_and(|since| since.elapsed() >= PAUSE) {
+            Outlook::Pause
+        } else {
+            Outlook::Open
+        }
+    }
+
     /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one; with its time.
     fn next_part(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
         if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
@@ -284,7 +332,7 @@ impl Rest {
     }
 }
 
-impl ReceiveQueue for ReplayQueue {
+impl ReceiveQueue for TraceQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         self.is_dry = false;
         let offset = self.reader.offset();
@@ -295,11 +343,11 @@ impl ReceiveQueue for ReplayQueue {
         self.status.read_to(self.reader.offset());
     }
 
-    fn attach(&mut self, pool: &mut LivePool) {
-        self.writer.attach(pool);
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        if let Some(pool) = pool {
+            self.writer.attach(pool);
+        }
     }
-
-    fn tidy(&mut self, _gives: bool) {}
 
     /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
     /// again, but is no backlog.
@@ -311,45 +359,17 @@ impl ReceiveQueue for ReplayQueue {
         }
     }
 
-    fn unreceived(&self) -> u32 {
-        0
-    }
-
-    fn waiting(&self) -> Option<Waiting> {
-        None
+    fn look(&self) -> Look {
+        Look { waiting: None, unreceived: 0, outlook: self.outlook() }
     }
 
     fn counts(&mut self) -> QueueCounts {
         self.counts
     }
 
-    fn waker(&self) -> Option<Waker> {
-        self.reader.get_ref().waker()
-    }
-
-    /// Nothing is known of times that were not read.
-    fn outlook(&self, _now_ns: u64) -> Outlook {
-        if self.is_at_end() {
-            Outlook::Ended
-        } else if self.dry_since.is_some_and(|since| since.elapsed() >= PAUSE) {
-            Outlook::Pause
-        } else {
-            Outlook::Open
-        }
-    }
-
     /// Times are the file's.
     fn stamp_clock(&self) -> Option<&StampClock> {
         None
-    }
-
-    /// Whoever writes a pipe would have to wait, too, and may be what the others wait for.
-    fn can_wait(&self) -> bool {
-        self.status.is_file()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.rest.is_empty() && self.has_ended()
     }
 }
 

@@ -1,11 +1,11 @@
-//! What is known of a replay by those who do not have its queue: how far it is, how it ended.
+//! What threads that do not have the queue of a trace know of it: how far it is read, how it ended.
 
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use crate::Diagnostic;
+use crate::{Diagnostic, PortEvent, port::open_port::PortBackend, report::PortReport};
 
 /// Shared by the queue and the port.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Status {
     longest: usize,
     /// How far it is read, in bytes. Written by the queue's owner.
     offset: AtomicU64,
-    /// Nothing more is read: the capture ends. Written by whoever stops it; the queue's owner looks at it before each
+    /// Nothing more is read: the capture ends. Written by the thread that stops it; the queue's owner looks at it before each
     /// record, and nothing else hangs on it.
     closed: AtomicBool,
     /// Set by the queue's owner when nothing more is read: with what stood in the way, if something did.
@@ -27,11 +27,6 @@ impl Status {
     pub(super) fn new(len: Option<u64>, longest: usize) -> Self {
         let (offset, closed) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { len, longest, offset, closed, ended: OnceLock::new() }
-    }
-
-    /// Whether it has an end that is there already.
-    pub(super) fn is_file(&self) -> bool {
-        self.len.is_some()
     }
 
     pub(super) fn read_to(&self, offset: u64) {
@@ -48,50 +43,48 @@ impl Status {
     }
 }
 
-/// A replay that is open.
+/// The file of a port that is open.
 #[derive(Debug)]
-pub(crate) struct ReplayPort {
+pub(super) struct TraceBackend {
     status: Arc<Status>,
-    /// Whether its end was told.
-    end_told: bool,
+    /// Whether its end was reported.
+    end_reported: bool,
 }
 
-impl ReplayPort {
+impl TraceBackend {
     pub(super) fn new(status: &Arc<Status>) -> Self {
-        Self { status: Arc::clone(status), end_told: false }
-    }
-
-    /// Reads nothing more.
-    pub(crate) fn close(&self) {
-        self.status.closed.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether all of it is read, or all that can be.
-    pub(crate) fn is_read(&self) -> bool {
-        self.status.ended.get().is_some()
-    }
-
-    /// Why it ended before its end, in words.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.status.ended.get()?.as_deref()
+        Self { status: Arc::clone(status), end_reported: false }
     }
 
     /// How much of the file is read, in percent; `None` for a pipe.
-    pub(crate) fn read_percent(&self) -> Option<f64> {
+    fn read_percent(&self) -> Option<f64> {
         let (len, offset) = (self.status.len?, self.status.offset.load(Ordering::Relaxed));
         Some(if len == 0 { 100.0 } else { 100.0 * offset.min(len) as f64 / len as f64 })
     }
+}
 
-    /// That `packets` were too long, if any.
-    pub(crate) fn warning(&self, packets: u64) -> Option<Diagnostic> {
-        let longest = self.status.longest as u64;
-        (packets > 0).then_some(Diagnostic::TracePacketsLost { packets, longest })
+impl PortBackend for TraceBackend {
+    fn look_after(&mut self, port: &str) -> Vec<PortEvent> {
+        let is_read = self.status.ended.get().is_some();
+        let is_new = is_read && !std::mem::replace(&mut self.end_reported, is_read);
+        Vec::from_iter(is_new.then(|| PortEvent::Read(port.into())))
     }
 
-    /// Whether it is read, the first time that it is asked then.
-    pub(crate) fn end_to_tell(&mut self) -> bool {
-        let tell = self.is_read() && !self.end_told;
-        self.end_told |= tell;
-        tell
+    /// Reads nothing more.
+    fn close(&mut self, _is_gone: bool) -> bool {
+        self.status.closed.store(true, Ordering::Relaxed);
+        false
+    }
+
+    fn settle(&mut self) -> Option<Diagnostic> {
+        None
+    }
+
+    fn report(&mut self, report: &mut PortReport) {
+        let packets = report.queues.iter().map(|queue| queue.lost.too_long).sum();
+        let longest = self.status.longest as u64;
+        report.warnings.extend((packets > 0).then_some(Diagnostic::TracePacketsLost { packets, longest }));
+        report.read_percent = self.read_percent();
+        report.error = self.status.ended.get().cloned().flatten();
     }
 }

@@ -15,7 +15,8 @@ use wirecap_sys::{
     xsk::{Contents, Socket},
 };
 
-use crate::{filter::UserFilter, nic::stamping::StampReader, port::Intake};
+use super::stamp_reader::StampReader;
+use crate::{filter::UserFilter, port::intake::Intake};
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;

@@ -15,15 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    XdpPort,
-    shared::{Attachment, Mended},
-};
+use wirecap_sys::bpf;
+
+use super::shared::{Attachment, EntryCheck};
 use crate::{
     Diagnostic, HostUse, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
-    nic::{host_use::watch::HostWatch, rss::SymmetricRss},
-    port::open_port::{OpenPort, Taken},
+    nic::host_use::watch::HostWatch,
 };
 
 /// How often it is looked: a system call for each queue, and some for RSS.
@@ -39,17 +37,17 @@ pub(crate) struct Upkeep {
     /// Uses of its interface that begin while it is taken.
     host: Option<HostWatch>,
     begun: Vec<HostUse>,
-    /// How many of these [`look_after`] has reported.
+    /// How many of these were reported.
     begun_reported: usize,
     /// Queues whose entries were gone at some time.
     lost: BTreeSet<u16>,
-    /// Of these, those that [`look_after`] has not told of.
-    untold: BTreeSet<u16>,
+    /// Of these, those that were not reported.
+    unreported: BTreeSet<u16>,
     /// Why entries are not written again, if they are not.
     failure: Option<Cause>,
     /// The last time that RSS was not symmetric any more.
     lapse: Option<Recovery>,
-    lapse_told: bool,
+    lapse_reported: bool,
 }
 
 impl Upkeep {
@@ -63,25 +61,31 @@ impl Upkeep {
         &self.begun
     }
 
-    /// Looks, once in a period at most. After the end there is nothing to look at.
-    pub(crate) fn look(&mut self, port: &mut XdpPort) {
-        if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
-            return;
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD);
+        if is_due {
+            self.looked = Some(Instant::now());
         }
-        self.looked = Some(Instant::now());
-        if let Some(lost) = port.look_at_attachment() {
+        is_due
+    }
+
+    /// Looks whether `program` is still on its interface, who has begun to use that, and whether its entries are there.
+    pub(crate) fn look_at_attachment(&mut self, attachment: &mut Attachment, program: &bpf::Program) {
+        if let Some(lost) = attachment.look(program) {
             self.note_detached(lost);
         }
-        if let (Some(attachment), Some(host)) = (&port.link, self.host.as_mut().filter(|host| host.is_due()))
-        {
+        if let Some(host) = self.host.as_mut().filter(|host| host.is_due()) {
             self.begun.extend(attachment.new_uses(host));
         }
-        if let Some(Attachment::Shared(membership)) = &port.link {
-            self.note(membership.mend(port.program()));
+        if let Attachment::Shared(membership) = attachment {
+            self.note(membership.mend(program));
         }
-        if let Some(lapse) = port.rss.as_mut().and_then(SymmetricRss::look) {
-            (self.lapse, self.lapse_told) = (Some(lapse), false);
-        }
+    }
+
+    /// Notes that RSS was not symmetric any more.
+    pub(crate) fn note_lapse(&mut self, lapse: Recovery) {
+        (self.lapse, self.lapse_reported) = (Some(lapse), false);
     }
 
     /// Looks for the last time, before the program is detached.
@@ -98,21 +102,21 @@ impl Upkeep {
         self.detached = Some(lost);
     }
 
-    fn note(&mut self, Mended { missing, failure }: Mended) {
+    fn note(&mut self, EntryCheck { missing, failure }: EntryCheck) {
         // What cannot be written is found missing each time, and told once.
         if self.failure.is_none() || failure.is_none() {
-            self.untold.extend(&missing);
+            self.unreported.extend(&missing);
         }
         self.lost.extend(missing);
         self.failure = failure.map(Cause::from);
     }
 
     /// What was found and not reported yet.
-    fn events(&mut self, port: &str) -> Vec<PortEvent> {
+    pub(crate) fn events(&mut self, port: &str) -> Vec<PortEvent> {
         let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
         let detached = self.detached.clone().filter(|_| is_new(&mut self.detached_reported));
-        let lost = QueueSet::new(take(&mut self.untold));
-        let lapse = self.lapse.clone().filter(|_| is_new(&mut self.lapse_told));
+        let lost = QueueSet::new(take(&mut self.unreported));
+        let lapse = self.lapse.clone().filter(|_| is_new(&mut self.lapse_reported));
         let warnings = self.diagnostics(detached, lost, lapse);
         let warnings = warnings.map(|warning| PortEvent::Warning { port: port.into(), warning });
         let mut events: Vec<_> = warnings.collect();
@@ -142,21 +146,8 @@ impl Upkeep {
     }
 }
 
-/// Looks after all ports, and says what was found that was not told of yet.
-pub(crate) fn look_after(ports: &mut [OpenPort]) -> Vec<PortEvent> {
-    let events = ports.iter_mut().flat_map(|OpenPort { name, taken, upkeep, .. }| {
-        if let Taken::Xdp(xdp) = taken {
-            upkeep.look(xdp);
-        }
-        upkeep.events(name)
-    });
-    events.collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use wirecap_sys::bpf;
-
     use super::*;
 
     fn warning(port: &str, warning: Diagnostic) -> Vec<PortEvent> {
@@ -175,14 +166,14 @@ mod tests {
             queues: queues.parse().unwrap(),
             recovery: Recovery::of(failure.map(Cause::from)),
         };
-        upkeep.note(Mended { missing: vec![1, 2], failure: failure() });
+        upkeep.note(EntryCheck { missing: vec![1, 2], failure: failure() });
         assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-2", failure())));
-        upkeep.note(Mended { missing: vec![1, 2], failure: failure() });
+        upkeep.note(EntryCheck { missing: vec![1, 2], failure: failure() });
         assert_eq!(upkeep.events("in0@0-3"), []);
         assert_eq!(warnings(&upkeep), [lost("1-2", failure())]);
-        upkeep.note(Mended { missing: vec![1, 2], failure: None });
-        upkeep.note(Mended { missing: vec![], failure: None });
-        upkeep.note(Mended { missing: vec![3], failure: None });
+        upkeep.note(EntryCheck { missing: vec![1, 2], failure: None });
+        upkeep.note(EntryCheck { missing: vec![], failure: None });
+        upkeep.note(EntryCheck { missing: vec![3], failure: None });
         assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-3", None)));
         assert_eq!(warnings(&upkeep), [lost("1-3", None)]);
     }
@@ -214,7 +205,7 @@ mod tests {
         let mut upkeep = Upkeep { lapse: Some(Recovery::Restored), ..Upkeep::default() };
         for lapse in [Recovery::Restored, Recovery::Failed(Cause::words("no such device"))] {
             let changed = Diagnostic::RssChanged { recovery: lapse.clone() };
-            (upkeep.lapse, upkeep.lapse_told) = (Some(lapse), false);
+            upkeep.note_lapse(lapse);
             assert_eq!(upkeep.events("in0"), warning("in0", changed.clone()));
             assert_eq!(upkeep.events("in0"), []);
             assert_eq!(warnings(&upkeep), [changed]);

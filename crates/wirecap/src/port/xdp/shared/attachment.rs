@@ -9,7 +9,7 @@ use wirecap_sys::{
 
 use super::{
     dispatcher::{self, Dispatcher, Founder},
-    reattach::Site,
+    site::Site,
 };
 use crate::{
     Diagnostic, Error,
@@ -208,7 +208,7 @@ impl Attachment {
 
 /// What was found of the entries of a port.
 #[derive(Debug)]
-pub(crate) struct Mended {
+pub(crate) struct EntryCheck {
     /// Queues whose entries were not ours.
     pub(crate) missing: Vec<u16>,
     /// Why one of them is not ours still.
@@ -227,17 +227,17 @@ pub(crate) struct Membership {
 impl Membership {
     /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may have written
     /// them: the queues' sockets are ours.
-    pub(crate) fn mend(&self, program: &Program) -> Mended {
-        let mut mended = Mended { missing: Vec::new(), failure: None };
+    pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
+        let mut check = EntryCheck { missing: Vec::new(), failure: None };
         let programs = &self.dispatcher.programs;
         for &(queue, program_id) in &self.entries {
             // What cannot be read may be there.
             if programs.program_id(queue).is_ok_and(|found| found != Some(program_id)) {
-                mended.missing.push(queue as u16);
-                mended.failure = programs.set_program(queue, program).err().or(mended.failure);
+                check.missing.push(queue as u16);
+                check.failure = programs.set_program(queue, program).err().or(check.failure);
             }
         }
-        mended
+        check
     }
 
     /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.

@@ -30,10 +30,11 @@
 mod attachment;
 mod dispatcher;
 mod reattach;
+mod site;
 
 use std::{thread, time::Duration};
 
-pub(crate) use self::attachment::{Attachment, Entry, Mended, Way};
+pub(crate) use self::attachment::{Attachment, Entry, EntryCheck, Way};
 
 /// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew, and the
 /// first and the longest pause in between.

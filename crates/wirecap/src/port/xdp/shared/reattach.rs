@@ -15,8 +15,8 @@
 use std::sync::Arc;
 
 use wirecap_sys::{
-    bpf::{self, Link, Program, XdpMode},
-    netdev::{self, Namespace},
+    bpf::{self, Link, Program},
+    netdev,
 };
 
 use super::{
@@ -31,47 +31,6 @@ use crate::{
 
 /// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
 const ATTEMPTS: u32 = 5;
-
-/// Where a program is attached.
-#[derive(Debug)]
-pub(crate) struct Site {
-    ifindex: u32,
-    mode: XdpMode,
-    /// `None` if it cannot be known.
-    namespace: Option<Namespace>,
-}
-
-impl Site {
-    /// On an interface of the calling thread's network namespace.
-    pub(super) fn new(ifindex: u32, mode: XdpMode) -> Self {
-        Self { ifindex, mode, namespace: Namespace::current().ok() }
-    }
-
-    /// Does `work` in the namespace of the interface, if the interface is still there.
-    fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T, Cause> + Send) -> Result<Option<T>, Cause> {
-        let namespace = self
-            .namespace
-            .as_ref()
-            .ok_or_else(|| Cause::words("its network namespace is not known: /proc is missing"))?;
-        let ifindex = self.ifindex;
-        let inside = move || match netdev::xdp_programs(ifindex) {
-            Err(netdev::Error::NoSuchIndex { .. }) => Ok(None),
-            _ => work().map(Some),
-        };
-        namespace
-            .enter(inside)
-            .map_err(|cause| Cause::words(format!("its network namespace cannot be entered: {cause}")))?
-    }
-
-    /// Uses that have begun of the interface, which is taken.
-    fn new_uses(&self, watch: &mut HostWatch) -> Vec<HostUse> {
-        self.enter(|| Ok(watch.look(self.ifindex))).ok().flatten().unwrap_or_default()
-    }
-
-    fn attach(&self, program: &Program) -> Result<Link, bpf::Error> {
-        Link::attach_xdp(program, self.ifindex, self.mode)
-    }
-}
 
 /// What a link has.
 enum Found {
