@@ -77,7 +77,7 @@ pub enum Error {
         kind: String,
     },
     /// A way of attaching XDP was asked for, and the interface is left to the host.
-    #[error("a mode of XDP is asked for, but {name} is captured beside the host{}", since(reason))]
+    #[error("a mode of XDP is asked for, but {name} is captured beside the host")]
     OnlyPassive {
         /// The interface.
         name: String,
@@ -176,8 +176,7 @@ pub enum Error {
     },
     /// Receive queues cannot be told apart beside the host.
     #[error(
-        "{name}@{queues}: {name} is captured beside the host{}, and AF_PACKET cannot choose between receive queues",
-        since(reason)
+        "{name}@{queues}: AF_PACKET cannot choose between receive queues, and {name} is captured beside the host"
     )]
     QueuesBesideHost {
         /// The interface.
@@ -422,11 +421,6 @@ fn tried(attempts: &[Diagnostic]) -> String {
         other => other.code().replace('_', " "),
     });
     tried.collect::<Vec<_>>().join("; ")
-}
-
-/// Why an interface is left to the host, ready to be appended; nothing if that was asked for.
-fn since(reason: &Option<LeftToHost>) -> String {
-    reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default()
 }
 
 /// A size in words.

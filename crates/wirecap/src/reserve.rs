@@ -274,7 +274,7 @@ impl CaptureMemory {
             chunks_per_pool: self.geometry.chunks_per_pool(),
             cell_bytes: self.geometry.cell_bytes(),
             bounded: self.bounded.clone(),
-            pages: memory.pages().as_str().into(),
+            pages: memory.pages(),
             fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
             ring_entries,
         }

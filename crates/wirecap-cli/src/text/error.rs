@@ -2,7 +2,7 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
-use wirecap::{Error, diagnostic::NicDataRefusal};
+use wirecap::{Error, LeftToHost, diagnostic::NicDataRefusal};
 use wirecap_core::GeometryError;
 use wirecap_sys::{
     memory::{MemoryBound, MemoryError},
@@ -11,7 +11,7 @@ use wirecap_sys::{
     xsk::XskError,
 };
 
-use super::{diagnostic, plural::counted};
+use super::{diagnostic, host_use, plural::counted};
 
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
@@ -56,10 +56,12 @@ fn hint(error: &Error) -> Option<String> {
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
-        Error::OnlyPassive { name, .. } => format!("; say xdp:{name} to take it"),
+        Error::OnlyPassive { name, reason } => {
+            format!("{}; say xdp:{name} to take it", since(reason.as_ref()))
+        }
         Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
-        Error::QueuesBesideHost { name, queues, reason: Some(_) } => {
-            format!("; say xdp:{name}@{queues} to take them from it")
+        Error::QueuesBesideHost { name, queues, reason: reason @ Some(_) } => {
+            format!("{}; say xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
         }
         Error::QueuesBesideHost { name, queues, reason: None } => {
             format!("; say packet:{name}, or xdp:{name}@{queues} to take them from the host")
@@ -82,6 +84,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::OnlyBatchTimestamps { .. } => " (--timestamp batch)".into(),
         _ => return None,
     })
+}
+
+/// Why an interface is left to the host; nothing if that was asked for.
+fn since(reason: Option<&LeftToHost>) -> String {
+    reason.map(|reason| format!(", since {}", host_use::reason(reason))).unwrap_or_default()
 }
 
 fn interface(error: &netdev::Error) -> Option<String> {
@@ -132,7 +139,7 @@ fn passive(error: &PacketError) -> Option<String> {
 mod tests {
     use std::io;
 
-    use wirecap::{Diagnostic, LeftToHost, diagnostic::ModeRefusal, report::QueueMode};
+    use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
 
     use super::*;
 

@@ -10,9 +10,9 @@ use wirecap_sys::{
 };
 
 /// EtherType of the link layer discovery protocol (IEEE 802.1AB).
-pub(crate) const ETHERTYPE_LLDP: u16 = 0x88cc;
+const ETHERTYPE_LLDP: u16 = 0x88cc;
 
-/// One way in which an interface is used. Its text goes into brackets: `address 192.0.2.1/24`, `listener tcpdump (pid 7)`.
+/// One way in which an interface is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -141,7 +141,7 @@ impl HostUse {
     }
 }
 
-/// Why an interface is captured beside the host although that was not asked for. Its text goes behind "since".
+/// Why an interface is captured beside the host although that was not asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -185,4 +185,25 @@ fn as_processes<S: Serializer>(processes: &[Process], serializer: S) -> Result<S
         name: &'a str,
     }
     serializer.collect_seq(processes.iter().map(|Process { pid, name }| Named { pid: *pid, name }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lldp_xdp_and_the_unknown_do_not_keep_an_interface() {
+        let listener = |protocol| {
+            let (processes, sockets) = (Vec::new(), Vec::new());
+            HostUse::Listener { protocol, on_all_interfaces: false, processes, sockets }
+        };
+        let xdp = HostUse::XdpProgram { program_id: 1, program: None };
+        let unknown = HostUse::Unknown { what: Sight::Addresses, reason: String::new() };
+        let others = [listener(ETHERTYPE_LLDP), xdp.clone(), unknown];
+        assert_eq!(LeftToHost::for_uses(&others), None);
+        assert!(xdp.forbids_zero_copy_sending());
+        let ids = listener(3);
+        let all = [others.as_slice(), std::slice::from_ref(&ids)].concat();
+        assert_eq!(LeftToHost::for_uses(&all), Some(LeftToHost::InUse(vec![ids])));
+    }
 }

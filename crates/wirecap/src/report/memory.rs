@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+pub use wirecap_sys::memory::Pages;
 
 use super::diagnostic::Diagnostic;
 
@@ -21,8 +22,8 @@ pub struct MemoryReport {
     pub cell_bytes: u32,
     /// Why R is no larger; `None` unless it is smaller than by default.
     pub bounded: Option<BoundedMemory>,
-    /// Which pages it is on, in words.
-    pub pages: String,
+    /// Which pages it is on.
+    pub pages: Pages,
     /// What was wanted of it and is not so. Not serialised while it is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Diagnostic>,

@@ -13,7 +13,7 @@
 
 pub mod diagnostic;
 mod event;
-pub(crate) mod host_use;
+mod host_use;
 mod memory;
 mod port;
 mod queue;
@@ -26,7 +26,7 @@ use wirecap_core::QueueAccount;
 pub use self::{
     event::{PortEvent, QueueWait},
     host_use::{HostUse, LeftToHost, Sight},
-    memory::{BoundedMemory, MemoryReport},
+    memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
     queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
     timestamp::{TimestampReport, Uncertainty},

@@ -1,6 +1,7 @@
 //! What a port did: how it was opened, what it counted, what happened to it.
 
 use serde::Serialize;
+use wirecap_core::choices;
 
 use super::{
     HostUse, LengthLimit, QueueMode, QueueReport, TimestampReport, TransmitReport, diagnostic::Diagnostic,
@@ -76,26 +77,15 @@ impl PortReport {
     }
 }
 
-/// Where the filter of a port runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FilterPlace {
-    /// In the kernel: a packet that is not wanted costs no cell and no copy.
-    Kernel,
-    /// In user space, as machine code.
-    NativeCode,
-    /// In user space, instruction by instruction.
-    Interpreter,
-}
-
-impl FilterPlace {
-    /// In words, for people.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            FilterPlace::Kernel => "in the kernel",
-            FilterPlace::NativeCode => "in user space, as native code",
-            FilterPlace::Interpreter => "in user space, interpreted",
-        }
+choices! {
+    /// Where the filter of a port runs.
+    pub enum FilterPlace {
+        /// In the kernel: a packet that is not wanted costs no cell and no copy.
+        Kernel = "kernel",
+        /// In user space, as machine code.
+        NativeCode = "native-code",
+        /// In user space, instruction by instruction.
+        Interpreter = "interpreter",
     }
 }
 

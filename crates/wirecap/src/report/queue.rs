@@ -1,27 +1,27 @@
 //! What a receive queue did: its mode, its account, how full its pool is.
 
 use serde::Serialize;
-use wirecap_core::{Lost, QueueAccount};
+use wirecap_core::{Lost, QueueAccount, choices};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
-/// How packets get from the NIC into cells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueueMode {
-    /// The driver writes into the cells.
-    ZeroCopy,
-    /// Native XDP; the kernel copies each packet once.
-    Copy,
-    /// Generic XDP; the kernel makes a socket buffer of each packet and copies it.
-    Generic,
-    /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
-    Packet,
-    /// No NIC: a trace file is read into cells.
-    Trace,
-    /// No NIC: the `null` port.
-    Memory,
-    /// Not captured, since it was added after the start: all its packets are the host's.
-    Host,
+choices! {
+    /// How packets get from the NIC into cells.
+    pub enum QueueMode {
+        /// The driver writes into the cells.
+        ZeroCopy = "zero-copy",
+        /// Native XDP; the kernel copies each packet once.
+        Copy = "copy",
+        /// Generic XDP; the kernel makes a socket buffer of each packet and copies it.
+        Generic = "generic",
+        /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
+        Packet = "packet",
+        /// No NIC: a trace file is read into cells.
+        Trace = "trace",
+        /// No NIC: the `null` port.
+        Memory = "memory",
+        /// Not captured, since it was added after the start: all its packets are the host's.
+        Host = "host",
+    }
 }
 
 impl QueueMode {
@@ -30,34 +30,6 @@ impl QueueMode {
             (XdpMode::Native, BindMode::ZeroCopy) => QueueMode::ZeroCopy,
             (XdpMode::Native, BindMode::Copy) => QueueMode::Copy,
             (XdpMode::Generic, _) => QueueMode::Generic,
-        }
-    }
-
-    /// The name used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QueueMode::ZeroCopy => "zero-copy",
-            QueueMode::Copy => "copy",
-            QueueMode::Generic => "generic",
-            QueueMode::Packet => "packet",
-            QueueMode::Trace => "trace",
-            QueueMode::Memory => "memory",
-            QueueMode::Host => "host",
-        }
-    }
-
-    /// In words, for people.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            QueueMode::ZeroCopy => "native XDP, zero-copy: the NIC writes into the cells",
-            QueueMode::Copy => "native XDP, copy: the kernel copies each packet into its cell",
-            QueueMode::Generic => "generic XDP, copy: works with every driver, slowly",
-            QueueMode::Packet => {
-                "AF_PACKET: the kernel copies each packet into a block, and the host keeps it"
-            }
-            QueueMode::Trace => "a trace file, read into cells",
-            QueueMode::Memory => "memory only",
-            QueueMode::Host => "not captured: its packets go to the host",
         }
     }
 }

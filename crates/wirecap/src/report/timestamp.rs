@@ -16,18 +16,6 @@ use wirecap_sys::clock::{BatchClock, StampClock};
 
 use crate::Timestamp;
 
-impl Timestamp {
-    /// Which packets have a time of their own, in words.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Timestamp::Hardware => "of each packet by the NIC",
-            Timestamp::Kernel => "of each packet in the kernel",
-            Timestamp::Batch => "one per look at the ring",
-            Timestamp::File => "of each packet as the file has it",
-        }
-    }
-}
-
 /// The timestamps of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TimestampReport {
@@ -109,13 +97,6 @@ impl TimestampReport {
         if self.source != Timestamp::File {
             self.set_back_ns = set_back_ns;
         }
-    }
-
-    /// What is certain at the start, in one line: source, clock, resolution. Bounds are measured and reported at the end.
-    pub fn in_words(&self) -> String {
-        let when = self.source.in_words();
-        let (source, clock, resolution_ns) = (self.source.as_str(), &self.clock, self.resolution_ns);
-        format!("{source}, {when}: {clock}; resolution {resolution_ns} ns")
     }
 }
 

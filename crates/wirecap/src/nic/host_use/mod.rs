@@ -22,7 +22,6 @@
 
 mod view;
 pub(crate) mod watch;
-mod words;
 
 pub use self::view::HostView;
 use crate::{

@@ -24,7 +24,7 @@ use crate::{
 /// ```no_run
 /// let host = wirecap::HostView::read()?;
 /// match host.choose("eth1")?.left_to_host {
-///     Some(reason) => println!("beside the host, since {reason}"),
+///     Some(reason) => println!("beside the host, {reason:?}"),
 ///     None => println!("over AF_XDP"),
 /// }
 /// # Ok::<(), wirecap::Error>(())
@@ -221,15 +221,23 @@ mod tests {
         let bridge = upper("br0", true, true, &["192.0.2.2"]);
         let words = |uppers: &[&Upper]| {
             let uppers: Vec<_> = uppers.iter().copied().cloned().collect();
-            of_uppers(&uppers).iter().map(HostUse::to_string).collect::<Vec<_>>()
+            let name = |host_use| match host_use {
+                HostUse::Upper { name, is_master, address } => {
+                    format!(
+                        "{name} {is_master} {}",
+                        address.map(|address| address.to_string()).unwrap_or_default()
+                    )
+                }
+                other => panic!("{other:?}"),
+            };
+            of_uppers(&uppers).into_iter().map(name).collect::<Vec<_>>()
         };
         assert_eq!(words(&[]), [""; 0]);
         assert_eq!(words(&[&idle]), [""; 0]);
-        assert_eq!(words(&[&idle, &up]), ["eth1.5 on top of it is up"]);
-        assert_eq!(words(&[&up, &bond]), ["member of bond0", "eth1.5 on top of it is up"]);
-        let all =
-            ["bond0.7 on top of it has address 192.0.2.1/24", "member of bond0", "eth1.5 on top of it is up"];
+        assert_eq!(words(&[&idle, &up]), ["eth1.5 false "]);
+        assert_eq!(words(&[&up, &bond]), ["bond0 true ", "eth1.5 false "]);
+        let all = ["bond0.7 false 192.0.2.1/24", "bond0 true ", "eth1.5 false "];
         assert_eq!(words(&[&up, &bond, &vlan]), all);
-        assert_eq!(words(&[&bridge]), ["member of br0, which has address 192.0.2.2/24"]);
+        assert_eq!(words(&[&bridge]), ["br0 true 192.0.2.2/24"]);
     }
 }

@@ -180,7 +180,6 @@ pub enum Diagnostic {
     /// The kernel does not take advice about the packet memory.
     MemoryAdviceRefused {
         /// The advice.
-        #[serde(serialize_with = "as_name")]
         advice: Advice,
         /// What the kernel said.
         cause: Cause,
@@ -298,10 +297,6 @@ impl From<&MemoryFallback> for Diagnostic {
 
 fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
-}
-
-fn as_name<S: Serializer>(advice: &Advice, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(advice.as_str())
 }
 
 #[cfg(test)]
