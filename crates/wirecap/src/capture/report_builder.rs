@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use wirecap_core::{Lost, Spread};
+use wirecap_core::Spread;
 use wirecap_sys::clock::BatchClock;
 
 use crate::{
@@ -110,25 +110,14 @@ impl ReportBuilder<'_> {
         let (gauge, peak) = (owner.gauge(stopped), owner.peak(stopped));
         drop(owner);
         let mut report = QueueReport {
-            queue: queue.ring_id,
-            mode,
-            seen: counts.seen,
-            filtered: counts.filtered,
-            passed: counts.passed,
             delivered,
-            lost: Lost {
-                no_free_cell: counts.no_free_cell,
-                rx_ring_full: counts.rx_ring_full,
-                too_long: counts.too_long,
-                left_at_stop: if self.closed { captured.saturating_sub(delivered) } else { 0 },
-            },
-            unexplained: 0,
             pool_used_percent: gauge.percent(),
             pool_peak_percent: peak.percent(),
             refused,
-            fill_ring_empty: counts.fill_ring_empty,
             foreign,
+            ..counts.report(queue.ring_id, mode)
         };
+        report.lost.left_at_stop = if self.closed { captured.saturating_sub(delivered) } else { 0 };
         report.unexplained = report.account().unexplained();
         report
     }

@@ -14,7 +14,7 @@
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with trouble injected | [`fault`] |
 //!
-//! Rule: this file alone names the folders of the kinds, and [`look_up`] alone matches on them.
+//! Rule: this file alone names the folders of the kinds, and `look_up` alone matches on them.
 
 pub(crate) mod contract;
 #[cfg(test)]

@@ -14,6 +14,7 @@
 
 use std::{fmt::Debug, ops::Range};
 
+use wirecap_core::Lost;
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
@@ -22,7 +23,10 @@ use wirecap_sys::{
 };
 
 use super::intake::Intake;
-use crate::packet::ChunkReader;
+use crate::{
+    packet::ChunkReader,
+    report::{QueueMode, QueueReport},
+};
 
 /// What happened to packets of a queue before they reached its ring, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +45,30 @@ pub(crate) struct QueueCounts {
     pub(crate) untagged: u64,
     /// Packets for the socket without a hash of the NIC's, where that was asked for.
     pub(crate) unhashed: u64,
+}
+
+impl QueueCounts {
+    /// The report of a queue of which nothing else is known.
+    pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
+        let &Self { no_free_cell, rx_ring_full, too_long, .. } = self;
+        let mut report = QueueReport {
+            queue,
+            mode,
+            seen: self.seen,
+            filtered: self.filtered,
+            passed: self.passed,
+            delivered: 0,
+            lost: Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 },
+            unexplained: 0,
+            pool_used_percent: 0.0,
+            pool_peak_percent: 0.0,
+            refused: 0,
+            fill_ring_empty: self.fill_ring_empty,
+            foreign: 0,
+        };
+        report.unexplained = report.account().unexplained();
+        report
+    }
 }
 
 /// What a port knows of the times of packets that it has not given yet.

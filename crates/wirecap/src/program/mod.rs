@@ -33,7 +33,7 @@ use self::{
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
 };
-use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES};
+use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES, port::queue::QueueCounts};
 
 // Offsets in a value of the counters map.
 const SEEN: i16 = 0;
@@ -48,18 +48,6 @@ const COUNTERS_BYTES: u32 = 56;
 /// On the stack: the driver's time of a packet that was asked for before the packet is changed.
 const ASKED_TIME: i16 = tags::STACK_END - 8;
 const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over another one");
-
-/// Counters of one queue, summed over the CPUs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ProgramCounts {
-    pub(crate) seen: u64,
-    pub(crate) filtered: u64,
-    pub(crate) passed: u64,
-    pub(crate) too_long: u64,
-    pub(crate) unstamped: u64,
-    pub(crate) untagged: u64,
-    pub(crate) unhashed: u64,
-}
 
 /// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
 #[derive(Debug, Clone, Copy)]
@@ -187,11 +175,11 @@ impl CaptureProgram {
         self.captured..=self.queues
     }
 
-    /// The counters of a queue.
-    pub(crate) fn counts(&self, queue: u32) -> Result<ProgramCounts, bpf::Error> {
+    /// The counters of a queue, summed over the CPUs; those of its socket are 0.
+    pub(crate) fn counts(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
         let values = self.counters.lookup_per_cpu(&queue.to_ne_bytes())?;
         let sum = |offset: i16| values.sum_u64(offset as usize);
-        Ok(ProgramCounts {
+        Ok(QueueCounts {
             seen: sum(SEEN),
             filtered: sum(FILTERED),
             passed: sum(PASSED),
@@ -199,6 +187,7 @@ impl CaptureProgram {
             unstamped: sum(UNSTAMPED),
             untagged: sum(UNTAGGED),
             unhashed: sum(UNHASHED),
+            ..QueueCounts::default()
         })
     }
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use wirecap_core::Lost;
 use wirecap_sys::netdev::Promiscuous;
 
 use super::{shared::Attachment, upkeep::Upkeep};
 use crate::{
     Diagnostic, PortEvent,
     nic::{rss::SymmetricRss, stamping::Stamping},
-    port::open_port::PortBackend,
-    program::{CaptureProgram, ProgramCounts},
+    port::{open_port::PortBackend, queue::QueueCounts},
+    program::CaptureProgram,
     report::{PortReport, QueueMode, QueueReport},
 };
 
@@ -44,8 +43,11 @@ impl XdpBackend {
     /// What happened on the receive queues that are not captured and had packets.
     fn uncaptured(&self) -> impl Iterator<Item = QueueReport> {
         let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
-        let had_packets = |(_, counts): &(u32, ProgramCounts)| counts.seen > 0;
-        let report = |(queue, counts)| host_queue(queue, counts);
+        let had_packets = |(_, counts): &(u32, QueueCounts)| counts.seen > 0;
+        // Without a socket the program leaves all its packets to the host.
+        let report = |(queue, counts): (u32, QueueCounts)| {
+            counts.report(queue.try_into().unwrap_or(u16::MAX), QueueMode::Host)
+        };
         self.program.uncaptured().filter_map(counts).filter(had_packets).map(report)
     }
 }
@@ -86,26 +88,4 @@ impl PortBackend for XdpBackend {
         let left_on = self.stamping.as_ref().and_then(|stamping| stamping.left_on.clone());
         report.warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));
     }
-}
-
-/// A queue without a socket: the program leaves all its packets to the host.
-fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
-    let ProgramCounts { seen, filtered, passed, too_long, .. } = counts;
-    let mut report = QueueReport {
-        queue: queue.try_into().unwrap_or(u16::MAX),
-        mode: QueueMode::Host,
-        seen,
-        filtered,
-        passed,
-        delivered: 0,
-        lost: Lost { too_long, ..Lost::default() },
-        unexplained: 0,
-        pool_used_percent: 0.0,
-        pool_peak_percent: 0.0,
-        refused: 0,
-        fill_ring_empty: 0,
-        foreign: 0,
-    };
-    report.unexplained = report.account().unexplained();
-    report
 }

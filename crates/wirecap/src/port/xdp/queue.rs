@@ -108,22 +108,17 @@ impl ReceiveQueue for XdpQueue {
     }
 
     fn counts(&mut self) -> QueueCounts {
-        let read = (self.program.counts(self.queue), self.socket.statistics());
-        if let (Ok(program), Ok(socket)) = read {
+        if let (Ok(program), Ok(socket)) = (self.program.counts(self.queue), self.socket.statistics()) {
             self.last = QueueCounts {
-                seen: program.seen,
                 filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
-                passed: program.passed,
-                too_long: program.too_long,
                 // In copy mode each packet without a cell counts here once; frames that are too long,
                 // which the kernel would count here as well, do not get past the program.
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
-                // The program's includes those that were lost, and the reader's those with a stamp that cannot be.
+                // The program also counts packets that are lost later; the reader also counts implausible stamps.
                 unstamped: program.unstamped.max(self.stamps.unknown()),
-                untagged: program.untagged,
-                unhashed: program.unhashed,
+                ..program
             };
         }
         self.last
