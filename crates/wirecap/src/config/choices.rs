@@ -119,7 +119,7 @@ choices! {
     /// use wirecap::{Capture, Timestamp};
     ///
     /// let capture = Capture::builder().port("xdp:eth1").timestamp(Timestamp::Kernel).open()?;
-    /// println!("{}", capture.report().ports[0].timestamp.clock);
+    /// println!("{:?}", capture.report().ports[0].timestamp.clock);
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     pub enum Timestamp {

@@ -29,7 +29,7 @@ pub use self::{
     memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
     queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
-    timestamp::{TimestampReport, Uncertainty},
+    timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };
 

@@ -13,6 +13,7 @@
 use serde::Serialize;
 use wirecap_core::Spread;
 use wirecap_sys::clock::{BatchClock, StampClock};
+pub use wirecap_sys::clock::{Clock, ClockScale, NoCounter};
 
 use crate::Timestamp;
 
@@ -21,8 +22,8 @@ use crate::Timestamp;
 pub struct TimestampReport {
     /// Where they come from.
     pub source: Timestamp,
-    /// By which clock, and how it is brought to UTC, in words.
-    pub clock: String,
+    /// By which clock, and how it is brought to UTC.
+    pub clock: Clock,
     /// The finest difference that the clock can tell, in nanoseconds.
     pub resolution_ns: u64,
     /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have shown so
@@ -68,7 +69,7 @@ impl TimestampReport {
     pub(crate) fn batch(clock: &BatchClock) -> Self {
         Self {
             source: Timestamp::Batch,
-            clock: clock.in_words(),
+            clock: clock.clock(),
             resolution_ns: clock.resolution_ns(),
             error_bound_ns: clock.is_counter().then(|| clock.error_bound_ns()),
             uncertainty: None,
@@ -78,7 +79,7 @@ impl TimestampReport {
     }
 
     /// Of packets that are stamped one by one.
-    pub(crate) fn of_packets(source: Timestamp, clock: String, resolution_ns: u64) -> Self {
+    pub(crate) fn of_packets(source: Timestamp, clock: Clock, resolution_ns: u64) -> Self {
         let (error_bound_ns, uncertainty) = (None, None);
         Self { source, clock, resolution_ns, error_bound_ns, uncertainty, unstamped: 0, set_back_ns: 0 }
     }
@@ -86,7 +87,7 @@ impl TimestampReport {
     /// What the clock of a queue has learnt since the start.
     pub(crate) fn learn(&mut self, clock: &StampClock) {
         if clock.was_set() {
-            self.clock = clock.in_words();
+            self.clock = clock.clock();
         }
         self.error_bound_ns = self.error_bound_ns.max(clock.error_bound_ns());
     }
@@ -110,7 +111,7 @@ mod tests {
     #[test]
     fn the_bound_is_that_of_the_worst_clock() {
         let clock = |source| StampClock::new(source, Arc::new(LeapSeconds::built_in())).unwrap();
-        let mut report = TimestampReport::of_packets(Timestamp::Hardware, "a clock".into(), 1);
+        let mut report = TimestampReport::of_packets(Timestamp::Hardware, Clock::File, 1);
         let follows = clock(ClockSource::Monotonic);
         report.learn(&follows);
         assert_eq!(report.error_bound_ns, follows.error_bound_ns());
@@ -118,6 +119,6 @@ mod tests {
         report.error_bound_ns = Some(u64::MAX);
         report.learn(&follows);
         assert_eq!(report.error_bound_ns, Some(u64::MAX));
-        assert_eq!(report.clock, "a clock", "it shows what it did");
+        assert_eq!(report.clock, Clock::File, "it shows what it did");
     }
 }

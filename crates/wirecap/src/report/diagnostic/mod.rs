@@ -22,7 +22,7 @@ pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, Recovery, TooLong},
 };
-use super::{LeftToHost, LengthLimit, QueueMode};
+use super::{Clock, LeftToHost, LengthLimit, QueueMode};
 use crate::{QueueSet, Timestamp};
 
 /// Declares [`Diagnostic::code`] and [`Diagnostic::CODES`] from one list, which the compiler holds to be complete.
@@ -230,7 +230,7 @@ pub enum Diagnostic {
     /// The clock that stamps packets was set while the capture ran.
     ClockSet {
         /// What it is now.
-        clock: String,
+        clock: Clock,
     },
     /// The NIC goes on stamping packets after the end.
     StampingLeftOn {
