@@ -174,7 +174,7 @@ impl Capture {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"replay:trace.pcapng"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"trace:old.pcapng"`, or a [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.config.ports.push(port.into());
         self

@@ -9,11 +9,10 @@
 //! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port says what it
 //! knows of that before its filter is placed: see [`OriginInfo`].
 
-use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter, Origin, Program};
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
 use crate::{
     Unmatched,
-    diagnostic::Cause,
     report::{FilterPlace, FilterReport},
 };
 
@@ -33,8 +32,6 @@ pub(crate) enum OriginInfo {
 
 /// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type yet.
 const PACKET_HOST: u32 = 0;
-/// Types of packets that a socket sees, up to `PACKET_OUTGOING`.
-const PACKET_TYPES: u32 = 5;
 
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
@@ -79,61 +76,10 @@ fn data_link_type(link_type: u16) -> u16 {
     if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
 }
 
-/// A filter in user space.
-#[derive(Debug)]
-pub(crate) struct UserFilter {
-    /// INVARIANT: not empty. One for all packets, or one for each of the types of packets that there are.
-    runners: Vec<Runner>,
-}
-
-/// A program, as fast as it can be had.
-#[derive(Debug)]
-struct Runner {
-    program: Program,
-    native: Option<NativeFilter>,
-}
-
-impl UserFilter {
-    /// As native code, else interpreted, with the reason.
-    pub(crate) fn new(filter: &Filter) -> (Self, Option<Cause>) {
-        Self::of_programs([filter.program().clone()])
-    }
-
-    /// The same, for packets that a socket has heard on an interface and tells the type of.
-    pub(crate) fn of_socket(filter: &Filter, ifindex: u32) -> (Self, Option<Cause>) {
-        let types = if filter.program().asks(Origin::PacketType) { PACKET_TYPES } else { 1 };
-        Self::of_programs((0..types).map(|packet_type| filter.program().bound_to(packet_type, ifindex)))
-    }
-
-    fn of_programs(programs: impl IntoIterator<Item = Program>) -> (Self, Option<Cause>) {
-        let mut reason = None;
-        let runners = programs.into_iter().map(|program| {
-            let native = NativeFilter::new(&program).map_err(|error| reason = Some(error.into()));
-            Runner { program, native: native.ok() }
-        });
-        let runners = runners.collect();
-        (Self { runners }, reason)
-    }
-
-    pub(crate) fn place(&self) -> FilterPlace {
-        let native = self.runners.iter().all(|runner| runner.native.is_some());
-        if native { FilterPlace::NativeCode } else { FilterPlace::Interpreter }
-    }
-
-    /// Whether a packet of `wire_len` bytes, of which these were captured, is wanted.
-    #[inline]
-    pub(crate) fn wants(&self, packet: &[u8], wire_len: u32) -> bool {
-        self.wants_of_type(0, packet, wire_len)
-    }
-
-    /// The same, for one of a type that a socket tells (`PACKET_…`).
-    #[inline]
-    pub(crate) fn wants_of_type(&self, packet_type: u8, packet: &[u8], wire_len: u32) -> bool {
-        let Runner { program, native } = &self.runners[usize::from(packet_type).min(self.runners.len() - 1)];
-        match native {
-            Some(native) => native.matches(packet, wire_len) != 0,
-            None => program.run(packet, wire_len) != 0,
-        }
+impl FilterPlace {
+    /// Where a filter in user space runs.
+    pub(crate) fn of(user: &UserFilter) -> Self {
+        if user.interpreted().is_none() { Self::NativeCode } else { Self::Interpreter }
     }
 }
 
@@ -144,40 +90,10 @@ mod tests {
     #[test]
     fn packets_of_raw_ip_are_filtered_as_such() {
         let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, OriginInfo::Nothing).unwrap();
-        let (user, reason) = UserFilter::new(&filter.filter);
-        assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
+        let user = UserFilter::new(&filter.filter);
+        assert_eq!(FilterPlace::of(&user), FilterPlace::NativeCode);
         assert!(user.wants(&[0x60; 40], 40));
         assert!(!user.wants(&[0x45; 40], 40));
-    }
-
-    #[test]
-    fn the_interpreter_serves_where_there_is_no_native_code() {
-        let filter = PortFilter::compile("arp", 1, Unmatched::Pass, OriginInfo::Each).unwrap().filter;
-        let runner = Runner { program: filter.program().clone(), native: None };
-        let user = UserFilter { runners: vec![runner] };
-        let mut frame = [0; 60];
-        assert_eq!((user.place(), user.wants(&frame, 60)), (FilterPlace::Interpreter, false));
-        frame[12..14].copy_from_slice(&[8, 6]);
-        assert!(user.wants(&frame, 60));
-    }
-    #[test]
-    fn a_socket_tells_which_way_a_packet_goes() {
-        const OTHERHOST: u8 = 3;
-        const OUTGOING: u8 = 4;
-        let filter =
-            |expression| PortFilter::compile(expression, 1, Unmatched::Pass, OriginInfo::Each).unwrap();
-        for (expression, for_others, sent) in [
-            ("inbound", true, false),
-            ("outbound and ifindex 5", false, true),
-            ("ifindex 5", true, true),
-            ("ifindex 6", false, false),
-            ("not inbound", false, true),
-        ] {
-            let (user, reason) = UserFilter::of_socket(&filter(expression).filter, 5);
-            assert_eq!((user.place(), reason), (FilterPlace::NativeCode, None));
-            assert_eq!(user.wants_of_type(OTHERHOST, &[0; 60], 60), for_others, "{expression}");
-            assert_eq!(user.wants_of_type(OUTGOING, &[0; 60], 60), sent, "{expression}");
-        }
     }
 
     #[test]

@@ -152,12 +152,12 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
 fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
     if path == Path::new("-") && io::stdin().is_terminal() {
         let message =
-            "replay:- reads standard input, which is a terminal here; pipe a trace into it, or name a file";
+            "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file";
         return Err(Usage(message.into()).into());
     }
     if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
         let message = format!(
-            "{} is the trace that is replayed, and would be written over; write to another file",
+            "{} is the trace that is read, and would be written over; write to another file",
             destination.describe()
         );
         return Err(Usage(message).into());

@@ -1,4 +1,4 @@
-//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `replay:trace.pcapng`.
+//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `trace:old.pcapng`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -49,13 +49,16 @@ pub enum PortSpec {
         /// name their queues share the interface.
         queues: Option<QueueSet>,
     },
-    /// A trace file, see [`replay`](crate::port::trace).
+    /// A trace file, see [`trace`](crate::port::trace).
     Trace {
         /// Its name; `-` is standard input.
         path: PathBuf,
     },
     /// Memory only.
     Null(NullPort),
+    /// Numbered packets.
+    #[cfg(test)]
+    Example(crate::port::example::ExamplePort),
     /// Another port with trouble injected.
     Fault {
         /// The port that gets into trouble.
@@ -93,14 +96,14 @@ pub struct Faults {
 
 impl PortSpec {
     /// What can stand in front of the name of a port.
-    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "replay:"];
+    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "trace:"];
 
     /// How the port is called in reports.
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
-            PortSpec::Trace { .. } | PortSpec::Null(_) => self.to_string(),
+            _ => self.to_string(),
         }
     }
 
@@ -135,7 +138,7 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
 
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
 /// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
-/// `replay:trace.pcapng` is a trace file, `replay:-` standard input.
+/// `trace:old.pcapng` is a trace file, `trace:-` standard input.
 ///
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
@@ -148,7 +151,7 @@ impl From<&str> for PortSpec {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
-            Some(("replay", path)) => return PortSpec::Trace { path: path.into() },
+            Some(("trace", path)) => return PortSpec::Trace { path: path.into() },
             _ => (Access::Auto, text),
         };
         // What is no set of queues stays in the name, and no interface will have that.
@@ -176,7 +179,7 @@ impl From<NullPort> for PortSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PortSpecError {
     /// There is no name.
-    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or replay:FILE")]
+    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or trace:FILE")]
     NoName {
         /// The text.
         text: String,
@@ -184,7 +187,7 @@ pub enum PortSpecError {
     /// What stands in front of the name is no kind of port.
     #[error(
         "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
-         replay:FILE for a trace"
+         trace:FILE for a trace"
     )]
     UnknownPrefix {
         /// What stands in front, with its colon.
@@ -217,8 +220,10 @@ impl fmt::Display for PortSpec {
             PortSpec::Interface { name, access, queues } => {
                 write!(f, "{}{}", access.prefix(), device_name(name, queues.as_ref()))
             }
-            PortSpec::Trace { path } => write!(f, "replay:{}", path.display()),
+            PortSpec::Trace { path } => write!(f, "trace:{}", path.display()),
             PortSpec::Null(_) => f.write_str("null"),
+            #[cfg(test)]
+            PortSpec::Example(_) => f.write_str("example"),
             PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
         }
     }
@@ -230,7 +235,7 @@ impl Serialize for PortSpec {
         let has_text = match self {
             PortSpec::Interface { .. } => true,
             PortSpec::Trace { path } => path.to_str().is_some(),
-            PortSpec::Null(_) | PortSpec::Fault { .. } => false,
+            _ => false,
         };
         if has_text {
             serializer.collect_str(self)

@@ -61,7 +61,7 @@ fn sizes_of_pools_are_read_back() {
 
 #[test]
 fn ports_are_read_back_from_their_text() {
-    for text in ["eth1", "xdp:eth1", "packet:eth1", "eth1@2", "xdp:eth1@0-3,6", "replay:a.pcap", "replay:-"] {
+    for text in ["eth1", "xdp:eth1", "packet:eth1", "eth1@2", "xdp:eth1@0-3,6", "trace:a.pcap", "trace:-"] {
         let port: PortSpec = text.parse().unwrap();
         assert_eq!((port.to_string().as_str(), &port), (text, &PortSpec::from(text)));
         assert_eq!(serde_json::from_value::<PortSpec>(text.into()).unwrap(), port);
@@ -79,7 +79,7 @@ fn ports_are_read_back_from_their_text() {
 /// Settings that differ from the default in every field.
 fn unusual() -> Config {
     Config {
-        ports: vec!["xdp:eth1@0-3".into(), "replay:a.pcap".into()],
+        ports: vec!["xdp:eth1@0-3".into(), "trace:a.pcap".into()],
         filter: Some("tcp port 443".into()),
         unmatched: Some(Unmatched::Drop),
         mode: Mode::Basic,

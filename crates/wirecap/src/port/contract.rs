@@ -10,6 +10,7 @@
 use std::{fmt::Debug, sync::Arc};
 
 use wirecap_core::{Geometry, PoolId};
+use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     memory::{LivePool, PacketMemory},
     xsk::{BindMode, Registration},
@@ -128,6 +129,21 @@ pub(crate) enum PoolMaker {
 }
 
 impl PortFacts {
+    /// A port without an interface, whose packets this process writes into cells.
+    pub(crate) fn without_interface(name: String, rings: Vec<u16>) -> Self {
+        Self {
+            name,
+            rings,
+            source: PacketSource::Memory,
+            link_type: LINK_TYPE_ETHERNET,
+            origin: OriginInfo::Nothing,
+            pools: PoolMaker::InProcess,
+            numa_node: None,
+            host_use: Vec::new(),
+            files_per_queue: 0,
+        }
+    }
+
     /// Index of its interface, if it is one.
     pub(crate) fn ifindex(&self) -> Option<u32> {
         match self.source {

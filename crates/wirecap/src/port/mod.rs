@@ -17,6 +17,8 @@
 //! Rule: this file alone names the folders of the kinds, and [`look_up`] alone matches on them.
 
 pub(crate) mod contract;
+#[cfg(test)]
+pub(crate) mod example;
 pub mod fault;
 pub(crate) mod intake;
 #[cfg(test)]
@@ -47,6 +49,8 @@ pub(crate) fn look_up(spec: &PortSpec, config: &Config, known: &[Interface]) -> 
         }
         PortSpec::Trace { path } => trace::look_up(spec.name(), path),
         PortSpec::Null(port) => Ok(null::look_up(spec.name(), port.clone())),
+        #[cfg(test)]
+        PortSpec::Example(port) => Ok(example::look_up(spec.name(), port.clone())),
         PortSpec::Fault { inner, faults } => {
             let wrap = |inner| FaultPort { inner, faults: *faults };
             Ok(look_up(inner, config, known)?.wrapped(wrap))

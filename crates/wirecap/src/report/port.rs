@@ -10,7 +10,7 @@ use super::{
 /// One port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortReport {
-    /// Name of the interface, or `replay:` and the name of the file.
+    /// Name of the interface, or `trace:` and the name of the file.
     pub name: String,
     /// Its driver; `None` where the kernel names none, as for loopback, and of what is no interface.
     pub driver: Option<String>,

@@ -245,7 +245,7 @@ fn packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not()
         };
         pcap::packet(&mut trace, &header, 0, [&frame(7, 80)[..]]);
         std::fs::write(&path, trace).unwrap();
-        let port = format!("replay:{}", path.display());
+        let port = format!("trace:{}", path.display());
         let mut capture = link.open(|builder| builder.port(port));
         let (mut worker, mut out) = (capture.take_workers().remove(0), capture.take_transmitters().remove(0));
         let mut seen = false;

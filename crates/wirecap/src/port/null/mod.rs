@@ -11,7 +11,7 @@ use wirecap_sys::{
 pub use crate::config::NullPort;
 
 use super::{
-    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    contract::{OpenRequest, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
@@ -19,25 +19,13 @@ use super::{
 use crate::{
     Config, Error, Timestamp,
     diagnostic::NicDataRefusal,
-    filter::OriginInfo,
     packet::{ChunkReader, Front},
     program::rx_hash,
     report::QueueMode,
 };
-use wirecap_file::LINK_TYPE_ETHERNET;
 
 pub(super) fn look_up(name: String, port: NullPort) -> PreparedPort {
-    let facts = PortFacts {
-        name,
-        rings: (0..port.queues).collect(),
-        source: PacketSource::Memory,
-        link_type: LINK_TYPE_ETHERNET,
-        origin: OriginInfo::Nothing,
-        pools: PoolMaker::InProcess,
-        numa_node: None,
-        host_use: Vec::new(),
-        files_per_queue: 0,
-    };
+    let facts = PortFacts::without_interface(name, (0..port.queues).collect());
     PreparedPort::new(facts, port)
 }
 

@@ -12,6 +12,7 @@
 use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
 
 use wirecap_core::{Geometry, PoolId};
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf,
     clock::{self, StampClock},
@@ -29,8 +30,8 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
-    diagnostic::{KernelRefusal, NicDataRefusal, TooLong},
-    filter::{OriginInfo, PortFilter, UserFilter},
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
+    filter::{OriginInfo, PortFilter},
     nic::{link::Watched, preflight},
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
@@ -177,7 +178,7 @@ impl Port for PacketPort {
         open.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
             filter.report(match &placed.in_kernel {
                 Some(_) => FilterPlace::Kernel,
-                None => placed.user.place(),
+                None => FilterPlace::of(&placed.user),
             })
         });
         open.fallbacks.extend(reason.map(|reason| Diagnostic::BesideHost { reason }));
@@ -235,16 +236,18 @@ fn queue_filters(
     let Some(PortFilter { filter, .. }) = filter else {
         return ((0..sockets).map(|_| None).collect(), None);
     };
-    let (user, no_native) = UserFilter::of_socket(filter, interface.ifindex);
-    let user = Arc::new(user);
+    let user = Arc::new(UserFilter::for_socket(filter, interface.ifindex));
     let loaded: Result<Vec<_>, _> =
         (0..sockets).map(|_| SocketFilter::load(filter, hears_outgoing(interface))).collect();
     let (in_kernel, not_in_kernel) = match loaded {
         Ok(programs) => (programs.into_iter().map(Some).collect(), None),
         Err(error) => {
             let reason = KernelRefusal::from(&error);
-            let fallback =
-                Diagnostic::FilterNotInKernel { reason, interpreted: no_native, drops_unwanted: false };
+            let fallback = Diagnostic::FilterNotInKernel {
+                reason,
+                interpreted: user.interpreted().map(Cause::of),
+                drops_unwanted: false,
+            };
             (Vec::from_iter((0..sockets).map(|_| None)), Some(fallback))
         }
     };

@@ -64,12 +64,12 @@ fn in_ns(resolution: Resolution) -> u64 {
     unit.max(1)
 }
 
-/// Whether a trace can be replayed, as far as can be told without taking anything out of a pipe: for finding out
+/// Whether a trace can be read, as far as that can be known without taking anything out of a pipe: for finding out
 /// early.
 ///
 /// ```
 /// let error = wirecap::port::trace::check("/no/such.pcapng".as_ref()).unwrap_err();
-/// assert!(error.to_string().contains("replay:/no/such.pcapng"));
+/// assert!(error.to_string().contains("trace:/no/such.pcapng"));
 /// ```
 ///
 /// # Errors

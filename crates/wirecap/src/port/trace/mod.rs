@@ -29,6 +29,7 @@ use std::{
 
 use wirecap_core::{Direction, Geometry};
 use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     input::Input,
@@ -41,18 +42,17 @@ use self::{
     status::{Status, TraceBackend},
 };
 use super::{
-    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    contract::{OpenRequest, PacketSource, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
     Config, Diagnostic, Error, Timestamp,
-    diagnostic::{NicDataRefusal, TooLong},
-    filter::{OriginInfo, UserFilter},
+    diagnostic::{Cause, NicDataRefusal, TooLong},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, Clock, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
@@ -122,15 +122,10 @@ struct Rest {
 pub(super) fn look_up(name: String, path: &Path) -> Result<PreparedPort, Error> {
     let trace = Trace::open(name.clone(), path)?;
     let facts = PortFacts {
-        name,
-        rings: vec![0],
         source: PacketSource::File,
         link_type: trace.link_type,
-        origin: OriginInfo::Nothing,
-        pools: PoolMaker::InProcess,
-        numa_node: None,
-        host_use: Vec::new(),
         files_per_queue: 1,
+        ..PortFacts::without_interface(name, vec![0])
     };
     Ok(PreparedPort::new(facts, trace))
 }
@@ -160,9 +155,10 @@ impl Port for Trace {
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
         port.fallbacks.extend(port.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
-            let (user, no_native) = UserFilter::new(&filter.filter);
-            port.fallbacks.extend(no_native.map(|cause| Diagnostic::FilterInterpreted { cause }));
-            port.filter = Some(filter.report(user.place()));
+            let user = UserFilter::new(&filter.filter);
+            let reason = user.interpreted().map(Cause::of);
+            port.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
+            port.filter = Some(filter.report(FilterPlace::of(&user)));
             user
         });
         let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use wirecap_filter::UserFilter;
+
 use super::sieve::Sieve;
 use crate::{
     Diagnostic, Unmatched,
-    diagnostic::KernelRefusal,
-    filter::{PortFilter, UserFilter},
+    diagnostic::{Cause, KernelRefusal},
+    filter::PortFilter,
     report::FilterPlace,
 };
 
@@ -33,13 +35,13 @@ impl PlacedFilter {
         if not_in_kernel.is_none() && !frags {
             return Self { runs: Some(FilterPlace::Kernel), fallbacks: Vec::from_iter(one_way), user: None };
         }
-        let (user, no_native) = UserFilter::new(&filter.filter);
-        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| user.place());
+        let user = UserFilter::new(&filter.filter);
+        let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| FilterPlace::of(&user));
         let passes = filter.unmatched == Unmatched::Pass;
         let split = (not_in_kernel.is_none() && passes).then_some(Diagnostic::FilterDropsLongPackets);
         let fallback = not_in_kernel.map(|reason| Diagnostic::FilterNotInKernel {
             reason,
-            interpreted: no_native,
+            interpreted: user.interpreted().map(Cause::of),
             drops_unwanted: passes,
         });
         let fallbacks = fallback.or(split).into_iter().chain(one_way).collect();

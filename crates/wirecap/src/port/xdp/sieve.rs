@@ -10,13 +10,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use wirecap_filter::UserFilter;
 use wirecap_sys::{
     memory::FilledCell,
     xsk::{Contents, Socket},
 };
 
 use super::stamp_reader::StampReader;
-use crate::{filter::UserFilter, port::intake::Intake};
+use crate::port::intake::Intake;
 
 /// Cells between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;

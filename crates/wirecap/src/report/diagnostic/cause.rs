@@ -23,15 +23,19 @@ impl Cause {
     pub(crate) fn words(text: impl Into<String>) -> Self {
         Self { errno: None, text: text.into() }
     }
-}
 
-impl<E: Error + 'static> From<E> for Cause {
-    /// The number is that of the first error of the system among the error and its sources.
-    fn from(error: E) -> Self {
-        let first: &(dyn Error + 'static) = &error;
+    /// An error, with the number of the first error of the system among it and its sources.
+    pub(crate) fn of(error: &(impl Error + 'static)) -> Self {
+        let first: &(dyn Error + 'static) = error;
         let mut errors = std::iter::successors(Some(first), |&error| error.source());
         let errno = errors.find_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
         Self { errno, text: error.to_string() }
+    }
+}
+
+impl<E: Error + 'static> From<E> for Cause {
+    fn from(error: E) -> Self {
+        Self::of(&error)
     }
 }
 

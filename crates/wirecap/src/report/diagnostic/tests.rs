@@ -37,8 +37,8 @@ fn a_cause_has_the_number_of_the_systems_error_behind_it() {
 #[test]
 fn why_a_filter_is_not_in_the_kernel_is_short() {
     let cause = std::io::Error::from_raw_os_error(7);
-    let refused =
-        wirecap_sys::bpf::Error::Rejected { name: "wirecap".into(), cause, log: "line\n".repeat(1_000) };
+    let (name, log) = ("wirecap".into(), "line\n".repeat(1_000));
+    let refused = wirecap_sys::bpf::Error::Rejected { name, cause, log, lacks_perfmon: false };
     let refusal = KernelRefusal::from(&wirecap_filter::Error::from(refused));
     let KernelRefusal::Rejected(Cause { errno: Some(7), text }) = refusal else { panic!("{refusal:?}") };
     assert!(text.len() < 120, "{text}");

@@ -28,13 +28,13 @@ const CODES: [u16; 49] = [
 /// A slot of the scratch memory that is read before it is written holds anything: libpcap initialises it since
 /// 1.11 only.
 #[derive(Debug, Clone, Copy)]
-pub struct Judge<'a> {
+pub struct LibpcapFilter<'a> {
     filter: Filter,
     /// INVARIANT: `bpf_validate` took them and `bpf_filter` knows them, so it stays inside.
     insns: &'a [Insn],
 }
 
-impl<'a> Judge<'a> {
+impl<'a> LibpcapFilter<'a> {
     pub(super) fn new(validate: Validate, filter: Filter, insns: &'a [Insn]) -> Option<Self> {
         let len = c_int::try_from(insns.len()).ok()?;
         let unknown = |insn: &Insn| !CODES.contains(&insn.code);

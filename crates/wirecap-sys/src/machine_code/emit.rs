@@ -1,4 +1,4 @@
-//! Classic BPF into Cranelift's intermediate representation.
+//! Operations into Cranelift's intermediate representation.
 //!
 //! ```text
 //!   entry(packet, captured, wirelen): A = X = slots = 0
@@ -8,6 +8,9 @@
 //!
 //! A, X and the slots are variables, which the generator keeps in machine registers. So is the number of rounds that are
 //! left, where a program jumps backward.
+//!
+//! Rule: a load is emitted where `known` reaches as far as the load does. `known` grows in `require` alone, which emits
+//! the check. Where paths join it is the lesser, and nothing where a jump backward leads.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -17,22 +20,33 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
-use crate::guard::{Guard, Runner, guards};
-use crate::op::MEMORY_SLOTS;
-use crate::op::{Alu, Cond, Op, Operand, Register, Size};
-use crate::program::Program;
-use crate::rounds::STEP_BYTES;
+use super::op::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Reach, Register, Size};
+use super::rounds::{STEP_BYTES, jumps_back};
 
-/// The function of a program: `(packet: *const u8, captured: u32, wirelen: u32) -> u32`.
-pub(super) fn function(program: &Program) -> Function {
+/// A hint: what to check in front of an operation, earlier than its own load needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// No path leads here.
+    Unreachable,
+    /// Whatever happens from here on, the packet is rejected.
+    Reject,
+    /// Nothing.
+    Free,
+    /// Reject packets shorter than this, in bytes.
+    Length(u32),
+    /// Reject packets shorter than X plus this, in bytes.
+    LengthFromX(u32),
+}
+
+/// The function of valid operations: `(packet: *const u8, captured: u32, wirelen: u32) -> u32`.
+pub(super) fn function(ops: &[Op], guards: &[Guard]) -> Function {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend([I64, I32, I32].map(AbiParam::new));
     signature.returns.push(AbiParam::new(I32));
     let mut function = Function::with_name_signature(UserFuncName::default(), signature);
     let mut context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut context);
-    let mut emitter = Emitter::new(&mut builder, program);
-    emitter.program(program);
+    Emitter::new(&mut builder, ops).program(ops, guards);
     builder.seal_all_blocks();
     builder.finalize();
     function
@@ -47,12 +61,14 @@ struct Emitter<'a, 'b> {
     /// Bytes of the packet that are there, as 64 bits.
     captured: Value,
     wirelen: Value,
+    /// INVARIANT: every packet that comes to where code is emitted now reaches this far.
+    known: Reach,
     /// The last instruction ended its block.
     ended: bool,
 }
 
 impl<'a, 'b> Emitter<'a, 'b> {
-    fn new(builder: &'a mut FunctionBuilder<'b>, program: &Program) -> Self {
+    fn new(builder: &'a mut FunctionBuilder<'b>, ops: &[Op]) -> Self {
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
@@ -67,25 +83,24 @@ impl<'a, 'b> Emitter<'a, 'b> {
             builder.declare_var(variable, I32);
             builder.def_var(variable, zero);
         }
-        if program.loops() {
+        let jumps_back = jumps_back(ops);
+        if jumps_back > 0 {
             let steps = builder.ins().udiv_imm(captured, i64::from(STEP_BYTES));
             let steps = builder.ins().iadd_imm(steps, 1);
-            let rounds = builder.ins().imul_imm(steps, i64::from(program.jumps_back()));
+            let rounds = builder.ins().imul_imm(steps, i64::from(jumps_back));
             builder.declare_var(rounds_variable(), I64);
             builder.def_var(rounds_variable(), rounds);
         }
-        let blocks = targets(builder, program.ops());
+        let blocks = targets(builder, ops);
         let rejected = builder.create_block();
         builder.set_cold_block(rejected);
-        Self { builder, blocks, rejected, packet, captured, wirelen, ended: false }
+        Self { builder, blocks, rejected, packet, captured, wirelen, known: Reach::default(), ended: false }
     }
 
-    fn program(&mut self, program: &Program) {
-        for (index, (op, guard)) in program.ops().iter().zip(guards(program, Runner::USER_SPACE)).enumerate()
-        {
-            if guard == Guard::Unreachable {
-                continue;
-            }
+    fn program(&mut self, ops: &[Op], guards: &[Guard]) {
+        let mut known = known_at_first(ops);
+        for (index, op) in ops.iter().enumerate() {
+            let Some(known_here) = known[index] else { continue };
             if let Some(block) = self.blocks[index] {
                 if !self.ended {
                     self.builder.ins().jump(block, &[]);
@@ -93,37 +108,56 @@ impl<'a, 'b> Emitter<'a, 'b> {
                 self.builder.switch_to_block(block);
             }
             self.ended = false;
-            if self.guard(guard) {
-                self.op(index, op);
+            self.known = known_here;
+            match guards.get(index) {
+                // User space does not know where a packet comes from.
+                _ if matches!(op, Op::LoadOrigin(_)) => self.reject(),
+                Some(Guard::Reject) => self.reject(),
+                Some(&Guard::Length(end)) => self.require(Reach { start: end.into(), x: 0 }),
+                Some(&Guard::LengthFromX(end)) => self.require(Reach { start: 0, x: end.into() }),
+                Some(Guard::Unreachable | Guard::Free) | None => {}
+            }
+            if self.ended {
+                continue;
+            }
+            self.require(op.reach());
+            self.op(index, op);
+            if op.writes_x() {
+                self.known.x = 0;
+            }
+            for next in op.successors(index) {
+                known[next] = Some(known[next].map_or(self.known, |other| other.min(self.known)));
             }
         }
         self.builder.switch_to_block(self.rejected);
-        let zero = self.builder.ins().iconst(I32, 0);
+        let zero = self.constant(0);
         self.builder.ins().return_(&[zero]);
     }
 
-    /// The check in front of an instruction; whether the instruction is still to be emitted.
-    fn guard(&mut self, guard: Guard) -> bool {
-        let holds = match guard {
-            Guard::Unreachable | Guard::Free => return true,
-            Guard::Reject => {
-                self.builder.ins().jump(self.rejected, &[]);
-                self.ended = true;
-                return false;
-            }
-            Guard::Length(end) => {
-                let end = self.builder.ins().iconst(I64, end as i64);
-                self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, self.captured)
-            }
-            Guard::LengthFromX(end) => {
-                let x = self.register(Register::X);
-                let x = self.builder.ins().uextend(I64, x);
-                let end = self.builder.ins().iadd_imm(x, end as i64);
-                self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, self.captured)
+    /// Goes on only with packets that reach this far, which is less than two packets of the greatest length.
+    fn require(&mut self, reach: Reach) {
+        if reach.start > self.known.start {
+            self.reject_if_beyond(None, reach.start);
+            self.known.start = reach.start;
+        }
+        if reach.x > self.known.x {
+            self.reject_if_beyond(Some(Register::X), reach.x);
+            self.known.x = reach.x;
+        }
+    }
+
+    /// Goes on if `end` bytes from the start, or from X, are there. In 64 bits the sum does not wrap.
+    fn reject_if_beyond(&mut self, from: Option<Register>, end: u64) {
+        let end = match from {
+            None => self.builder.ins().iconst(I64, end as i64),
+            Some(register) => {
+                let register = self.register(register);
+                let from = self.builder.ins().uextend(I64, register);
+                self.builder.ins().iadd_imm(from, end as i64)
             }
         };
+        let holds = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, self.captured);
         self.reject_unless(holds);
-        true
     }
 
     fn op(&mut self, index: usize, op: &Op) {
@@ -145,7 +179,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
                 let bytes = self.builder.ins().ishl_imm(words, 2);
                 self.set(Register::X, bytes);
             }
-            Op::LoadOrigin(_) => unreachable!("nobody knows it in user space, so a guard rejects"),
+            Op::LoadOrigin(_) => unreachable!("it rejects"),
             Op::LoadLength(register) => self.set(register, self.wirelen),
             Op::LoadConstant(register, k) => {
                 let k = self.constant(k);
@@ -251,6 +285,11 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.ended = true;
     }
 
+    fn reject(&mut self) {
+        self.builder.ins().jump(self.rejected, &[]);
+        self.ended = true;
+    }
+
     /// Goes on in a new block if the value is not zero.
     fn reject_unless(&mut self, holds: Value) {
         let on = self.builder.create_block();
@@ -258,7 +297,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.builder.switch_to_block(on);
     }
 
-    /// Bytes at `base + offset`, as a number. A guard has seen to it that they are there.
+    /// Bytes at `base + offset`, as a number. `require` has seen to it that they are there.
     fn load(&mut self, size: Size, base: Value, offset: u32) -> Value {
         // Not `readonly`: loads without side effects could be moved in front of their check.
         let flags = MemFlags::new().with_notrap();
@@ -310,6 +349,19 @@ fn slot_variable(slot: usize) -> Variable {
 
 fn rounds_variable() -> Variable {
     Variable::from_u32(2 + MEMORY_SLOTS as u32)
+}
+
+/// What is known in front of each operation before code is emitted: nothing at the start and where a jump backward leads,
+/// and no path to the others yet.
+fn known_at_first(ops: &[Op]) -> Vec<Option<Reach>> {
+    let mut known = vec![None; ops.len()];
+    known[0] = Some(Reach::default());
+    for (index, op) in ops.iter().enumerate() {
+        for target in op.successors(index).filter(|&next| next <= index) {
+            known[target] = Some(Reach::default());
+        }
+    }
+    known
 }
 
 /// A block for each instruction that is jumped to.

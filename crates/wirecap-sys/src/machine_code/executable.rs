@@ -1,11 +1,10 @@
-//! Machine code of a packet filter, in memory that can be run but not written.
+//! Memory with code in it.
 //!
 //! ```text
-//!   code generator ──bytes──► MachineCode ──run(packet, wirelen)──► u32
-//!                     mmap read+write, copy, mprotect read+execute; unmapped on drop
+//!   bytes ──► mmap read+write, copy, mprotect read+execute ──run(packet, wirelen)──► u32 ──drop──► munmap
 //! ```
 //!
-//! **The rule that holds here:** a page is writable or executable, never both.
+//! Rule: a page is writable or executable, never both.
 
 use std::io;
 use std::ptr::NonNull;
@@ -14,38 +13,31 @@ use std::ptr::NonNull;
 /// the wire in bytes.
 type Entry = unsafe extern "C" fn(*const u8, u32, u32) -> u32;
 
-/// A filter function in executable memory. Shared between threads freely: it is never written again.
+/// A filter function in executable memory. Threads share it: nothing writes it again.
 #[derive(Debug)]
-pub struct MachineCode {
+pub(super) struct Executable {
     /// INVARIANT: a private mapping of `mapped` bytes, readable and executable, that begins with the function.
     start: NonNull<u8>,
     mapped: usize,
 }
 
 // SAFETY: the mapping belongs to the value alone and is only read and executed until it is dropped.
-unsafe impl Send for MachineCode {}
+unsafe impl Send for Executable {}
 // SAFETY: as above; running the code changes nothing in it.
-unsafe impl Sync for MachineCode {}
+unsafe impl Sync for Executable {}
 
-impl MachineCode {
+impl Executable {
     /// Puts a function into executable memory.
     ///
-    /// This is the trust boundary of generated code: nothing can check what the bytes do. The promise the one
-    /// caller, the generator of `wirecap-filter`, makes is that they are a complete function of this machine
-    /// with the C calling convention, position-independent and without relocations, that it calls nothing,
-    /// returns, writes only to its own stack frame, and reads only from the packet's first byte up to the
-    /// length it is given. It is not `unsafe` since no other crate may contain unsafe code; do not call it with
-    /// anything else.
+    /// # Safety
+    /// The bytes are a complete function of this machine of the type [`Entry`], position-independent and without relocations,
+    /// that calls nothing, returns, writes only to its own stack frame, and reads only from the packet's first byte up to
+    /// the length it is given.
     ///
     /// # Errors
-    /// What mmap or mprotect said; `EACCES` or `EPERM` where a security policy forbids executable memory,
-    /// `EINVAL` for no code at all, `ENOTSUP` on machines other than x86-64, whose instruction caches would
-    /// have to be told.
-    #[doc(hidden)]
-    pub fn from_generator(code: &[u8]) -> io::Result<Self> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
-        }
+    /// What mmap or mprotect returned: `EACCES` or `EPERM` where a security policy forbids executable memory, `EINVAL`
+    /// for no code at all.
+    pub(super) unsafe fn new(code: &[u8]) -> io::Result<Self> {
         let mapping = Self::map(code.len())?;
         // SAFETY: the mapping is new, writable, at least as long as the code, and overlaps nothing.
         unsafe { mapping.start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
@@ -72,9 +64,9 @@ impl MachineCode {
 
     /// Runs the function on a packet of which `packet` was captured and which was `wirelen` bytes long.
     #[inline]
-    pub fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
-        // SAFETY: by the invariant the mapping begins with code that the generator vouches for, and the code is
-        // neither written nor unmapped while `self` is borrowed.
+    pub(super) fn run(&self, packet: &[u8], wirelen: u32) -> u32 {
+        // SAFETY: by the invariant the mapping begins with a function of this type, and it is neither written nor unmapped
+        // while `self` is borrowed.
         let entry = unsafe { std::mem::transmute::<*mut u8, Entry>(self.start.as_ptr()) };
         // A packet has no 4 GiB; if it had, the code would see its beginning.
         let captured = u32::try_from(packet.len()).unwrap_or(u32::MAX);
@@ -83,9 +75,9 @@ impl MachineCode {
     }
 }
 
-impl Drop for MachineCode {
+impl Drop for Executable {
     fn drop(&mut self) {
-        // SAFETY: exactly our own mapping, and nobody runs it: `run` borrows `self`.
+        // SAFETY: exactly our own mapping, and no thread runs it: `run` borrows `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
@@ -98,7 +90,8 @@ mod tests {
     fn the_arguments_arrive() {
         // mov eax, esi; shl eax, 16; add eax, edx; movzx ecx, byte [rdi]; add eax, ecx; ret
         let code = [0x89, 0xf0, 0xc1, 0xe0, 0x10, 0x01, 0xd0, 0x0f, 0xb6, 0x0f, 0x01, 0xc8, 0xc3];
-        let function = MachineCode::from_generator(&code).unwrap();
+        // SAFETY: the function above, which reads the first byte of packets that have one.
+        let function = unsafe { Executable::new(&code) }.unwrap();
         assert_eq!(function.run(&[7, 0], 300), (2 << 16) + 300 + 7);
         let across = std::thread::scope(|scope| scope.spawn(|| function.run(&[1], 0)).join().unwrap());
         assert_eq!(across, (1 << 16) + 1);
@@ -106,6 +99,8 @@ mod tests {
 
     #[test]
     fn no_code_is_an_error() {
-        assert_eq!(MachineCode::from_generator(&[]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        // SAFETY: there is nothing to run.
+        let refused = unsafe { Executable::new(&[]) }.unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
     }
 }

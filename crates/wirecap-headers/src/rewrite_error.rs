@@ -2,7 +2,7 @@
 
 /// Why a packet is not sent on. It is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refused {
+pub enum RewriteError {
     /// Its TTL is at its end.
     #[error("its TTL is at its end; a router would drop it")]
     Expired,

@@ -52,7 +52,7 @@ fn workers_are_told_of_the_end_without_anybody_stopping_the_capture() {
         }
         assert_eq!((got, capture.is_at_end()), (packets as usize, true));
         assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Ended), "it stays ended");
-        let name = format!("replay:{}", path.display());
+        let name = format!("trace:{}", path.display());
         assert_eq!(capture.events(), [PortEvent::Read(name)]);
         assert_eq!((capture.events(), capture.all_ports_gone()), (vec![], false), "told once");
         check::account_closed(&capture.finish());
@@ -82,7 +82,7 @@ fn damage_is_the_end_after_everything_before_it() {
                     assert_same(&setup, &got, &expected(packets));
                     let error = report.ports[0].error.as_deref().expect("it is damaged");
                     assert!(error.contains(&format!("at byte {}", whole.len())), "{error}");
-                    assert!(error.starts_with(&format!("replay:{}: ", path.display())), "{error}");
+                    assert!(error.starts_with(&format!("trace:{}: ", path.display())), "{error}");
                 }
             }
         }

@@ -56,7 +56,7 @@ fn comes_out(name: &str, bytes: &[u8], expected: &[Got]) {
         assert_eq!((total.seen, total.delivered), (expected.len() as u64, expected.len() as u64));
         assert_eq!((port.error.as_deref(), port.read_percent), (None, Some(100.0)));
         assert_eq!((port.driver.as_ref(), port.queues[0].mode), (None, QueueMode::Trace));
-        assert_eq!(port.name, format!("replay:{}", path.display()));
+        assert_eq!(port.name, format!("trace:{}", path.display()));
     }
 }
 
@@ -191,9 +191,9 @@ fn a_replay_in_trouble_loses_nothing() {
 
 #[test]
 fn a_port_is_made_from_its_name() {
-    let spec = PortSpec::from("replay:/tmp/a:b.pcapng");
+    let spec = PortSpec::from("trace:/tmp/a:b.pcapng");
     assert_eq!(spec, PortSpec::Trace { path: "/tmp/a:b.pcapng".into() });
-    assert_eq!(spec.name(), "replay:/tmp/a:b.pcapng");
+    assert_eq!(spec.name(), "trace:/tmp/a:b.pcapng");
 }
 
 #[test]

@@ -19,18 +19,18 @@
 //!
 //! Other programs with jumps backward, which no expression gives, have the same rounds, and are cut off there.
 
-use crate::op::Op;
+use super::op::Op;
 
 /// X moves by multiples of so many bytes.
-pub(crate) const STEP_BYTES: u32 = 4;
+pub(super) const STEP_BYTES: u32 = 4;
 
 /// Jumps that go backward.
-pub(crate) fn jumps_back(ops: &[Op]) -> u32 {
+pub fn jumps_back(ops: &[Op]) -> u32 {
     let back = |(index, op): &(usize, &Op)| matches!(op, Op::Jump(target) if target <= index);
     ops.iter().enumerate().filter(back).count() as u32
 }
 
 /// How often a program with `jumps_back` jumps backward may take them for a packet of which `captured` bytes are there.
-pub(crate) fn rounds(jumps_back: u32, captured: usize) -> u64 {
+pub fn rounds(jumps_back: u32, captured: usize) -> u64 {
     u64::from(jumps_back) * (captured as u64 / u64::from(STEP_BYTES) + 1)
 }

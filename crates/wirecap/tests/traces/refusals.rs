@@ -14,7 +14,7 @@ fn refusal(path: &Path) -> String {
     let error = Capture::builder().port(port(path)).open().expect_err("refused");
     assert!(matches!(error, Error::Trace { .. }), "{error:?}");
     assert_eq!(error.to_string(), early);
-    assert!(early.starts_with(&format!("replay:{}: ", path.display())), "{early}");
+    assert!(early.starts_with(&format!("trace:{}: ", path.display())), "{early}");
     early
 }
 
