@@ -24,7 +24,8 @@ pub(crate) fn source(source: Timestamp) -> &'static str {
     }
 }
 
-/// What is certain of times at the start, in one line: source, clock, resolution. Bounds are measured and reported at the end.
+/// What is certain of times at the start, in one line: source, clock, resolution. Bounds are measured and
+/// reported at the end.
 pub(crate) fn timestamps(
     TimestampReport { source: from, clock, resolution_ns, .. }: &TimestampReport,
 ) -> String {

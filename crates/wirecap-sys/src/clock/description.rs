@@ -25,7 +25,8 @@ pub enum Clock {
         name: String,
         /// What it shows.
         shows: ClockScale,
-        /// How far it was from that when it was first seen to show it, in nanoseconds. 0 for a time of its own, which is kept to the system clock.
+        /// How far it was from that when it was first seen to show it, in nanoseconds. 0 for a time of its
+        /// own, which is kept to the system clock.
         off_ns: u64,
         /// What it showed before it was set, if it was set since the start.
         showed: Option<ClockScale>,

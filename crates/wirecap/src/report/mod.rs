@@ -9,7 +9,8 @@
 //! | what happens while it runs | `event.rs` |
 //! | how the host uses an interface | `host_use.rs` |
 //!
-//! Rule: everything here is plain data, with names and codes that are stable. The rooms above fill it in; none of them is needed here.
+//! Rule: everything here is plain data, with names and codes that are stable. The rooms above fill it in;
+//! none of them is needed here.
 
 pub mod diagnostic;
 mod event;

@@ -1,14 +1,15 @@
-//! Where the times of packets come from, and what is said about it.
+//! Where the times of packets come from, and how exact they are.
 //!
-//! | source | who stamps | when | costs |
+//! | source | stamped by | when | costs |
 //! |---|---|---|---|
 //! | [`Timestamp::Hardware`] | the NIC | the packet is on the wire | a call of the driver for each packet |
 //! | [`Timestamp::Kernel`] | the XDP program; beside the host, the kernel | the driver has the packet | a reading of the clock for each packet |
 //! | [`Timestamp::Batch`] | the thread that takes packets from the ring | it first sees them there | two readings of the CPU's counter for each batch |
 //!
-//! Rules: times are UTC, whatever the source. Those of one receive queue over AF_XDP increase strictly: a packet that would not be later
-//! than the one before it is 1 ns later; they go back only when the system clock is set back. And a bound that is printed or recorded
-//! holds under every stall: it is measured and reported at the end, not promised at the start.
+//! Rules: times are UTC, whatever the source. Those of one receive queue over AF_XDP increase strictly: a
+//! packet that would not be later than the one before it is 1 ns later; they go back only when the system
+//! clock is set back. And a bound that is printed or recorded holds under every stall: it is measured and
+//! reported at the end, not promised at the start.
 
 use serde::Serialize;
 use wirecap_core::Spread;
@@ -24,22 +25,25 @@ pub struct TimestampReport {
     pub source: Timestamp,
     /// By which clock, and how it is brought to UTC.
     pub clock: Clock,
-    /// The finest difference that the clock can tell, in nanoseconds.
+    /// The resolution of the clock, in nanoseconds.
     pub resolution_ns: u64,
-    /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have shown so
-    /// far. Only for a clock that is compared with it: the CPU's counter, CLOCK_MONOTONIC, and that of a NIC which shows neither UTC nor
-    /// TAI. How long packets waited before the clock was read is not in it: see `uncertainty`.
+    /// By how much the clock may differ from the system clock, in nanoseconds: the most that comparisons have
+    /// shown so far. Only for a clock that is compared with it: the CPU's counter, CLOCK_MONOTONIC, and that
+    /// of a NIC which shows neither UTC nor TAI. How long packets waited before the clock was read is not in
+    /// it: see `uncertainty`.
     pub error_bound_ns: Option<u64>,
     /// How much earlier than their times packets may have come; `None` where all have their own timestamp.
     pub uncertainty: Option<Uncertainty>,
-    /// Packets that were not stamped, or whose stamp cannot be; those that were captured bear the time of their batch.
+    /// Packets without a stamp, or with an implausible one. Those that were captured have the time of their
+    /// batch.
     pub unstamped: u64,
-    /// By how much the system clock was set back, all times together, in nanoseconds; 0 if it was not. The times of packets go back with it.
+    /// By how much the system clock was set back, all times together, in nanoseconds; 0 if it was not. The
+    /// times of packets go back with it.
     pub set_back_ns: u64,
 }
 
-/// How much earlier than the times of their batches packets may have come, in nanoseconds: the time between two looks of the reader at the
-/// ring. The bound holds wherever the reader stalled.
+/// How much earlier than the times of their batches packets may have come, in nanoseconds: the time between
+/// two looks of the reader at the ring. The bound holds wherever the reader stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Uncertainty {
     /// Number of packets that have the time of their batch.
