@@ -178,7 +178,7 @@ pub enum Error {
     #[error(
         "{name}@{queues}: AF_PACKET cannot choose between receive queues, and {name} is captured beside the host"
     )]
-    QueuesBesideHost {
+    PassiveQueues {
         /// The interface.
         name: String,
         /// The queues asked for.
@@ -227,7 +227,7 @@ pub enum Error {
     },
     /// The setting asks for symmetric RSS on an interface that is captured beside the host.
     #[error("symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host")]
-    RssBesideHost(String),
+    PassiveRss(String),
     /// The process may not join the processes that share the interface.
     #[error(
         "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \

@@ -1,8 +1,8 @@
 //! The filter of a port: in the kernel if possible, else in user space.
 //!
 //! ```text
-//!   expression ──libpcap──► Filter ──┬── xdp: a piece of the program, before a packet costs anything   program.rs
-//!                                    ├── packet: a socket filter                                      socket_filter.rs
+//!   expression ──libpcap──► Filter ──┬── xdp: a piece of the program, before a packet costs anything   program/
+//!                                    ├── packet: a socket filter                                      program/socket_filter.rs
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
 //!

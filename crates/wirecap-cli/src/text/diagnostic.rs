@@ -28,7 +28,7 @@ pub(crate) fn describe(diagnostic: &Diagnostic) -> String {
 /// Of the way in which a port is opened.
 fn opening(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
-        Diagnostic::BesideHost { reason } => {
+        Diagnostic::Passive { reason } => {
             format!("captured beside the host, since {}", host_use::reason(reason))
         }
         Diagnostic::XdpProgramFirst { program_id, program } => format!(

@@ -26,7 +26,7 @@ fn samples() -> Vec<Diagnostic> {
         samples.push(Diagnostic::MemoryAdviceRefused { advice, cause: cause() });
     }
     samples.extend([
-        Diagnostic::BesideHost { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
+        Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,

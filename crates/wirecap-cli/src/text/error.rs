@@ -60,20 +60,20 @@ fn hint(error: &Error) -> Option<String> {
             format!("{}; say xdp:{name} to take it", since(reason.as_ref()))
         }
         Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
-        Error::QueuesBesideHost { name, queues, reason: reason @ Some(_) } => {
+        Error::PassiveQueues { name, queues, reason: reason @ Some(_) } => {
             format!("{}; say xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
         }
-        Error::QueuesBesideHost { name, queues, reason: None } => {
+        Error::PassiveQueues { name, queues, reason: None } => {
             format!("; say packet:{name}, or xdp:{name}@{queues} to take them from the host")
         }
         Error::Rss { .. } => "; leave --rss symmetric out to capture as it is".into(),
-        Error::RssBesideHost(name) => format!(
+        Error::PassiveRss(name) => format!(
             ", where --fanout hash keeps both directions of a connection together; leave --rss out, or say xdp:{name}"
         ),
         Error::LittleMemory { .. } => ", or lower -M or the number of queues".into(),
         Error::NoHardwareTimestamps { name, reason } => {
             let take = match reason {
-                NicDataRefusal::BesideHost => format!("; say xdp:{name} to take it, or"),
+                NicDataRefusal::Passive => format!("; say xdp:{name} to take it, or"),
                 _ => ";".into(),
             };
             format!(
@@ -160,11 +160,11 @@ mod tests {
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
             (Error::OnlyPassive { name: name(), reason: loopback() }, "; say xdp:in0 to take it"),
             (
-                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: loopback() },
+                Error::PassiveQueues { name: name(), queues: 2.into(), reason: loopback() },
                 "; say xdp:in0@2 to take them from it",
             ),
             (
-                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: None },
+                Error::PassiveQueues { name: name(), queues: 2.into(), reason: None },
                 "; say packet:in0, or xdp:in0@2 to take them from the host",
             ),
             (
@@ -175,7 +175,7 @@ mod tests {
                 Error::Rss { name: name(), reason: "none".into() },
                 "none; leave --rss symmetric out to capture as it is",
             ),
-            (Error::RssBesideHost(name()), "leave --rss out, or say xdp:in0"),
+            (Error::PassiveRss(name()), "leave --rss out, or say xdp:in0"),
             (
                 Error::LittleMemory { bytes: 1, least: 2 },
                 "give that or more, or lower -M or the number of queues",
@@ -219,9 +219,7 @@ mod tests {
     #[test]
     fn the_way_to_hardware_times_is_named_where_there_is_one() {
         let words = |reason| of_capture(&Error::NoHardwareTimestamps { name: "in0".into(), reason });
-        assert!(
-            words(NicDataRefusal::BesideHost).contains("say xdp:in0 to take it, or use kernel timestamps")
-        );
+        assert!(words(NicDataRefusal::Passive).contains("say xdp:in0 to take it, or use kernel timestamps"));
         let software = words(NicDataRefusal::SoftwareOnly);
         assert!(software.contains("software only; use kernel") && !software.contains("xdp:"), "{software}");
     }

@@ -18,7 +18,7 @@ pub struct QueueDevice {
     pub name: String,
     /// Its number.
     pub queue: u16,
-    /// Whether somebody captures it now, or has XDP on the whole interface; `None` if this process may not know.
+    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not know.
     pub taken: Option<bool>,
     /// Processes that do, as far as they can be seen.
     pub pids: Vec<u32>,
@@ -83,7 +83,7 @@ impl Holders {
             Holders::Whole(holders) => (Some(true), pids(holders)),
             Holders::Queues(queues) => {
                 let entry = queues.iter().find(|(number, _)| *number == u32::from(queue));
-                // An entry that nobody holds is of a process that was killed.
+                // An entry without a holder is of a process that was killed.
                 let pids = entry.map(|(_, holders)| pids(holders)).unwrap_or_default();
                 (Some(!pids.is_empty()), pids)
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use wirecap_sys::netdev::{self, Interface, LinkReader, LinkState, LinkStatistics};
 
-/// How often the number of queues is looked at: the kernel announces a change to nobody who only follows the
+/// How often the number of queues is looked at: the kernel announces a change to no listener that only follows the
 /// links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
 
@@ -30,14 +30,14 @@ pub(crate) struct LinkWatch {
     /// The last counts, for when the interface is gone.
     dropped: u64,
     unsent: u64,
-    /// Receive queues from this number on are not captured, if all shall be.
+    /// Receive queues from this number on are not captured, where all were to be.
     captured: u32,
-    /// The highest receive queue that is captured, if only some shall be.
+    /// The highest receive queue that is captured, where only some were to be.
     highest: Option<u32>,
     /// Receive queues there were when it was last looked.
     queues: u32,
-    /// The most that were told of by [`LinkWatch::added`].
-    told: u32,
+    /// The number that was reported last.
+    reported: u32,
     looked: Instant,
 }
 
@@ -54,8 +54,8 @@ impl LinkWatch {
             Watched::None => (u32::MAX, None),
         };
         let (dropped, unsent, queues, looked) = (0, 0, current, Instant::now());
-        let told = if highest.is_some() { current } else { captured };
-        Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, told, looked })
+        let reported = if highest.is_some() { current } else { captured };
+        Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, reported, looked })
     }
 
     /// How many receive queues are captured, where all were to be.
@@ -86,19 +86,19 @@ impl LinkWatch {
         self.reader.state(self.ifindex).ok()
     }
 
-    /// How many transmit queues it has now; `None` if nobody says.
+    /// How many transmit queues it has now; `None` if the kernel does not say.
     pub(crate) fn transmit_queues(&mut self) -> Option<u32> {
         self.reader.transmit_queues(self.ifindex).ok().flatten()
     }
 
-    /// The receive queues there are by now, if any of them is not captured. Looks once a second at most, unless it has
+    /// The number of receive queues, if one of them is not captured. Looks once a second at most, unless it has
     /// to be `exact`.
     pub(crate) fn uncaptured(&mut self, exact: bool) -> Option<u32> {
         self.look(exact);
         (self.queues > self.captured).then_some(self.queues)
     }
 
-    /// The receive queues there are by now, if one that is captured is not among them any more.
+    /// The number of receive queues, if one that is captured is not among them any more.
     pub(crate) fn missing(&mut self, exact: bool) -> Option<u32> {
         self.look(exact);
         self.highest.filter(|&highest| highest >= self.queues).map(|_| self.queues)
@@ -113,17 +113,17 @@ impl LinkWatch {
         }
     }
 
-    /// The receive queues there are by now, if more were added since this was last told.
+    /// The number of receive queues, if it grew since it was last reported.
     pub(crate) fn added(&mut self) -> Option<u32> {
-        let queues = self.uncaptured(false).filter(|&queues| queues > self.told)?;
-        self.told = queues;
+        let queues = self.uncaptured(false).filter(|&queues| queues > self.reported)?;
+        self.reported = queues;
         Some(queues)
     }
 
-    /// The receive queues there are by now, if one that is captured was taken away since this was last told.
+    /// The number of receive queues, if a captured one was taken away since it was last reported.
     pub(crate) fn taken_away(&mut self) -> Option<u32> {
-        let queues = self.missing(false).filter(|&queues| queues < self.told)?;
-        self.told = queues;
+        let queues = self.missing(false).filter(|&queues| queues < self.reported)?;
+        self.reported = queues;
         Some(queues)
     }
 }

@@ -1,4 +1,4 @@
-//! What is set on a network device and given back, what is watched of it, and who else uses it.
+//! Network devices: settings that are taken and given back, what is watched, and how the host and other programs use them.
 
 pub(crate) mod devices;
 pub(crate) mod holders;

@@ -76,7 +76,7 @@ fn look_up_interface(
     let passive = reason.is_some() || access == Access::Packet;
     match queues {
         Some(queues) if passive => {
-            Err(Error::QueuesBesideHost { name: interface.name, queues: queues.clone(), reason })
+            Err(Error::PassiveQueues { name: interface.name, queues: queues.clone(), reason })
         }
         None if passive => packet::look_up(interface, reason, host_use, config),
         queues => xdp::look_up(interface, queues, host_use, config),

@@ -35,10 +35,10 @@ pub(crate) trait PortBackend: Debug + Send {
 pub(crate) struct OpenPort {
     pub(crate) name: String,
     pub(crate) mode: QueueMode,
+    /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its sockets do.
+    pub(crate) backend: Option<Box<dyn PortBackend>>,
     /// Its receive queues, until the engine takes them.
     pub(crate) queues: Vec<OpenQueue>,
-    /// `None` of a port that has nothing to give back.
-    pub(crate) backend: Option<Box<dyn PortBackend>>,
     pub(crate) ifindex: Option<u32>,
     pub(crate) driver: Option<String>,
     pub(crate) numa_node: Option<u32>,

@@ -1,4 +1,4 @@
-//! Room for metadata in front of a packet, as the XDP program makes it: what it writes there is read by whoever takes the packet.
+//! Room for metadata in front of a packet, as the XDP program makes it: what it writes there is read where the packet is taken.
 //!
 //! ```text
 //!   data_meta ──► │ this one │ what is behind it │ the packet ◄── data
@@ -8,14 +8,14 @@
 
 use wirecap_sys::bpf::{Alu, Assembler, Cond, Helper, Label, Reg, Size, xdp_md};
 
-/// Makes room for so many bytes in front of the metadata that the packet has by now, or jumps to `none`. The context is in R6;
+/// Makes room for `bytes` in front of the metadata that the packet already has, or jumps to `none`. The context is in R6;
 /// R0 to R5 are lost, and all pointers into the packet.
 pub(super) fn emit_room(asm: &mut Assembler, bytes: i32, none: Label) {
     asm.mov(Reg::R1, Reg::R6).mov_imm(Reg::R2, -bytes).call(Helper::XdpAdjustMeta);
     asm.jump_if(Cond::Ne, Reg::R0, 0, none);
 }
 
-/// Loads into R1 where the metadata begins, proven to be just so many bytes in front of the packet, or jumps to `elsewhere`. The
+/// Loads into R1 where the metadata begins, proven to be exactly `front` bytes in front of the packet, or jumps to `elsewhere`. The
 /// context is in R6; R2 and R3 are lost.
 pub(super) fn emit_place(asm: &mut Assembler, front: i32, elsewhere: Label) {
     use Reg::{R1, R2, R3, R6};

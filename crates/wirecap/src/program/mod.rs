@@ -88,7 +88,7 @@ pub(crate) struct CaptureProgram {
 pub(crate) struct ProgramPlan {
     /// Receive queues the port can have.
     pub(crate) queues: u32,
-    /// Of these, so many from the first one on get sockets.
+    /// This number of them, from the first one on, get sockets.
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
@@ -181,7 +181,7 @@ impl CaptureProgram {
         socket.put_into(&self.sockets, queue)
     }
 
-    /// The numbers of the queues without a socket. The last stands for all from there on: what no driver should
+    /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver should
     /// report, and is counted all the same.
     pub(crate) fn uncaptured(&self) -> std::ops::RangeInclusive<u32> {
         self.captured..=self.queues

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   XDP program:  driver ──► hash and type ──► 8 bytes of metadata: right in front of the packet, or of its stamp
-//!   who reads:    Packet::rx_hash() ◄── the same bytes, when the packet is looked at
+//!   reader:       Packet::rx_hash() ◄── the same bytes, when the packet is looked at
 //! ```
 //!
 //! Rules: the driver is asked before anything is changed, since some (virtio_net) have the hash in the bytes in front of the packet,
@@ -60,7 +60,7 @@ impl RxHashing {
         asm.bind(done);
     }
 
-    /// Writes the answer in front of the `behind` bytes of metadata that the packet has by now, or jumps to `unhashed`. The
+    /// Writes the answer in front of the `behind` bytes of metadata that the packet already has, or jumps to `unhashed`. The
     /// context is in R6; R0 to R5 are lost, and all pointers into the packet.
     pub(crate) fn emit_write(self, asm: &mut Assembler, behind: i32, unhashed: Label) {
         use Reg::{R1, R4, R10};

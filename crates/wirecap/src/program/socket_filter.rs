@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   packet ── sent by the host, and only incoming ones are wanted? ──► no
-//!          ── seen += 1 ── VLAN tag taken out of it? ──► yes: user space decides, who has it back in
+//!          ── seen += 1 ── VLAN tag taken out of it? ──► yes: user space decides, which has the tag back in the packet
 //!                      └── the filter ──► matched += 1, yes ──► no
 //! ```
 //!

@@ -1,12 +1,12 @@
 //! VLAN tags that the NIC has taken off, put back by the XDP program.
 //!
 //! ```text
-//!   as the driver gives it:   │ MAC addresses │ type │ …                the tag beside it, for who asks
+//!   as the driver gives it:   │ MAC addresses │ type │ …                the tag beside it, on request
 //!   for filter and socket:    │ MAC addresses │ tag │ type │ …          4 bytes more, in the head room
 //!   for the host's stack:     │ MAC addresses │ type │ …                as it came: the driver adds the tag to it, beside it
 //! ```
 //!
-//! Rule: what leaves for the host leaves as it came. Its driver tells the host of the tag whatever stands in the packet, so a tag
+//! Rule: what leaves for the host leaves as it came. Its driver hands the tag to the host whatever the packet holds, so a tag
 //! in both places would be two. A packet whose tag cannot be put back is counted and captured as it is.
 //!
 //! See Documentation/networking/xdp-rx-metadata.rst (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8).
@@ -114,7 +114,7 @@ impl Tags {
     }
 }
 
-/// Loads where the packet begins into R1, and jumps if its first buffer has less than so many bytes.
+/// Loads where the packet begins into R1, and jumps if its first buffer has fewer than `bytes`.
 fn bounds(asm: &mut Assembler, bytes: i32, shorter: Label) {
     use Reg::{R1, R2, R3, R6};
     asm.load(Size::Word, R1, R6, xdp_md::DATA).load(Size::Word, R2, R6, xdp_md::DATA_END);

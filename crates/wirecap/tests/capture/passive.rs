@@ -192,7 +192,7 @@ fn loopback_and_tunnels_have_their_own_link_type() {
 /// Why a port is left to the host, as JSON.
 fn reason(port: &PortReport) -> String {
     let reasons = port.fallbacks.iter().filter_map(|fallback| match fallback {
-        Diagnostic::BesideHost { reason } => serde_json::to_string(reason).ok(),
+        Diagnostic::Passive { reason } => serde_json::to_string(reason).ok(),
         _ => None,
     });
     reasons.collect()

@@ -319,7 +319,7 @@ fn hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is() {
     }
     assert!(!wire.is_captured(), "nothing was changed");
     let passive = wire.inside.enter(|| hardware().port("packet:in0").open()).map(drop).unwrap_err();
-    let reason = NicDataRefusal::BesideHost;
+    let reason = NicDataRefusal::Passive;
     assert!(
         matches!(passive, Error::NoHardwareTimestamps { reason: found, .. } if found == reason),
         "{passive}"

@@ -33,7 +33,7 @@ pub(super) enum End {
     Open,
     /// It is as before.
     Restored,
-    /// Somebody else has changed it meanwhile.
+    /// Another program has changed it.
     LeftAlone,
     /// It could not be put back.
     Failed(String),
@@ -91,8 +91,8 @@ impl<D: Hashing> Change<D> {
         };
     }
 
-    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is none
-    /// to argue with; one that was there before is what a process that has ended puts back.
+    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is left
+    /// alone; one that was there before is what a process that has ended puts back.
     pub(super) fn look(&mut self, interface: &str) {
         if self.end != End::Open || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
             return;

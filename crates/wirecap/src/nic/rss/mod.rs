@@ -5,10 +5,10 @@
 //!                            └─ try: the driver's own transforms ─► a key that makes Toeplitz symmetric
 //!                                 └─ read back: kept? ─► at the end, what was before is put back
 //!   while it runs: not symmetric any more ──┬─ what was before is back, or it was not ours ─► set again, now by us
-//!                                           └─ somebody else wants something else ─► left alone, and told
+//!                                           └─ another program has set it ─► left alone, and reported
 //! ```
 //!
-//! Of several processes that want it the first sets it, and puts it back when it ends. So whoever is left sets it anew:
+//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left set it anew:
 //! each has what it asked for until its own end, and the last puts back what was there before the first.
 //!
 //! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
@@ -58,7 +58,7 @@ impl SymmetricRss {
         self.part.leave();
     }
 
-    /// Looks whether it is symmetric still, sets it again if somebody else has put it back, and says what has happened
+    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what has happened
     /// since the last look.
     pub(crate) fn look(&mut self) -> Option<Recovery> {
         self.part.look(&self.interface)

@@ -35,7 +35,7 @@ pub(super) struct Parts<D: Hashing> {
     made: Mutex<Vec<Made<D>>>,
 }
 
-/// Where a change was made. It is gone once nobody has a part in it.
+/// Where a change was made. It ends with the last port that has a part in it.
 type Made<D> = (Place, Weak<Mutex<Common<D>>>);
 
 #[derive(Debug)]
@@ -59,13 +59,13 @@ impl<D: Hashing> Parts<D> {
         Self { made: Mutex::new(Vec::new()) }
     }
 
-    /// A part in the change of an interface, which is made if there is none.
+    /// A part in the change of an interface, which the first one makes.
     pub(super) fn take<E>(
         &self,
         place: Option<Place>,
         make: impl FnOnce() -> Result<Change<D>, E>,
     ) -> Result<Part<D>, E> {
-        // Held until the change is made: two who come at once do not make it twice.
+        // Held until the change is made: two ports that come at once do not make it twice.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.retain(|(_, shared)| shared.strong_count() > 0);
         let here = made.iter().filter(|(of, _)| Some(*of) == place);

@@ -44,7 +44,7 @@ const LINK_HEADER_BYTES: u32 = 14 + 8;
 const BLOCK_HEADERS_BYTES: u32 = 134;
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 5;
-/// The kernel counts with 32 bits, and begins anew with each reading. So many blocks hold less.
+/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 256;
 /// The kernel hands the last block over within a few of these times.
 const LAST_BLOCK: Duration = Duration::from_secs(1);
@@ -150,7 +150,7 @@ pub(super) fn look_up(
 
 impl Port for PacketPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
-        let (name, reason) = (facts.name.clone(), NicDataRefusal::BesideHost);
+        let (name, reason) = (facts.name.clone(), NicDataRefusal::Passive);
         match config.timestamp {
             _ if config.xdp_mode != Modes::Best => {
                 Err(Error::OnlyPassive { name, reason: self.reason.clone() })
@@ -158,7 +158,7 @@ impl Port for PacketPort {
             Some(Timestamp::File) => Err(Error::NoFile { name }),
             Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
             _ if config.rx_hash => Err(rx_hash::refusal(&name, reason)),
-            _ if config.rss == Rss::Symmetric => Err(Error::RssBesideHost(name)),
+            _ if config.rss == Rss::Symmetric => Err(Error::PassiveRss(name)),
             _ => Ok(()),
         }
     }
@@ -181,7 +181,7 @@ impl Port for PacketPort {
                 None => FilterPlace::of(&placed.user),
             })
         });
-        open.fallbacks.extend(reason.map(|reason| Diagnostic::BesideHost { reason }));
+        open.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
         open.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
             program_id: attached.program_id,
             program: bpf::Program::name_by_id(attached.program_id).ok(),
@@ -281,8 +281,7 @@ fn open_sockets(
     Ok((sockets, closers))
 }
 
-/// One socket after the other: what comes meanwhile to those that do not listen yet is not seen by them, and was not
-/// there before the capture began.
+/// Sockets listen one after the other. Packets that come before a socket listens came before the capture began.
 fn listen(
     mut socket: PacketSocket,
     filter: Option<QueueFilter>,

@@ -24,7 +24,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Opens a trace. Waits for the writer of a pipe until it has written what stands before the packets.
+    /// Opens a trace. Waits until the writer of a pipe has written what comes before the packets.
     pub(super) fn open(name: String, path: &Path) -> Result<Self, Error> {
         let input = if path == Path::new("-") { Input::stdin() } else { Input::open(path) };
         let opened = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
@@ -75,7 +75,7 @@ fn in_ns(resolution: Resolution) -> u64 {
 /// # Errors
 /// [`Error::Trace`]: it cannot be read, or it is no trace.
 pub fn check(path: &Path) -> Result<(), Error> {
-    // A pipe is what it will be once somebody writes.
+    // What is in a pipe shows only once its writer has opened it.
     let waits = path == Path::new("-")
         || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
     if waits { Ok(()) } else { Trace::open(PortSpec::Trace { path: path.into() }.name(), path).map(drop) }

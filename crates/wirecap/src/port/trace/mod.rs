@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are attached,
-//! so that it never loses: who is slow makes the file wait. Each packet is copied once, into its cell; what of a
+//! so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into its cell; what of a
 //! packet does not fit into the first, twice.
 //!
-//! Kept are the bytes, the order, the time as the file has it (also where it goes back or stands still; 0 where the
+//! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0 where the
 //! file has none), the original length and the direction. All interfaces of the file are one port, so they must have
 //! one link type; which of them a packet is of is not kept, nor are its comments.
 //!
@@ -60,7 +60,7 @@ use crate::{
 const RECORDS_AT_ONCE: u32 = 1 << 16;
 /// The most bytes read before that: one record may have 16 MiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
-/// A pipe without anything for so long has paused. Shorter than that, whoever writes it is at work: two pipes from programs
+/// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two pipes from programs
 /// that take turns are merged in order.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -176,7 +176,7 @@ impl Port for Trace {
     }
 }
 
-/// A packet must lie in two chunks at most, and the second can only be had while the first is not home.
+/// A packet must lie in two chunks at most, and a pool of one chunk has no second one to give while the first is not home.
 fn longest(geometry: Geometry) -> usize {
     let cells = if geometry.chunks_per_pool() > 1 { geometry.cells_per_chunk() } else { 1 };
     cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize

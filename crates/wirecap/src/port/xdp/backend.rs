@@ -7,7 +7,7 @@ use wirecap_sys::netdev::Promiscuous;
 
 use super::{shared::Attachment, upkeep::Upkeep};
 use crate::{
-    Diagnostic, HostUse, PortEvent,
+    Diagnostic, PortEvent,
     nic::{rss::SymmetricRss, stamping::Stamping},
     port::open_port::PortBackend,
     program::{CaptureProgram, ProgramCounts},
@@ -27,11 +27,6 @@ pub(crate) struct XdpBackend {
 }
 
 impl XdpBackend {
-    /// From now on uses of the interface beside the known ones are watched for.
-    pub(super) fn watch_host(&mut self, known: &[HostUse]) {
-        self.upkeep.watch_host(known);
-    }
-
     /// Looks, once in a period at most. After the end there is nothing to look at.
     fn look(&mut self) {
         let Self { link, program, rss, upkeep, .. } = self;

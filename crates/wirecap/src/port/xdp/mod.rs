@@ -136,7 +136,7 @@ impl Port for XdpPort {
             registrations,
         };
         let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
-        backend.watch_host(&facts.host_use);
+        backend.upkeep.watch_host(&facts.host_use);
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
         for (mut queue, pool) in queues.into_iter().zip(pools) {

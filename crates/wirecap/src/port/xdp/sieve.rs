@@ -30,7 +30,7 @@ pub(crate) struct Sieve {
     filter: Arc<UserFilter>,
     /// Packets that could not be passed on yet, each part with the number it had in the ring.
     parts: VecDeque<(u64, FilledCell)>,
-    /// INVARIANT: so many of `parts`, from the front, are of packets that are whole and wanted. The others are of one
+    /// INVARIANT: this number of `parts`, from the front, are of packets that are whole and wanted. The others are of one
     /// packet that is not whole.
     wanted: usize,
     /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it has handed
@@ -44,7 +44,7 @@ pub(crate) struct Sieve {
 }
 
 impl Sieve {
-    /// Of a queue whose pool has so many cells.
+    /// For a queue whose pool has `cells_per_pool` cells.
     pub(crate) fn new(filter: Arc<UserFilter>, cells_per_pool: u32) -> Self {
         Self {
             filter,

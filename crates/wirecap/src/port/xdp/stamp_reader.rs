@@ -1,6 +1,6 @@
 //! The stamps in front of a queue's packets, read and brought to UTC.
 //!
-//! Rule: a stamp that cannot be is none. Packets come in the order of their stamps but for [`STAMP_TO_RING`], and none comes before
+//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before it, and none comes before
 //! it was stamped. A packet without a stamp has the time of its batch, and is counted.
 
 use std::time::Duration;
@@ -40,7 +40,7 @@ struct Stamps {
     clock: StampClock,
     /// A stamp may be so much older than the moment in which its packet is in the ring.
     lateness_ns: u64,
-    /// The latest time that was told, or the start. It goes back when the system clock is set back.
+    /// The latest time that a stamp gave, or the start. It goes back when the system clock is set back.
     last_ns: u64,
     /// Packets without a stamp that can be.
     unknown: u64,
@@ -112,15 +112,15 @@ impl Stamps {
     /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns` says when.
     #[inline]
     fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
-        let told_ns = match self.clock.utc_ns(stamp, now_ns) {
+        let stamp_ns = match self.clock.utc_ns(stamp, now_ns) {
             // It may have come while the thread stood still, after it had read the time of the batch.
             None if stamp != 0 => self.clock.utc_ns(stamp, later_ns()),
-            told_ns => told_ns,
+            stamp_ns => stamp_ns,
         };
-        match told_ns {
-            Some(told_ns) if told_ns >= self.last_ns.saturating_sub(self.lateness_ns) => {
-                self.last_ns = self.last_ns.max(told_ns);
-                CellTime::At(told_ns)
+        match stamp_ns {
+            Some(stamp_ns) if stamp_ns >= self.last_ns.saturating_sub(self.lateness_ns) => {
+                self.last_ns = self.last_ns.max(stamp_ns);
+                CellTime::At(stamp_ns)
             }
             _ => {
                 self.unknown += 1;

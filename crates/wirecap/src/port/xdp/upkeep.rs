@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   about once a second:  its program on the interface ────────────── gone? ─► attached again, and reported
-//!                         entries of its queues in a shared table ── gone? ─► written again, and told
-//!                         symmetric RSS ─────────────────────────── gone? ─► set again, if nobody objects, and told
+//!                         entries of its queues in a shared table ── gone? ─► written again, and reported
+//!                         symmetric RSS ─────────────────────────── gone? ─► set again unless another program has set it, and reported
 //!   every five seconds:   uses of its interface by others ─────────── begun? ─► reported
 //! ```
 //!
@@ -70,7 +70,7 @@ impl Upkeep {
         is_due
     }
 
-    /// Looks whether `program` is still on its interface, who has begun to use that, and whether its entries are there.
+    /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its entries are there.
     pub(crate) fn look_at_attachment(&mut self, attachment: &mut Attachment, program: &bpf::Program) {
         if let Some(lost) = attachment.look(program) {
             self.note_detached(lost);
@@ -103,7 +103,7 @@ impl Upkeep {
     }
 
     fn note(&mut self, EntryCheck { missing, failure }: EntryCheck) {
-        // What cannot be written is found missing each time, and told once.
+        // An entry that cannot be written is found missing at each look, and reported once.
         if self.failure.is_none() || failure.is_none() {
             self.unreported.extend(&missing);
         }

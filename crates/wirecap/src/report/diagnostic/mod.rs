@@ -62,7 +62,7 @@ macro_rules! codes {
 pub enum Diagnostic {
     /// The interface is captured beside the host, over AF_PACKET, though that was not asked for: slower, and
     /// the host keeps its packets.
-    BesideHost {
+    Passive {
         /// Why it is left to the host.
         reason: LeftToHost,
     },
@@ -256,7 +256,7 @@ pub enum Diagnostic {
 }
 
 codes! {
-    BesideHost => "beside_host",
+    Passive => "passive",
     XdpProgramFirst => "xdp_program_first",
     ModeUnavailable => "mode_unavailable",
     SharedXdpMode => "shared_xdp_mode",

@@ -121,7 +121,7 @@ impl Recovery {
 pub enum NicDataRefusal {
     /// The interface is captured beside the host.
     #[error("it is captured beside the host, by AF_PACKET")]
-    BesideHost,
+    Passive,
     /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into
     /// a table of programs.
     #[error("that is for the whole interface only, not for queues of it")]

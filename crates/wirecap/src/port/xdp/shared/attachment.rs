@@ -22,7 +22,7 @@ use crate::{
 pub(crate) enum Way {
     /// It is attached itself: the whole interface.
     Whole,
-    /// By a dispatcher of ours, as there is none.
+    /// By a dispatcher that this process makes.
     Found,
     /// By the dispatcher of others.
     Join(Arc<Dispatcher>),
@@ -32,7 +32,7 @@ impl Way {
     /// The way to all queues of an interface.
     ///
     /// # Errors
-    /// When somebody else has it, or some of its queues.
+    /// When another process has it, or some of its queues.
     pub(crate) fn of_whole(interface: &Interface) -> Result<Self, Error> {
         preflight::check_holder(interface).map(|()| Self::Whole)
     }
@@ -40,7 +40,7 @@ impl Way {
     /// The way to some queues of an interface.
     ///
     /// # Errors
-    /// When somebody else has one of them, or the whole interface.
+    /// When another process has one of them, or the whole interface.
     pub(crate) fn of_queues(
         interface: &Interface,
         queues: impl IntoIterator<Item = u16>,
@@ -121,7 +121,7 @@ impl Hook<'_> {
     /// From now on packets come.
     ///
     /// # Errors
-    /// [`bpf::Error::Busy`] if somebody else was first.
+    /// [`bpf::Error::Busy`] if another process was first.
     pub(crate) fn attach<'a>(
         &self,
         program: &Program,

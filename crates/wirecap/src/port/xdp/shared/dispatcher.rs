@@ -65,9 +65,9 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
 /// What came of joining.
 pub(super) enum Joined {
     Yes(Dispatcher),
-    /// It went away meanwhile.
+    /// It is gone.
     Gone,
-    /// The program is none of ours, or captures the whole interface.
+    /// The program is not a dispatcher of wirecap.
     Other,
 }
 
@@ -114,7 +114,7 @@ fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     programs.accepts(&trial, spare).map(|accepted| !accepted)
 }
 
-/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if there is none.
+/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no program.
 ///
 /// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an indirect one,
 /// which protection against Spectre makes many times as expensive.

@@ -16,12 +16,12 @@
 //!
 //! Rules:
 //! - **A socket comes before the entry and goes after it.** The kernel gives a queue to one AF_XDP socket at a time,
-//!   so whoever has the socket is the only one to write the queue's entry: what a process finds there is its own, or of
+//!   so only the process that has the socket writes the queue's entry: what it finds there is its own, or of
 //!   a process that was killed.
 //! - **The table is held before the link is, and longer.** The kernel empties a table that no process holds, some time
 //!   after the last has let go of it. So members never hold the link alone.
-//! - **An entry is looked after**, about once a second (`upkeep.rs`): others do hold the link alone for a moment, whoever
-//!   lists the links of the machine for instance. A newcomer that finds the dispatcher in that moment writes its entry
+//! - **An entry is looked after**, about once a second (`upkeep.rs`): other programs do hold the link alone for a moment, those that
+//!   list the links of the machine for instance. A newcomer that finds the dispatcher in that moment writes its entry
 //!   into a table that is still to be emptied. It writes it again then, and tells so.
 //! - **The dispatcher is looked after** as well (`reattach.rs`): one that was detached by force is attached again by the member
 //!   that sees it first, with its table; the others hold the new link then.
