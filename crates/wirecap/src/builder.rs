@@ -22,8 +22,7 @@ use crate::{
     reserve::Layout,
 };
 
-/// Settings that are being collected, and what happens while they are put into effect. Made by [`Capture::builder`], or from a
-/// [`Config`].
+/// Collects settings, then opens a capture with them. Made by [`Capture::builder`], or from a [`Config`].
 #[derive(Clone, Default)]
 pub struct Builder {
     pub(crate) config: Config,
@@ -99,7 +98,7 @@ setters! {
     grouping(grouping: Grouping) => grouping = grouping;
     /// [`Config::fanout`].
     fanout(fanout: Fanout) => fanout = fanout;
-    /// [`Config::filter`]. An empty expression is none.
+    /// [`Config::filter`]. An empty expression means no filter.
     ///
     /// ```no_run
     /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
@@ -111,9 +110,11 @@ setters! {
     unmatched(unmatched: Unmatched) => unmatched = Some(unmatched);
     /// [`Config::homes`].
     homes(homes: Homes) => homes = homes;
-    /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports: [`Config::transmit_entries`].
+    /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports:
+    /// [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;
-    /// Makes this number of [`PacketAllocator`](crate::PacketAllocator)s: [`Config::allocators`], [`Capture::take_allocators`].
+    /// Makes this number of [`PacketAllocator`](crate::PacketAllocator)s: [`Config::allocators`],
+    /// [`Capture::take_allocators`].
     allocators(allocators: u16) => allocators = allocators;
     /// [`Config::reach`].
     reach(reach: Reach) => reach = reach;
@@ -127,13 +128,15 @@ setters! {
     timestamp(source: Timestamp) => timestamp = Some(source);
     /// [`Config::stamp_packets`].
     stamp_packets(wanted: bool) => stamp_packets = wanted;
-    /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side scaling chooses the
-    /// queue: for programs that spread flows themselves. Default: no, which costs nothing. It costs a call of the driver for each
-    /// packet of the interface, also for those that the filter does not want.
+    /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side
+    /// scaling chooses the queue: for programs that spread flows themselves. Default: no, which costs
+    /// nothing. It costs a call of the driver for each packet of the interface, also for those that the
+    /// filter does not want.
     ///
-    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10), native mode and the whole
-    /// interface; else opening fails with [`Error::NoRxHash`], or with [`Error::NoMode`] where native mode does not work.
-    /// Packets without a hash are counted: [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
+    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10),
+    /// native mode and the whole interface; else opening fails with [`Error::NoRxHash`], or with
+    /// [`Error::NoMode`] where native mode does not work. Packets without a hash are counted:
+    /// [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
     /// Documentation/networking/xdp-rx-metadata.rst.
     ///
     /// ```no_run
@@ -174,27 +177,28 @@ impl Capture {
 }
 
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"trace:old.pcapng"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"trace:old.pcapng"`, or a
+    /// [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.config.ports.push(port.into());
         self
     }
 
-    /// Sets a callback for when opening has to wait for a busy receive queue for longer than a moment: the capture
-    /// that has it is starting or ending. Default: none.
-    pub fn on_wait(mut self, tell: fn(&QueueWait)) -> Self {
-        self.hooks.on_wait = Some(tell);
+    /// Sets a callback for when opening has to wait for a busy receive queue for longer than a moment: the
+    /// capture that has it is starting or ending. Default: none.
+    pub fn on_wait(mut self, callback: fn(&QueueWait)) -> Self {
+        self.hooks.on_wait = Some(callback);
         self
     }
 
-    /// Gives up opening once this is set, by a signal for instance: [`Error::GivenUp`]. It is looked at between the steps, each of
-    /// which takes some milliseconds.
+    /// Gives up opening with [`Error::GivenUp`] once this flag is set, by a signal for instance. Opening
+    /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
         self.hooks.gives_up = GivesUp::on(once);
         self
     }
 
-    /// Hands over interfaces that the caller has looked up a moment ago, so that the kernel is not asked about them again. Default:
+    /// Takes interfaces that the caller looked up a moment ago, which saves looking them up again. Default:
     /// none.
     pub fn interfaces(mut self, interfaces: impl Into<Vec<Interface>>) -> Self {
         self.interfaces = interfaces.into();
@@ -209,8 +213,9 @@ impl Builder {
         self.prepare()?.open()
     }
 
-    /// The first half of [`Builder::open`]: finds out what the ports are, and waits for programs that write the pipes among them.
-    /// Nothing is changed on the machine, so that a thread that waits in it may be given up at any time.
+    /// The first half of [`Builder::open`]: finds out what the ports are, and waits for programs that write
+    /// the pipes among them. Nothing is changed on the machine, so that a thread that waits in it may be
+    /// given up at any time.
     ///
     /// # Errors
     /// [`Error`], each variant with a hint.

@@ -1,4 +1,4 @@
-//! The filter of a port: in the kernel where that is possible, else in user space.
+//! The filter of a port: in the kernel if possible, else in user space.
 //!
 //! ```text
 //!   expression ──libpcap──► Filter ──┬── xdp: a piece of the program, before a packet costs anything   program/
@@ -6,8 +6,8 @@
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
 //!
-//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port says what it
-//! knows of that before its filter is placed: see [`OriginInfo`].
+//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port
+//! says what it knows of that before its filter is placed: see [`OriginInfo`].
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
@@ -30,7 +30,8 @@ pub(crate) enum OriginInfo {
     Nothing,
 }
 
-/// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type yet.
+/// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type
+/// yet.
 const PACKET_HOST: u32 = 0;
 
 /// What is wanted of the packets of a port.

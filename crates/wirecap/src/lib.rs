@@ -43,7 +43,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what can be asked for | [`Config`], [`Builder`] |
+//! | the settings | [`Config`], [`Builder`] |
 //! | a running capture and its end | [`Capture`] |
 //! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
 //! | the account | [`Report`] |
@@ -56,15 +56,14 @@
 //! Packets of one receive queue are numbered in the order in which they came
 //! ([`Packet::number`]), and a batch holds consecutive numbers. In basic mode a queue has one worker,
 //! which gets them in order. In advanced mode batches of one queue may go to several workers, which
-//! run at the same time; each of them gets its share in order, and the numbers tell the order of all.
+//! run at the same time; each of them gets its share in order, and the numbers give the order of all.
 //!
-//! This holds as well for a worker that takes over from one that goes away, with one exception: with
-//! [`Dispatch::Push`], batches that wait for a worker when it goes away go to its buddies, and a buddy
-//! that already had later packets of the same queue gets the earlier ones behind them. That can only
-//! be where the queue was spread over both before, because one of them was over T.
+//! The same holds for a worker that takes over from one that ends, with one exception: with
+//! [`Dispatch::Push`], batches that wait for a worker when it goes away go to its buddies, and a buddy that
+//! already had later packets of the same queue gets the earlier ones behind them. That can only be where the
+//! queue was spread over both before, because one of them was over T.
 //!
-//! Between queues the timestamps tell the order, and to know when nothing earlier can come, there are
-//! [`Horizons`].
+//! Timestamps give the order between queues, and [`Horizons`] say when nothing earlier can come.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -4,7 +4,8 @@
 //!   Builder::prepare ──► PreparedCapture ── reserve(): memory ──► open(): sockets, programs ──► Capture
 //! ```
 //!
-//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at any time.
+//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at
+//! any time.
 
 use std::fmt;
 
@@ -23,12 +24,13 @@ use crate::{
     reserve::{CaptureMemory, Layout, Reserved},
 };
 
-/// Open files for each port: two maps, a program, a link, its network namespace, two for statistics, promiscuous mode, one for what
-/// only some need; two more where its queues are shared: the dispatcher and its table.
+/// Open files for each port: two maps, a program, a link, its network namespace, two for statistics,
+/// promiscuous mode, one for what only some need; two more where its queues are shared: the dispatcher and
+/// its table.
 const FILES_PER_PORT: usize = 11;
 
-/// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose writers are there. Dropping it gives back
-/// all there is.
+/// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
+/// writers are there. Dropping it gives everything back.
 pub struct PreparedCapture {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -86,8 +88,9 @@ impl PreparedCapture {
         self.layout.cells_bytes(self.geometry)
     }
 
-    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to, which can take seconds
-    /// on a busy machine. Nothing else is changed, so that a thread that is in it may be given up at any time.
+    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to,
+    /// which can take seconds on a busy machine. Nothing else is changed, so that a thread that is in it may
+    /// be given up at any time.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough.

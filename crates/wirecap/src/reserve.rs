@@ -8,8 +8,8 @@
 //!   Reach::All        │ all pools          │
 //! ```
 //!
-//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is registered, so memory cannot
-//! come in later, and no packet waits for a page fault.
+//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is
+//! registered, so memory cannot come in later, and no packet waits for a page fault.
 
 use std::{
     sync::{
@@ -35,7 +35,8 @@ use crate::{
 
 /// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
-/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct xdp_buff_xsk`).
+/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct
+/// xdp_buff_xsk`).
 const RECORD_BYTES: u64 = 128;
 /// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
@@ -51,7 +52,8 @@ const TOKEN_BYTES: u64 = 8;
 /// Which pools there are, and where they lie.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
+    /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the
+    /// kernel.
     pools: Vec<Vec<usize>>,
     allocators: Vec<usize>,
     parts: Vec<Part>,
@@ -219,8 +221,8 @@ pub(crate) struct Reserved {
     pub(crate) allocators: Vec<AllocatorParts>,
 }
 
-/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a millisecond for each MiB that
-/// is touched for the first time.
+/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a
+/// millisecond for each MiB that is touched for the first time.
 fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Error> {
     let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
     let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();

@@ -71,7 +71,7 @@ fn facts(port: &PortReport) -> Vec<String> {
         source.as_str(),
         text::report::source(source)
     ));
-    fact(format!("clock: {}", timestamp.clock));
+    fact(format!("clock: {}", text::report::clock(&timestamp.clock)));
     facts
 }
 

@@ -12,6 +12,7 @@ use wirecap::{
 use super::{
     host_use,
     plural::{counted, is, was},
+    report,
 };
 
 /// Cells of this size hold any frame of an MTU of 1500, whatever the driver.
@@ -194,7 +195,7 @@ fn times(diagnostic: &Diagnostic) -> Option<String> {
             source.as_str(),
             if *packets == 1 { "bears" } else { "bear" }
         ),
-        Diagnostic::ClockSet { clock } => format!("the clock that stamps was set: {clock}"),
+        Diagnostic::ClockSet { clock } => format!("the clock that stamps was set: {}", report::clock(clock)),
         Diagnostic::StampingLeftOn { cause } => format!("its NIC goes on stamping every packet: {cause}"),
         _ => return None,
     })

@@ -52,7 +52,7 @@ fn samples() -> Vec<Diagnostic> {
         Diagnostic::QueuesGone { queues: 1 },
         Diagnostic::Unstamped { source: Timestamp::Kernel, packets: 2 },
         Diagnostic::Untagged { packets: 2 },
-        Diagnostic::ClockSet { clock: "CLOCK_TAI".into() },
+        Diagnostic::ClockSet { clock: wirecap::report::Clock::Monotonic },
         Diagnostic::StampingLeftOn { cause: cause() },
         Diagnostic::TracePacketsLost { packets: 2, longest: 3_000 },
     ]);

@@ -42,14 +42,14 @@ impl Capture {
         events
     }
 
-    /// Whether every interface is gone, and every trace file read, so that nothing can come any more, as far as
-    /// [`Capture::events`] has told.
+    /// Whether every interface is gone and every trace file is read, so that no more packets can come, as far
+    /// as [`Capture::events`] has reported.
     pub fn all_ports_gone(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter().all(|port| port.removed || port.is_read) && ports.iter().any(|port| port.removed)
     }
 
-    /// The ports whose interfaces are gone, as far as [`Capture::events`] has told.
+    /// The ports whose interfaces are gone, as far as [`Capture::events`] has reported.
     pub fn removed_ports(&self) -> Vec<String> {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter().filter(|port| port.removed).map(|port| port.name.clone()).collect()

@@ -55,13 +55,14 @@ impl Capture {
         std::mem::take(&mut self.workers)
     }
 
-    /// What sends, one for each receive queue of the AF_XDP ports, in their order; none without
+    /// The transmitters, one for each receive queue of the AF_XDP ports, in their order; empty without
     /// [`Builder::transmit`](crate::Builder::transmit). The second call returns none.
     pub fn take_transmitters(&mut self) -> Vec<Transmitter> {
         std::mem::take(&mut self.transmitters)
     }
 
-    /// What makes packets, as many as [`Builder::allocators`](crate::Builder::allocators) says. The second call returns none.
+    /// The packet allocators, as many as [`Builder::allocators`](crate::Builder::allocators) says. The second
+    /// call returns none.
     pub fn take_allocators(&mut self) -> Vec<PacketAllocator> {
         std::mem::take(&mut self.allocators)
     }
@@ -71,13 +72,13 @@ impl Capture {
         Stopper { shared: Arc::downgrade(&self.shared), ports: Arc::downgrade(&self.ports) }
     }
 
-    /// A handle that tells what is certain of packets that have not come yet.
+    /// A handle that gives lower bounds on the times of future packets.
     pub fn horizons(&self) -> Horizons {
         Horizons::new(&self.shared)
     }
 
-    /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what is left,
-    /// then [`crate::Next::Ended`].
+    /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what
+    /// is left, then [`crate::Next::Ended`].
     ///
     /// ```
     /// # let mut file = Vec::new();
@@ -89,7 +90,7 @@ impl Capture {
     /// while let Some(batch) = worker.next_batch() {
     ///     println!("{} packets", batch.len());
     /// }
-    /// assert!(capture.is_at_end());                     // nobody has stopped it
+    /// assert!(capture.is_at_end());                     // without a stop
     /// let report = capture.finish();
     /// assert_eq!((report.ports[0].error.as_deref(), report.ports[0].read_percent), (None, Some(100.0)));
     /// # std::fs::remove_file(path).unwrap();
@@ -99,8 +100,8 @@ impl Capture {
         self.shared.stopping.is_at_end()
     }
 
-    /// The accounts as they stand. Queues that are in use are asked in turn, so that packets on their
-    /// way show as unexplained.
+    /// The accounts so far. It reads the queues one after the other while they run, so packets on their way
+    /// show as unexplained.
     pub fn report(&self) -> Report {
         self.report_with(false)
     }
@@ -116,7 +117,7 @@ impl Capture {
     }
 
     fn close(&self) {
-        // Threads that wait on them have them for a moment still: their bells were rung at the stop.
+        // Waiting threads still hold the wakers for a moment: the stop rang their bells.
         self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.shared.queues.iter().for_each(Queue::close);
     }

@@ -1,6 +1,9 @@
-//! Reading the counters of a running capture and adding them up to a [`Report`].
+//! Adds the counters of a running capture up to a [`Report`].
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 use wirecap_core::Spread;
 use wirecap_sys::clock::BatchClock;
@@ -31,22 +34,8 @@ impl ReportBuilder<'_> {
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
-        for (index, (port, range)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
-            let timestamp = self.timestamp(port, range.clone());
-            let sum = |count: fn(&QueueCounts) -> u64| {
-                self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
-            };
-            let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
-            let unhashed = port.has_hashes.then(|| sum(|counts| counts.unhashed));
-            let queues =
-                range.clone().map(|queue| self.queue(queue, port.mode, &mut offloaded_out)).collect();
-            let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
-            let mut report = port_report(port, queues, (timestamp, untagged, unhashed), self.closed);
-            report.transmitted = sent.collect();
-            if !report.transmitted.is_empty() {
-                report.unsent = port.link.as_mut().map(LinkWatch::unsent);
-            }
-            ports.push(report);
+        for (index, (port, queues)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
+            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out));
         }
         let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
         drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
@@ -63,8 +52,51 @@ impl ReportBuilder<'_> {
         Report { seconds, ports, workers, memory }
     }
 
-    /// Packets of a queue that workers were given, and of these, those that went to others than its
-    /// home worker.
+    fn port(
+        &self,
+        index: usize,
+        port: &mut OpenPort,
+        range: Range<usize>,
+        offloaded_out: &mut [u64],
+    ) -> PortReport {
+        let timestamp = self.timestamp(port, range.clone());
+        let sum = |count: fn(&QueueCounts) -> u64| {
+            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
+        };
+        let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
+        let warnings = warnings(port, &timestamp, untagged, self.closed);
+        let queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
+        let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
+        let transmitted: Vec<_> = sent.collect();
+        let is_sending = !transmitted.is_empty();
+        let mut report = PortReport {
+            name: port.name.clone(),
+            driver: port.driver.clone(),
+            fallbacks: port.fallbacks.clone(),
+            host_use: port.host_use.clone(),
+            timestamp,
+            untagged,
+            unhashed: port.has_hashes.then(|| sum(|counts| counts.unhashed)),
+            filter: port.filter.clone(),
+            multi_buffer: port.multi_buffer,
+            length_limit: port.length_limit,
+            rss: None,
+            link_type: port.link_type,
+            numa_node: port.numa_node,
+            removed: port.removed,
+            read_percent: None,
+            error: None,
+            dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
+            warnings,
+            queues,
+            unsent: port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent),
+            transmitted,
+        };
+        port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
+        report
+    }
+
+    /// How many packets of a queue went to workers, and how many of these to other workers than its home.
     fn delivered(&self, index: usize) -> (u64, u64) {
         let home = self.shared.queues[index].home;
         let (mut all, mut away) = (0, 0);
@@ -76,8 +108,8 @@ impl ReportBuilder<'_> {
         (all, away)
     }
 
-    /// How the packets of a port are stamped. Clocks are each queue's own: the worst of them counts.
-    fn timestamp(&self, port: &OpenPort, queues: std::ops::Range<usize>) -> TimestampReport {
+    /// How the packets of a port are stamped. Each queue has clocks of its own: the worst of them counts.
+    fn timestamp(&self, port: &OpenPort, queues: Range<usize>) -> TimestampReport {
         let mut report = port.timestamp.clone();
         let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {
@@ -123,52 +155,19 @@ impl ReportBuilder<'_> {
     }
 }
 
-fn port_report(
-    port: &mut OpenPort,
-    queues: Vec<QueueReport>,
-    (timestamp, untagged, unhashed): (TimestampReport, Option<u64>, Option<u64>),
-    closed: bool,
-) -> PortReport {
-    let warnings = warnings(port, &timestamp, untagged, closed);
-    let mut report = PortReport {
-        name: port.name.clone(),
-        driver: port.driver.clone(),
-        fallbacks: port.fallbacks.clone(),
-        host_use: port.host_use.clone(),
-        timestamp,
-        untagged,
-        unhashed,
-        filter: port.filter.clone(),
-        multi_buffer: port.multi_buffer,
-        length_limit: port.length_limit,
-        rss: None,
-        link_type: port.link_type,
-        numa_node: port.numa_node,
-        removed: port.removed,
-        read_percent: None,
-        error: None,
-        dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
-        warnings,
-        queues,
-        unsent: None,
-        transmitted: Vec::new(),
-    };
-    port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
-    report
-}
-
-/// What the NIC drops is of the whole interface: of several ports of one, the first tells it, so that a sum is right.
+/// The NIC counts drops for the whole interface: of several ports of one interface, only the first reports
+/// them, so that their sum is right.
 fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
-    let mut told = Vec::new();
+    let mut counted = Vec::new();
     for (ifindex, dropped) in ports {
-        if ifindex.is_some() && told.contains(&ifindex) {
+        if ifindex.is_some() && counted.contains(&ifindex) {
             *dropped = 0;
         }
-        told.push(ifindex);
+        counted.push(ifindex);
     }
 }
 
-/// What happened to a port that its user should know of.
+/// What a user should know of a port.
 fn warnings(
     port: &mut OpenPort,
     timestamp: &TimestampReport,
@@ -196,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_nic_drops_is_told_once_for_each_interface() {
+    fn drops_of_a_nic_are_reported_once_for_each_interface() {
         // Three ports of one interface, one of another, two traces.
         let interfaces = [Some(2), None, Some(2), Some(3), None, Some(2)];
         let mut drops = [10, 1, 11, 5, 1, 12];

@@ -7,7 +7,8 @@ use std::{
 };
 
 use wirecap_core::{
-    BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans, capture_queue,
+    BacklogGauge, BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans,
+    capture_queue,
 };
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{clock::BatchClock, netdev::LinkChanges, xsk::Sender};
@@ -43,26 +44,14 @@ impl Capture {
         let workers = config.workers.unwrap_or(queue_count);
         let pull = config.dispatch == Dispatch::Pull;
         let threads = if pull { 0 } else { config.capture_threads.clamp(1, queue_count) };
-
-        // Room for all full chunks of the queues a capture thread serves, each with a lead, and for
-        // what it hands over in part: see the rule in `capture_thread`. There may be more runs than that; then packets
-        // wait in the ring.
+        // Room for all full chunks of the queues that a capture thread serves, each with a lead, and for what
+        // it hands over in part: see the rule in `capture_thread`. More runs than that wait in the ring.
         let served = queue_count.div_ceil(threads.max(1));
         let queue_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
-        let mut producers: Vec<Vec<CaptureProducer>> = (0..threads).map(|_| Vec::new()).collect();
-        let mut consumers: Vec<Vec<CaptureConsumer>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut gauges = vec![Vec::new(); workers];
-        for thread in &mut producers {
-            for worker in 0..workers {
-                let (producer, consumer) = capture_queue(queue_room);
-                gauges[worker].push(producer.gauge());
-                consumers[worker].push(consumer);
-                thread.push(producer);
-            }
-        }
+        let WorkQueues { producers, consumers, gauges } = WorkQueues::new(threads, workers, queue_room);
 
         let senders = senders(&mut parts.ports);
-        let (mut queues, ranges) = assemble(&mut parts.ports, (workers, config.homes), &parts.clock);
+        let (mut queues, ranges) = assemble(&mut parts.ports, config.homes, workers, &parts.clock);
         for queue in &mut queues {
             queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
@@ -70,9 +59,8 @@ impl Capture {
         let wakers = engine::wakers(&mut queues, config.wait);
         let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
         let (groups, group_of) = group(&config.grouping, config.mode, workers)?;
-        let homes = (0..workers)
-            .map(|worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect())
-            .collect();
+        let homes = |worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect();
+        let homes = (0..workers).map(homes).collect();
         let (allocators, allocator_pools): (Vec<_>, Vec<_>) = parts.allocators.into_iter().unzip();
         let numbers = queues.iter().map(|queue| queue.lock().pool.number());
         let numbers = numbers.chain(allocator_pools.iter().map(|(pool, _)| pool.number())).collect();
@@ -97,16 +85,10 @@ impl Capture {
             allocators,
         });
 
-        let core = |cores: &[usize], index: usize| cores.get(index % cores.len().max(1)).copied();
         let worker_cores: Vec<_> = (0..workers).map(|index| core(&config.worker_cores, index)).collect();
-        let workers = consumers
-            .into_iter()
-            .enumerate()
-            .map(|(index, capture_queues)| {
-                let capture_queues = CaptureQueues::new(capture_queues);
-                Worker::new(&shared, index, worker_cores[index], capture_queues)
-            })
-            .collect();
+        let worker =
+            |(index, queues)| Worker::new(&shared, index, worker_cores[index], CaptureQueues::new(queues));
+        let workers = consumers.into_iter().enumerate().map(worker).collect();
         let transmitters = transmitters(&shared, senders, &mut parts.ports);
         let mut capture = Self {
             sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
@@ -122,16 +104,52 @@ impl Capture {
             started: Instant::now(),
             shared,
         };
-        for (index, capture_queues) in producers.into_iter().enumerate() {
-            let served = (index..queue_count).step_by(threads).collect();
-            let core = core(&config.capture_cores, index);
-            let thread = CaptureThread::new(&capture.shared, (index, core), served, capture_queues);
-            let name = format!("wirecap-cap-{index}");
-            let handle =
-                thread::Builder::new().name(name).spawn(move || thread.run()).map_err(Error::Thread)?;
-            capture.threads.push(handle);
-        }
+        capture.start_threads(&config.capture_cores, producers)?;
         Ok(capture)
+    }
+
+    /// Starts a capture thread for each set of producers. They share the receive queues.
+    fn start_threads(&mut self, cores: &[usize], producers: Vec<Vec<CaptureProducer>>) -> Result<(), Error> {
+        let (queues, threads) = (self.shared.queues.len(), producers.len());
+        for (index, producers) in producers.into_iter().enumerate() {
+            let served = (index..queues).step_by(threads).collect();
+            let thread = CaptureThread::new(&self.shared, index, core(cores, index), served, producers);
+            let builder = thread::Builder::new().name(format!("wirecap-cap-{index}"));
+            self.threads.push(builder.spawn(move || thread.run()).map_err(Error::Thread)?);
+        }
+        Ok(())
+    }
+}
+
+/// The core of a thread: the cores in turn, if there are any.
+fn core(cores: &[usize], index: usize) -> Option<usize> {
+    cores.get(index % cores.len().max(1)).copied()
+}
+
+/// The capture queues between capture threads and workers.
+struct WorkQueues {
+    /// By capture thread, then by worker.
+    producers: Vec<Vec<CaptureProducer>>,
+    /// By worker, then by capture thread; as are the gauges.
+    consumers: Vec<Vec<CaptureConsumer>>,
+    gauges: Vec<Vec<BacklogGauge>>,
+}
+
+impl WorkQueues {
+    fn new(threads: usize, workers: usize, room: usize) -> Self {
+        let mut queues = Self {
+            producers: Vec::new(),
+            consumers: (0..workers).map(|_| Vec::new()).collect(),
+            gauges: vec![Vec::new(); workers],
+        };
+        for _ in 0..threads {
+            let made: Vec<_> = (0..workers).map(|_| capture_queue(room)).collect();
+            let (producers, consumers): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+            producers.iter().zip(&mut queues.gauges).for_each(|(one, gauges)| gauges.push(one.gauge()));
+            consumers.into_iter().zip(&mut queues.consumers).for_each(|(one, all)| all.push(one));
+            queues.producers.push(producers);
+        }
+        queues
     }
 }
 
@@ -141,8 +159,8 @@ fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
     queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
 }
 
-/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel lets the others be bound,
-/// and never sends.
+/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel
+/// lets the others be bound, and never sends.
 fn transmitters(
     shared: &Arc<Shared>,
     senders: Vec<Option<Sender>>,
@@ -167,7 +185,8 @@ fn transmitters(
 /// Lays out the queues of all ports in one list and deals them out to the workers.
 fn assemble(
     ports: &mut [OpenPort],
-    (workers, homes): (usize, Homes),
+    homes: Homes,
+    workers: usize,
     clock: &BatchClock,
 ) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());

@@ -22,11 +22,10 @@ fn a_worker_in_two_sets_or_one_that_is_not_there_is_refused() {
     }
 }
 
-/// The kernel may say that the link is down, and it is up again, which the events have told, before the thread that was told has
-/// written it down.
+/// A thread may note that the kernel reported the link down after an event has already reported it up again.
 #[test]
-fn what_the_kernel_said_of_a_link_late_is_looked_at_again() {
-    if !require_root("capture::start::what_the_kernel_said_of_a_link_late_is_looked_at_again") {
+fn a_stale_link_down_is_rechecked() {
+    if !require_root("capture::start::a_stale_link_down_is_rechecked") {
         return;
     }
     let place = Namespace::new("doubt").unwrap();

@@ -10,12 +10,11 @@ use wirecap_sys::cpu;
 
 use crate::{engine::Shared, port::open_port::OpenPort};
 
-/// How long packets that are being processed when a program is detached may take to reach their
-/// socket, on kernels that cannot tell when they have.
+/// How long packets may take from a detached program to their socket, on kernels that cannot wait for them.
 const SETTLE: Duration = Duration::from_millis(5);
 
-/// Ends a capture from another thread, one that waits for signals for instance (not from a signal
-/// handler itself: it takes a lock). Keeping it keeps nothing else.
+/// Ends a capture from another thread, for instance one that waits for signals. Not for signal handlers: it
+/// takes a lock. Holds only weak references.
 #[derive(Debug, Clone)]
 pub struct Stopper {
     pub(super) shared: Weak<Shared>,
@@ -23,8 +22,8 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Gives the interfaces back. Workers still get what was captured before, then
-    /// [`crate::Next::Ended`]. A second call does nothing.
+    /// Gives the interfaces back. Workers still get what was captured before, then [`crate::Next::Ended`]. A
+    /// second call does nothing.
     pub fn stop(&self) {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,9 +13,9 @@ use crate::HostUse;
 /// How to get at the packets of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
-    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
-    /// of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it is, and why, is in
-    /// the report.
+    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is
+    /// on top of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it
+    /// is, and why, is in the report.
     #[default]
     Auto,
     /// AF_XDP in any case.
@@ -45,8 +45,8 @@ pub enum PortSpec {
         name: String,
         /// How to get at its packets.
         access: Access,
-        /// Which of its receive queues, over AF_XDP; `None` for all, which no other process can then have. Processes that
-        /// name their queues share the interface.
+        /// Which of its receive queues, over AF_XDP; `None` for all, which no other process can then have.
+        /// Processes that name their queues share the interface.
         queues: Option<QueueSet>,
     },
     /// A trace file, see [`trace`](crate::port::trace).
@@ -79,7 +79,8 @@ pub struct NullPort {
     pub packets_per_queue: u64,
 }
 
-/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is never.
+/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is
+/// never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Seed of the generator.
@@ -136,8 +137,8 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
     queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
 }
 
-/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
+/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any case,
+/// `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
 /// `trace:old.pcapng` is a trace file, `trace:-` standard input.
 ///
 /// ```

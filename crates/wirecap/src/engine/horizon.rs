@@ -1,4 +1,4 @@
-//! What is certain of packets that have not come yet: for who merges the packets of several queues by time.
+//! Lower bounds on the times of future packets, for callers that merge queues by time.
 //!
 //! ```text
 //!   queue 0   ── 3 ── 7 ── 9 ─►                        9 may be given on only when it is certain
@@ -6,8 +6,8 @@
 //!                       horizon { number: 1, time: 12 } ─┘
 //! ```
 //!
-//! Rule: it is asked under the queue's lock, so that no batch is taken meanwhile. Who merges asks when it is held up, not
-//! for each packet.
+//! Rule: a horizon is computed under the queue's lock, so no batch is taken at the same time. A merger asks
+//! when a queue holds it up, not for each packet.
 
 use std::sync::{Arc, Weak};
 
@@ -20,25 +20,24 @@ use crate::port::queue::Outlook;
 /// A promise about one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
-    /// The packets that the promise is about: from this number on ([`crate::Packet::number`]). Those before it were
-    /// handed over; a worker may have them still.
+    /// The packets that the promise is about: from this number on ([`crate::Packet::number`]). Those before
+    /// it were handed over; a worker may have them still.
     pub number: u64,
-    /// They are later than this, in nanoseconds since 1970 (UTC). `u64::MAX`: there will be none. 0: nothing is known of
-    /// them, see [`Horizon::is_pause`].
+    /// Their times are later than this, in nanoseconds since 1970 (UTC). `u64::MAX`: no packet will come. 0:
+    /// nothing is known, see [`Horizon::is_pause`].
     pub time_ns: u64,
 }
 
 impl Horizon {
-    /// Whether nothing waits, and nothing is known of what comes: a pipe that nobody has written to for 0.1 s. Its times are
-    /// its own, and no clock tells when it goes on, so who merges does better not to wait for it; ask again the next
-    /// time, since it may have gone on.
+    /// Whether nothing waits and nothing is known of later packets: a pipe without data for 0.1 s. No clock
+    /// says when such a pipe goes on, so a merger should not wait for it, but ask again the next time.
     pub fn is_pause(&self) -> bool {
         self.time_ns == 0
     }
 }
 
-/// Tells the [`Horizon`] of each receive queue while the capture runs. Get it from [`Capture::horizons`], keep it in any
-/// thread; keeping it keeps nothing else.
+/// Gives the [`Horizon`] of each receive queue while the capture runs. Made by [`Capture::horizons`]; any
+/// thread may use it. Holds only weak references.
 ///
 /// [`Capture::horizons`]: crate::Capture::horizons
 #[derive(Debug, Clone)]
@@ -51,15 +50,16 @@ impl Horizons {
         Self { shared: Arc::downgrade(shared) }
     }
 
-    /// What is certain of the packets of a port's receive queue that have not been handed over; `None` while packets wait
-    /// that have their times already, when there is no such queue, and when the capture is gone: its workers have ended, and how
-    /// many packets they were given is not known any more. After a stop, the end is promised only once nothing waits any more.
-    /// Costs a lock and a clock reading: ask when nothing comes, a thousand times a second at most.
+    /// The horizon of a receive queue of a port. `None` while packets wait that have their times already, if
+    /// there is no such queue, and once the capture is gone. After a stop, the horizon is the end only once
+    /// nothing waits. Costs a lock and a clock reading: ask when nothing comes, a thousand times a second at
+    /// most.
     ///
-    /// Times of batches keep to the promise. No promise holds when the system clock is set back: times go back with it, and
-    /// [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how much. Packets that were stamped one by one have waited, so the promise is of some time ago, and holds for packets that were not longer on
-    /// their way into the ring: 10 ms with stamps of the kernel, 110 ms with those of the NIC, whose clock may be off; 50 ms
-    /// beside the host.
+    /// Times of batches keep to the promise. No promise holds when the system clock is set back: times go
+    /// back with it, and [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how
+    /// much. Packets that were stamped one by one have waited, so the promise is of some time ago, and holds
+    /// for packets that were not longer on their way into the ring: 10 ms with stamps of the kernel, 110 ms
+    /// with those of the NIC, whose clock may be off; 50 ms beside the host.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};
@@ -81,9 +81,9 @@ impl Horizons {
         find(&shared, port, queue)?.lock().horizon(stopped)
     }
 
-    /// Has a trace file wait: with `on_hold` nothing more is read of it until it is called again without, or the capture is
-    /// stopped. For who merges by time and has enough of a file whose turn is later. Returns whether the port can wait;
-    /// an interface cannot, nor can a pipe, and goes on.
+    /// Makes a trace file wait: with `on_hold` the port reads no more until a call without it, or until the
+    /// capture stops. For mergers that have enough of a file whose turn is later. Returns whether the port
+    /// can wait; interfaces and pipes cannot and go on.
     ///
     /// Batches that were read before still come: up to as many as the pool has chunks.
     pub fn hold(&self, port: usize, queue: u16, on_hold: bool) -> bool {
@@ -97,8 +97,8 @@ impl Horizons {
 }
 
 impl QueueOwner {
-    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
-    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
+    /// The horizon of the packets that are not handed over yet; `None` while some have their times already.
+    /// With `stopped`, no packet is on its way into the ring, but some may wait in it.
     fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
         if self.pool.filled_cells() > 0 || self.pool.has_begun() {
             return None;

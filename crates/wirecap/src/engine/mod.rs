@@ -70,7 +70,7 @@ impl WorkerState {
     }
 }
 
-/// What threads wait on while nothing comes, if they do not ask all the time.
+/// What threads wait on while nothing comes, unless they poll.
 pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
     let waker = |queue: &mut Queue| {
         let waker = queue.waker.take().filter(|_| wait != Wait::Busy);
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     /// The pools of `queues`, then those of `allocators`.
     pub(crate) numbers: Vec<PoolNumber>,
     pub(crate) workers: Vec<WorkerState>,
-    /// By which these and the capture threads are woken.
+    /// Wake the workers and the capture threads.
     pub(crate) sleepers: Arc<Sleepers>,
     /// What becomes readable when packets wait in a queue, as long as the queues are open.
     pub(crate) wakers: Mutex<Option<Arc<Wakers>>>,
@@ -116,20 +116,20 @@ pub(crate) struct Shared {
     pub(crate) group_of: Vec<usize>,
     /// Push: backlog of each worker, by capture thread.
     pub(crate) gauges: Vec<Vec<BacklogGauge>>,
-    /// Pull: nobody feeds capture queues.
+    /// Pull: there are no capture threads.
     pub(crate) pull: bool,
     pub(crate) stopping: Stopping,
     /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
     pub(crate) orphans: Orphans,
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
-    /// Where cells go that were made into packets here.
+    /// Where the cells of packet allocators come home.
     pub(crate) allocators: Vec<AllocatorHome>,
 }
 
 impl Shared {
-    /// Captures at most the rest of one chunk from a queue. After the stop no cell is given to the
-    /// kernel any more, so that this comes to an end whatever the port.
+    /// Captures at most the rest of one chunk from a queue. After the stop the kernel gets no more cells, so
+    /// that draining ends with every port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
         self.queues[queue].capture(!self.is_stopping(), &self.stopping)
     }
@@ -157,8 +157,8 @@ impl Shared {
         (self.homes[worker].clone(), buddies.flat_map(|buddy| self.homes[buddy].iter().copied()).collect())
     }
 
-    /// How quiet it is around the queues of a buddy, for a worker that may have to help. One that is gone takes nothing back; and of
-    /// a queue without a waker nothing tells that the buddy needs help with it.
+    /// How quiet it is around the queues of a buddy, for a worker that may have to help. A buddy that is gone
+    /// takes nothing back, and a queue without a waker does not announce that it needs help.
     pub(crate) fn rest_of_buddy(&self, buddy: usize) -> Option<Rest> {
         if self.workers[buddy].gone.load(Ordering::Acquire) {
             return self.rest(&self.homes[buddy]);
@@ -181,10 +181,13 @@ impl Shared {
             .try_fold(Rest::Long, |all, one| Some(all.min(one?)))
     }
 
-    /// Sends cells home, whoever they belong to.
+    /// The reader of the cells of a pool.
     #[inline]
-    pub(crate) fn send_home(&self, range: ChunkRange) {
-        self.send_home_to(self.pool_index(range.pool()), range);
+    pub(crate) fn cell_reader(&self, pool: usize) -> &CellReader {
+        match self.queues.get(pool) {
+            Some(queue) => queue.cell_reader(),
+            None => &self.allocators[pool - self.queues.len()].reader,
+        }
     }
 
     /// Sends cells of a pool home.
@@ -202,7 +205,8 @@ impl Shared {
         self.numbers.len()
     }
 
-    /// Where a pool is among those of the queues, in the order of `queues`, and those of the allocators behind them.
+    /// Where a pool is among those of the queues, in the order of `queues`, and those of the allocators
+    /// behind them.
     #[inline]
     pub(crate) fn pool_index(&self, pool: PoolNumber) -> usize {
         // Nearly always they were made in this order, and no other capture made any in between.
@@ -218,8 +222,8 @@ impl Shared {
         &self.groups[self.group_of[worker]]
     }
 
-    /// How busy a worker is. With `pull`, a queue that somebody is working at right now counts as
-    /// having no backlog: it is being looked after.
+    /// How busy a worker is. With `pull`, a queue that another thread works on right now counts as empty: it
+    /// is being looked after.
     pub(crate) fn load(&self, worker: usize) -> Load {
         let backlog_cells = if self.pull {
             self.homes[worker].iter().map(|&queue| self.queues[queue].backlog()).max().unwrap_or(0)
@@ -235,7 +239,8 @@ impl Shared {
         }
     }
 
-    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
+    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its
+    /// end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_stopping()
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! With `push` the owner is always the same capture thread; with `pull` it is the worker, or a buddy
-//! that helps. The lock is taken once per batch and is uncontended but for buddies.
+//! that helps. A thread takes the lock once per batch; only buddies contend for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -24,7 +24,7 @@ use crate::port::{
     queue::{ClosedQueue, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 
-/// How often a ring that holds something is asked for it at the end.
+/// How often the queue tries to empty its ring at the end.
 const LAST_ATTEMPTS: u32 = 1000;
 
 /// A receive queue of an engine.
@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// Its ring has so many entries. A ring of blocks is as long as the pool.
+    /// Sets the number of entries of its ring. A ring of blocks is as long as the pool.
     pub(crate) fn set_ring(&mut self, entries: u32) {
         if self.reader.cells().is_some() {
             let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -84,13 +84,13 @@ impl Queue {
         }
     }
 
-    /// Waits for the queue. Nothing of the application runs while it is locked, so a poisoned lock
-    /// says nothing about its state.
+    /// Locks the queue. Nothing of the application runs under the lock, so a poisoned lock says nothing about
+    /// the state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, QueueOwner> {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue, unless somebody else is at it.
+    /// Locks the queue, unless another thread has it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, QueueOwner>> {
         match self.owner.try_lock() {
             Ok(owner) => Some(owner),
@@ -115,6 +115,12 @@ impl Queue {
         }
     }
 
+    /// The reader of its cells. Panics if packets lie in blocks.
+    #[inline]
+    pub(crate) fn cell_reader(&self) -> &CellReader {
+        self.reader.cells().expect("only packets in cells are owned")
+    }
+
     /// Sends cells home.
     pub(crate) fn send_home(&self, handover: Handover) {
         for range in handover.into_ranges() {
@@ -128,13 +134,13 @@ impl Queue {
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
-    /// Cells that wait, or 0 when somebody is at the queue right now: it is being looked after.
+    /// Cells that wait, or 0 while another thread has the queue: it is being looked after.
     pub(crate) fn backlog(&self) -> u64 {
         self.try_lock().map_or(0, |owner| owner.backlog())
     }
 
-    /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at the end, since the kernel
-    /// waits for a grace period with each.
+    /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at
+    /// the end, since the kernel waits for a grace period with each.
     pub(crate) fn close_drained(&self) {
         let mut owner = self.lock();
         if self.is_socket && owner.backlog() == 0 && !owner.pool.has_begun() {
@@ -142,7 +148,8 @@ impl Queue {
         }
     }
 
-    /// Whether it may be left alone until packets come, which its waker announces if it has one. `None` if somebody is at it.
+    /// Whether the queue may be left alone until packets come, which its waker announces if it has one.
+    /// `None` while another thread has it.
     pub(crate) fn rest(&self) -> Option<Rest> {
         let owner = self.try_lock()?;
         let waits = owner.pool.filled_cells() > 0 || (!self.has_waker && owner.backlog() > 0);
@@ -154,8 +161,8 @@ impl Queue {
         self.lock().close();
     }
 
-    /// Counts what is still in the ring at the end; nobody will read it. A port in trouble may hold back
-    /// what waits, so it is asked again, but not for ever.
+    /// Counts the packets that are in the ring at the end and drops them. A faulty port may hold packets
+    /// back, so the queue tries again, but not forever.
     pub(crate) fn discard_rest(&self, stopping: &Stopping) {
         let mut attempts = LAST_ATTEMPTS;
         while attempts > 0 {
@@ -168,7 +175,7 @@ impl Queue {
     }
 }
 
-/// What only one thread at a time may touch.
+/// The part of a queue that one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
     pub(super) source: Box<dyn ReceiveQueue>,
@@ -177,10 +184,9 @@ pub(crate) struct QueueOwner {
     pub(crate) arrivals: ArrivalWatch,
     /// Nothing is lost while it is left alone.
     can_wait: bool,
-    /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
-    /// can wait.
+    /// The queue receives nothing, since a merger has enough of it. INVARIANT: only of a port that can wait.
     on_hold: bool,
-    /// Nothing will be received any more, and that was told.
+    /// The port has reached its end, and `Stopping` knows.
     is_at_end: bool,
     /// Cells that the kernel can have at once.
     ring_cells: u32,
@@ -189,7 +195,7 @@ pub(crate) struct QueueOwner {
 }
 
 impl QueueOwner {
-    /// Takes back what was recycled and gives free chunks to the kernel, or what is home of others. Returns whether anything
+    /// Takes recycled cells back, and gives free chunks and runs to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
         // It is fullest just before cells come home: nothing else makes it emptier.
@@ -206,8 +212,8 @@ impl QueueOwner {
         recycled || self.pool.attached_cells() > attached_cells
     }
 
-    /// Fills the rest of the current chunk with what waits, and tells the end. Returns how many cells were filled.
-    /// `near` is given if this thread reads the packets, too.
+    /// Fills the rest of the current chunk with what waits, and reports the end. Returns how many cells it
+    /// filled. `near` is given if this thread reads the packets, too.
     pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
         if self.on_hold && !stopping.is_stopping() {
             return 0;
@@ -240,7 +246,7 @@ impl QueueOwner {
         u64::from(ring) + u64::from(self.pool.filled_cells())
     }
 
-    /// How full the pool is. With `stopped`, cells that are home need not be given to the kernel any more.
+    /// How full the pool is. With `stopped`, the kernel needs no more cells.
     pub(crate) fn gauge(&self, stopped: bool) -> Gauge {
         let levels = self.pool.levels();
         let free_cells =

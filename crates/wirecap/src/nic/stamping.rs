@@ -100,7 +100,7 @@ impl Stamping {
     pub(crate) fn report(&self) -> TimestampReport {
         let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
         let error_bound_ns = self.clock.error_bound_ns();
-        let report = TimestampReport::of_packets(self.source, self.clock.describe(), resolution_ns);
+        let report = TimestampReport::of_packets(self.source, self.clock.clock(), resolution_ns);
         TimestampReport { error_bound_ns, ..report }
     }
 }

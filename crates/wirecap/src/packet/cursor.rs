@@ -32,8 +32,8 @@ impl<'b> Cursor<'b> {
         self.cells.next()
     }
 
-    /// What stands in front of the next packet. Takes a copy and stays out of line, so that a cursor which is only read on
-    /// can be in registers: that is 10 percent of the time of a packet.
+    /// Reads the bytes in front of the next packet. Takes a copy and stays out of line, so that the compiler
+    /// keeps the cursor of plain packets in registers, which saves 10 percent of the time per packet.
     #[inline(never)]
     pub(super) fn next_front(mut self, front: Front) -> PacketMeta {
         let before = match front {
@@ -56,7 +56,7 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// What stood in front of a packet.
+/// Data that stood in front of a packet.
 pub(super) enum PacketMeta {
     Nothing,
     Note(Note),

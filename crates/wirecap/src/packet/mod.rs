@@ -18,7 +18,7 @@ use self::cursor::{Cursor, PacketMeta};
 pub(crate) use self::reader::{ChunkReader, Front};
 pub use self::{packets::Packets, rx_hash::RxHash};
 
-/// Bit that is none of the kernel's types of hashes.
+/// A bit that no type of hash of the kernel has.
 const HAS_HASH: u16 = 1 << 15;
 
 /// One packet, as long as its batch is held.
@@ -36,7 +36,7 @@ pub struct Packet<'b> {
     direction: Option<Direction>,
 }
 
-/// A hash costs no packet anything that has none.
+/// Carrying a hash must not enlarge `Packet`.
 const _: () = assert!(size_of::<Packet<'_>>() == size_of::<Option<Cursor<'_>>>() + 48);
 
 impl<'b> Packet<'b> {
@@ -95,19 +95,19 @@ impl<'b> Packet<'b> {
         if self.hash != 0 || self.length_or_hash == 0 { self.len } else { self.length_or_hash as usize }
     }
 
-    /// The hash by which the NIC has chosen its receive queue. `None` unless [`Builder::rx_hash`](crate::Builder::rx_hash) was asked
-    /// for, and if the driver had none for it, which is counted. It is read before a batch is [drained](crate::Batch::drain): packets
-    /// that are owned do not carry it.
+    /// The hash by which the NIC chose the receive queue. `None` without
+    /// [`Builder::rx_hash`](crate::Builder::rx_hash), and for a packet without a hash, which is counted. Read
+    /// it before [draining](crate::Batch::drain) a batch: owned packets do not carry it.
     pub fn rx_hash(&self) -> Option<RxHash> {
         (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
     }
 
-    /// Which way it went: always in, but on a passive port and in a trace file.
+    /// The direction. In, unless a passive port or a trace file says otherwise.
     pub fn direction(&self) -> Direction {
         self.direction.unwrap_or(Direction::In)
     }
 
-    /// Which way it went, if the port tells: a passive one does, and a trace file if it has it.
+    /// The direction, if known: always on passive ports; in trace files that record it.
     pub fn known_direction(&self) -> Option<Direction> {
         self.direction
     }
@@ -122,10 +122,11 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
-    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns) does.
-    /// Over AF_XDP strictly increasing within a queue, unless the system clock is set back
-    /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the file's, whatever that is, and 0
-    /// if it has none.
+    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as
+    /// [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns) does. Over AF_XDP strictly increasing within a
+    /// queue, unless the system clock is set back
+    /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the
+    /// file's, whatever that is, and 0 if it has none.
     pub fn timestamp_ns(&self) -> u64 {
         self.timestamp_ns
     }

@@ -10,7 +10,8 @@ const OVER_IPV4: u16 = 1;
 const OVER_IPV6: u16 = 1 << 1;
 const OVER_PORTS: u16 = 1 << 3;
 
-/// The hash by which the NIC has chosen the receive queue of a packet: see [`Builder::rx_hash`](crate::Builder::rx_hash).
+/// The hash by which the NIC has chosen the receive queue of a packet: see
+/// [`Builder::rx_hash`](crate::Builder::rx_hash).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RxHash {
     value: u32,
@@ -18,8 +19,8 @@ pub struct RxHash {
 }
 
 impl RxHash {
-    /// The hash. Packets of one flow have the same; which function it is, and by which key, is the NIC's setting
-    /// (`ethtool -x`).
+    /// The hash. Packets of one flow have the same; which function it is, and by which key, is the NIC's
+    /// setting (`ethtool -x`).
     pub fn value(self) -> u32 {
         self.value
     }
@@ -34,8 +35,8 @@ impl RxHash {
         self.type_bits & OVER_PORTS != 0
     }
 
-    /// What it is over, as the bits of the kernel's `enum xdp_rss_hash_type` (include/net/xdp.h); 0 if the driver does not
-    /// say.
+    /// What it is over, as the bits of the kernel's `enum xdp_rss_hash_type` (include/net/xdp.h); 0 if the
+    /// driver does not say.
     pub fn type_bits(self) -> u16 {
         self.type_bits
     }

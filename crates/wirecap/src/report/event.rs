@@ -15,15 +15,16 @@ pub enum PortEvent {
     Removed(String),
     /// A trace file is read, to its end or as far as it can be: see [`crate::report::PortReport::error`].
     Read(String),
-    /// The host, or another program, has begun to use an interface that is taken, and gets none of the packets that are. Looked for
-    /// every few seconds.
+    /// The host, or another program, has begun to use an interface that is taken, and gets none of the
+    /// packets that are. Looked for every few seconds.
     InUse {
         /// The port.
         port: String,
         /// In which ways.
         uses: Vec<HostUse>,
     },
-    /// Something that also stands among the port's [warnings](crate::report::PortReport::warnings) from now on.
+    /// Something that also stands among the port's [warnings](crate::report::PortReport::warnings) from now
+    /// on.
     Warning {
         /// The port.
         port: String,
@@ -32,8 +33,9 @@ pub enum PortEvent {
     },
 }
 
-/// A wait for a receive queue with an AF_XDP socket of another process, whose program is not on the interface: that of a capture
-/// which is starting or ending. See [`Builder::on_wait`](crate::Builder::on_wait).
+/// A wait for a receive queue with an AF_XDP socket of another process, whose program is not on the
+/// interface: that of a capture which is starting or ending. See
+/// [`Builder::on_wait`](crate::Builder::on_wait).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueWait {
     /// The interface.

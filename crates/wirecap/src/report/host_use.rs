@@ -35,7 +35,8 @@ pub enum HostUse {
     },
     /// An interface of another network namespace is on top of it and up, such as a container's macvlan.
     HiddenUpper {
-        /// Ethernet addresses that may be those of such interfaces: one with the address of this one has no other.
+        /// Ethernet addresses that may be those of such interfaces: one with the address of this one has no
+        /// other.
         #[serde(serialize_with = "as_texts")]
         addresses: Vec<MacAddress>,
     },
@@ -135,7 +136,8 @@ impl HostUse {
         }
     }
 
-    /// Whether sending without a copy may disturb such a user: zero-copy takes the receive queue of the same number as well.
+    /// Whether sending without a copy may disturb such a user: zero-copy takes the receive queue of the same
+    /// number as well.
     pub fn forbids_zero_copy_sending(&self) -> bool {
         self.keeps_interface() || matches!(self, HostUse::XdpProgram { .. })
     }

@@ -31,7 +31,8 @@ pub struct MemoryReport {
     pub ring_entries: u32,
 }
 
-/// Why the pools are smaller than by default: all memory together would be more than a share of what is available.
+/// Why the pools are smaller than by default: all memory together would be more than a share of what is
+/// available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BoundedMemory {
     /// R if more were available.

@@ -9,7 +9,8 @@
 //! | what happens while it runs | `event.rs` |
 //! | how the host uses an interface | `host_use.rs` |
 //!
-//! Rule: everything here is plain data, with names and codes that are stable. The rooms above fill it in; none of them is needed here.
+//! Rule: everything here is plain data, with names and codes that are stable. The rooms above fill it in;
+//! none of them is needed here.
 
 pub mod diagnostic;
 mod event;
@@ -29,7 +30,7 @@ pub use self::{
     memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
     queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
-    timestamp::{TimestampReport, Uncertainty},
+    timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };
 

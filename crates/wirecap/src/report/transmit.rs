@@ -11,13 +11,13 @@ pub struct TransmitReport {
     pub packets: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Bytes of these that lay in no cell when they came and were copied into one in user space, by a [`PacketAllocator`](crate::PacketAllocator):
-    /// 0 where what was captured into cells is forwarded.
+    /// Bytes of these that lay in no cell when they came and were copied into one in user space, by a
+    /// [`PacketAllocator`](crate::PacketAllocator): 0 where what was captured into cells is forwarded.
     pub copied_bytes: u64,
-    /// Cells that the kernel has and has not said to have sent.
+    /// Cells that the kernel has and has not reported as sent.
     pub in_flight: u32,
-    /// System calls by which the kernel was asked to send: one for each batch that is sent, more where it takes few packets at once,
-    /// none where the driver looks by itself.
+    /// System calls by which the kernel was asked to send: one for each batch that is sent, more where it
+    /// takes few packets at once, none where the driver looks by itself.
     pub kicks: u64,
     /// Packets that could not be sent: those that were [given up](crate::NotSent::give_up), and `driver`.
     pub dropped: TransmitDrops,
@@ -38,9 +38,10 @@ pub struct TransmitDrops {
     pub gone: u64,
     /// Not to be sent by this port at all.
     pub not_sendable: u64,
-    /// Given to the kernel, and dropped by the driver, as veth does when the other end takes no more. These are among `packets`,
-    /// as the only ones. Known where the kernel copies; a driver that sends from the cells counts what it does not send for the
-    /// whole interface: [`PortReport::unsent`](super::PortReport::unsent).
+    /// Given to the kernel, and dropped by the driver, as veth does when the other end takes no more. These
+    /// are among `packets`, as the only ones. Known where the kernel copies; a driver that sends from the
+    /// cells counts what it does not send for the whole interface:
+    /// [`PortReport::unsent`](super::PortReport::unsent).
     pub driver: u64,
 }
 
@@ -69,19 +70,23 @@ impl TransmitDrops {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The ring is full, or as many packets are with the kernel as it can tell of: flush, and try again.
+    /// The ring is full, or the kernel has as many packets as its completion ring can report: flush, and try
+    /// again.
     Full,
-    /// As many cells of its pool as this transmitter's [share](crate::Transmitter::share_pools) are with the kernel: as for `Full`.
+    /// As many cells of its pool as this transmitter's [share](crate::Transmitter::share_pools) are with the
+    /// kernel: as for `Full`.
     OverShare,
-    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells than its socket takes,
-    /// which is so for the MTU that there was at the start, and for a ring of fewer entries.
+    /// Longer than the MTU of the interface, its Ethernet header and one VLAN tag together; or in more cells
+    /// than its socket takes, which is so for the MTU that there was at the start, and for a ring of fewer
+    /// entries.
     TooLong,
-    /// The interface is switched off, or not connected. As [`Capture::events`](crate::Capture::events) has told; so call it.
+    /// The interface is down or not connected, as [`Capture::events`](crate::Capture::events) last saw it:
+    /// call that regularly.
     LinkDown,
     /// The interface was deleted.
     Gone,
-    /// The packet is not one that this transmitter can send: one of another engine, one out of its [reach](crate::Reach), or one of a
-    /// trace file that is no Ethernet frame.
+    /// The packet is not one that this transmitter can send: one of another engine, one out of its
+    /// [reach](crate::Reach), or one of a trace file that is no Ethernet frame.
     NotSendable,
 }
 
@@ -89,7 +94,8 @@ impl Refusal {
     pub(crate) const ALL: [Self; 6] =
         [Self::Full, Self::OverShare, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
 
-    /// Whether there is room again once the kernel has sent more, which [`NotSent::wait`](crate::NotSent::wait) waits for.
+    /// Whether there is room again once the kernel has sent more, which
+    /// [`NotSent::wait`](crate::NotSent::wait) waits for.
     pub fn is_for_room(self) -> bool {
         matches!(self, Self::Full | Self::OverShare)
     }

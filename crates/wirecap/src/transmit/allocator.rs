@@ -1,4 +1,4 @@
-//! Packets of one's own: made from bytes, in cells of a pool that no receive queue has.
+//! Makes packets from bytes, in cells of a pool that belongs to no receive queue.
 //!
 //! ```text
 //!   bytes ── one copy ──► cell of the allocator ──► OwnedPacket ── forward ──► transmit ring of any port
@@ -6,8 +6,9 @@
 //!                              └─── recycle queue ◄─┴───────────────────────┘
 //! ```
 //!
-//! It is also how a packet that does not lie in cells is sent on: one that was captured beside the host lies in a block of the
-//! kernel's, which no transmit ring can name, so it is copied once. How much was, is counted.
+//! It also forwards packets that do not lie in cells: a packet that was captured beside the host lies in a
+//! block of the kernel, which no transmit ring can name, so the allocator copies it once and counts the
+//! bytes.
 
 use std::{fmt, sync::Arc};
 
@@ -18,7 +19,7 @@ use wirecap_sys::memory::{CellWriter, LivePool, MemoryError, Note, PacketMemory}
 
 use crate::{
     OwnedPacket, Packet,
-    engine::{AllocatorHome, Shared},
+    engine::{AllocatorHome, Shared, batch::Owner},
 };
 
 /// The port that allocators belong to, by their names: one more than there can be.
@@ -76,20 +77,23 @@ impl PacketAllocator {
         pools.into_iter().enumerate().map(allocator).collect()
     }
 
-    /// A packet of these bytes, in as many cells as it takes; with head room and no timestamp (0). `None` when so many cells are
-    /// not free, or the packet is empty or longer than a chunk. Cells that were sent come home when the transmitter is flushed,
-    /// and can be used again when all M of their chunk have, or 64 cells in a row.
+    /// A packet of these bytes, in as many cells as it takes, with head room and timestamp 0. `None` if too
+    /// few cells are free, or if the packet is empty or longer than a chunk. Sent cells come home when the
+    /// transmitter is flushed; the allocator can use them again once all M cells of their chunk, or 64 in a
+    /// row, are home.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<OwnedPacket<'static>> {
         self.make(bytes, 0)
     }
 
-    /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for [`PacketAllocator::packet`].
+    /// A copy of a captured packet, as far as it was captured, with its timestamp. `None` as for
+    /// [`PacketAllocator::packet`].
     pub fn copy_of(&mut self, packet: &Packet<'_>) -> Option<OwnedPacket<'static>> {
         self.make_of(packet.parts(), packet.timestamp_ns())
     }
 
-    /// Keeps a packet for long, with its timestamp, as a copy: [kept](OwnedPacket::keep) itself it would keep its cells from the pool
-    /// of its receive queue. One that an allocator has made stays as it is. `None`, and the packet is dropped, as for [`PacketAllocator::packet`].
+    /// Keeps a packet for long, with its timestamp, as a copy: [keeping](OwnedPacket::keep) the packet itself
+    /// would keep its cells from the pool of its receive queue. A packet of an allocator stays as it is.
+    /// Drops the packet and returns `None` as for [`PacketAllocator::packet`].
     pub fn keep(&mut self, packet: OwnedPacket<'_>) -> Option<OwnedPacket<'static>> {
         if packet.is_copy() {
             return Some(packet.keep());
@@ -146,10 +150,17 @@ impl PacketAllocator {
             }
         };
         self.copied_bytes += bytes.len() as u64;
-        let number = self.numbers;
         self.numbers += 1;
-        let ranges = [handover.lead, Some(handover.range)];
-        Some(OwnedPacket::of_allocator(&self.shared, self.index, ranges, (bytes.len(), number, timestamp_ns)))
+        Some(OwnedPacket {
+            owner: Owner::Engine {
+                shared: Arc::clone(&self.shared),
+                pool: self.shared.queues.len() + self.index,
+            },
+            ranges: [handover.lead, Some(handover.range)],
+            len: bytes.len(),
+            number: self.numbers - 1,
+            timestamp_ns,
+        })
     }
 
     fn bring_home(&mut self) {

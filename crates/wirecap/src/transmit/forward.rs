@@ -17,20 +17,20 @@ pub struct NotSent<'b> {
 }
 
 impl NotSent<'_> {
-    /// Drops the packet, and counts it as dropped by this transmitter, for this reason.
+    /// Drops the packet, and counts it as dropped by this transmitter for this reason.
     pub fn give_up(self, transmitter: &Transmitter) {
         transmitter.sent().count_dropped(self.reason);
     }
 
-    /// Waits until there is room for the packet, at most `timeout`, and sends it. Other reasons than [those for
-    /// room](Refusal::is_for_room) are not waited for.
+    /// Waits until there is room for the packet, at most `timeout`, and sends it. Other reasons than [those
+    /// for room](Refusal::is_for_room) are not waited for.
     ///
     /// # Errors
     /// The packet again.
     pub fn wait(mut self, transmitter: &mut Transmitter, timeout: Duration) -> Result<(), Self> {
         let begun = Instant::now();
         while self.reason.is_for_room() {
-            // What the kernel says to it is in the next refusal.
+            // The next refusal has the kernel's answer.
             let _ = transmitter.flush();
             match self.packet.forward(transmitter) {
                 Ok(()) => return Ok(()),
@@ -52,7 +52,8 @@ impl fmt::Debug for NotSent<'_> {
 }
 
 impl<'b> OwnedPacket<'b> {
-    /// Sends it: takes it to the transmit ring, from the cells it lies in. [`Transmitter::flush`] has the kernel go on.
+    /// Puts it into the transmit ring, from the cells it lies in. [`Transmitter::flush`] then makes the
+    /// kernel send.
     ///
     /// # Errors
     /// The packet, when the ring is full or it cannot be sent.
@@ -79,8 +80,8 @@ pub struct Forwarded {
 
 impl Drain<'_> {
     /// Sends packets from the front, as long as each lies in one cell, as most do, and is taken: as
-    /// [`OwnedPacket::forward`] for each, in half the time. `change` is given the bytes of each before that, to be changed in
-    /// place. The first that is refused is not changed; it is the next of the iterator, and
+    /// [`OwnedPacket::forward`] for each, in half the time. `change` is given the bytes of each before that,
+    /// to be changed in place. The first that is refused is not changed; it is the next of the iterator, and
     /// refused there with the reason. So is the first that lies in several cells.
     ///
     /// ```no_run

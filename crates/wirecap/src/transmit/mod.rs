@@ -6,10 +6,10 @@
 //!                            └───────────────────► its pool ◄─────────┘ when the kernel has sent it
 //! ```
 //!
-//! Nothing is copied in user space: what is put into the transmit ring is the descriptor of the cell. All AF_XDP ports of an
-//! engine that sends, and its trace files, lie in one packet memory, so it does not matter which of them a packet came by (section
-//! 3.2.3 of the paper; here the cell is lent to the kernel for as long as it sends, and goes home by itself); with
-//! [`Reach::Worker`](crate::Reach), those of one worker do.
+//! Nothing is copied in user space: what is put into the transmit ring is the descriptor of the cell. All
+//! AF_XDP ports of an engine that sends, and its trace files, lie in one packet memory, so it does not matter
+//! which of them a packet came by (section 3.2.3 of the paper; here the cell is lent to the kernel for as
+//! long as it sends, and goes home by itself); with [`Reach::Worker`](crate::Reach), those of one worker do.
 
 mod allocator;
 mod forward;

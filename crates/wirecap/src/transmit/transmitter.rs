@@ -16,14 +16,14 @@ use crate::{OwnedPacket, Refusal, engine::Shared, nic::outlet::Outlet};
 /// How long a thread sleeps that waits for the kernel to send.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
-/// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each receive queue of
-/// an AF_XDP port; moved to the thread that sends.
+/// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each
+/// receive queue of an AF_XDP port; moved to the thread that sends.
 ///
-/// What becomes of a packet for which there is no room is the caller's choice: the refusal gives it back, to be
-/// [waited for](crate::NotSent::wait), [given up](crate::NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
+/// The caller decides about a packet for which there is no room: the refusal gives it back, to be [waited
+/// for](crate::NotSent::wait), [given up](crate::NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
 ///
-/// Dropping it flushes it once and closes its half of the socket. Cells that are still with the kernel then are lost to their pools
-/// until the capture is dropped: [`Transmitter::finish`] waits for them.
+/// Dropping it flushes it once and closes its half of the socket. Pools lack the cells that the kernel still
+/// has until the capture is dropped: [`Transmitter::finish`] waits for them.
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
@@ -44,9 +44,9 @@ impl Transmitter {
         Self { shared: Arc::clone(shared), sender, port, queue, worker, outlet, sent, shares }
     }
 
-    /// Limits it to its share of each pool, as one of so many outputs of its packets: R × M / (2 × `outputs`) cells of a pool, or
-    /// one packet, are with the kernel at most. So half of each pool is left to receive into, however many outputs are
-    /// stuck, and whatever the sizes of rings and pools are. There is no limit before this call.
+    /// Limits it to its share of each pool, as one of `outputs` outputs: the kernel has at most R × M / (2 ×
+    /// `outputs`) cells of a pool, or one packet. So half of each pool remains for receiving, however many
+    /// outputs are stuck, and whatever the sizes of rings and pools. There is no limit before this call.
     ///
     /// A packet beyond the share is refused as [`Refusal::OverShare`].
     pub fn share_pools(&mut self, outputs: usize) {
@@ -74,8 +74,8 @@ impl Transmitter {
         self.worker
     }
 
-    /// The MTU of the interface, as [`Capture::events`](crate::Capture::events) has told last; 0 while it is not known. Frames that are
-    /// longer than that, an Ethernet header and one VLAN tag are [refused](Refusal::TooLong).
+    /// The MTU of the interface, as [`Capture::events`](crate::Capture::events) last saw it; 0 while unknown.
+    /// It [refuses](Refusal::TooLong) frames longer than that, an Ethernet header and one VLAN tag.
     pub fn mtu(&self) -> u32 {
         self.outlet.mtu()
     }
@@ -95,18 +95,18 @@ impl Transmitter {
         self.sender.in_flight() as usize
     }
 
-    /// Cells that the kernel said to have sent and that this has not sent; 0 unless a driver is broken.
+    /// Cells that the kernel reported as sent and that it never got; 0 unless a driver is broken.
     pub fn unknown_completions(&self) -> u64 {
         self.sender.foreign()
     }
 
-    /// Cells that could be sent now: a packet takes one for each of its parts. What was sent meanwhile comes home.
+    /// Cells that it could send now: a packet takes one for each of its parts. Takes sent cells home.
     pub fn room(&mut self) -> usize {
         self.complete();
         self.sender.room() as usize
     }
 
-    /// Takes the cells out of a packet, or leaves it as it is and says why.
+    /// Takes the cells out of a packet, or leaves the packet as it is and returns the reason.
     #[inline]
     pub(super) fn take(&mut self, packet: &mut OwnedPacket<'_>) -> Result<(), Refusal> {
         let (cells, len) = (packet.cells(), packet.len());
@@ -161,8 +161,8 @@ impl Transmitter {
         }
     }
 
-    /// Takes the first cell of a range of this pool, a packet by itself. Returns whether it has; else the range is as it was. The caller
-    /// counts it.
+    /// Takes the first cell of a range of this pool, a packet by itself. Returns whether it has; else the
+    /// range is as it was. The caller counts it.
     #[inline]
     pub(super) fn take_first(
         &mut self,
@@ -188,12 +188,12 @@ impl Transmitter {
         true
     }
 
-    /// Has the kernel send what was taken, with one system call if it wants one, and takes home what it has sent. Call it
-    /// once per batch, and when nothing comes.
+    /// Has the kernel send what was taken, with one system call if it wants one, and takes home what it has
+    /// sent. Call it once per batch, and when nothing comes.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance. What was taken stays in the ring, and is sent
-    /// when it is up again.
+    /// What the kernel said: ENETDOWN when the interface is down, for instance. What was taken stays in the
+    /// ring, and is sent when it is up again.
     pub fn flush(&mut self) -> io::Result<()> {
         let flushed = self.sender.flush();
         if flushed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NetworkDown) {
@@ -235,7 +235,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// What was taken is sent, and what was sent comes home, as far as that can be had at once.
+    /// Sends what was taken, and takes home what the kernel has sent by now.
     fn drop(&mut self) {
         // The account has what is left in flight.
         let _ = self.flush();

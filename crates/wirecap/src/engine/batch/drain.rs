@@ -40,7 +40,7 @@ impl<'b> Drain<'b> {
     fn packet(&mut self, ranges: [Option<ChunkRange>; 2], len: usize, timestamp_ns: u64) -> OwnedPacket<'b> {
         let number = self.number;
         self.number += 1;
-        let owner = Owner::Batch { queue: self.queue, shared: self.shared, index: self.index };
+        let owner = Owner::Batch { queue: self.queue, shared: self.shared, pool: self.index };
         OwnedPacket { owner, ranges, len, number, timestamp_ns }
     }
 

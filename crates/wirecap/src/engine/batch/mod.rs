@@ -1,9 +1,9 @@
-//! What a worker is given: packets of one receive queue, with the cells that they are in.
+//! What a worker gets: packets of one receive queue, with the cells that hold them.
 //!
 //! ```text
 //!   Batch (filled cells of one chunk) ── packets() ──► Packet: borrows from the cells
 //!     │                               └─ drain() ────► OwnedPacket: takes its cells out
-//!     └─ dropped: the cells go home, whoever held them
+//!     └─ dropped: the cells go home
 //! ```
 
 mod drain;
@@ -13,17 +13,19 @@ use std::{fmt, sync::Arc};
 
 use wirecap_core::Handover;
 
+pub(crate) use self::owned::Owner;
 pub use self::{drain::Drain, owned::OwnedPacket};
 use super::Shared;
 use crate::{Packet, Packets};
 
 /// Packets of one receive queue, in the order in which they came.
 ///
-/// A batch may be held for as long as needed, and sent to another thread. Its cells are missing in the pool until then.
-/// The others of its chunk are not: once many are home, they go to the kernel in runs of neighbours, and
-/// later batches are as short as these. Where packets may be longer than a cell, and in trace files, short runs stay at home, so many small
-/// batches that are kept cost whole chunks: copy what is to be kept there. Dropping a batch
-/// recycles it. Cost of both: a few atomic operations for the whole batch.
+/// A worker may hold a batch for as long as it needs, and send it to another thread. The pool lacks the cells
+/// of the batch until it is dropped, and no others: once many cells of a chunk are home, they go to the
+/// kernel in runs of neighbours, and later batches are as short as these runs. Where packets may be longer
+/// than a cell, and in trace files, short runs stay at home, so many small batches that are kept cost whole
+/// chunks: copy what is to be kept there. Dropping a batch recycles it. Cost of both: a few atomic operations
+/// for the whole batch.
 pub struct Batch {
     shared: Arc<Shared>,
     queue: usize,
@@ -39,12 +41,12 @@ impl Batch {
         Self { shared, queue, first_number, uncertainty_ns, handover: Some(handover) }
     }
 
-    /// Number of packets that it holds.
+    /// Number of its packets.
     pub fn len(&self) -> usize {
         self.handover.as_ref().map_or(0, |handover| handover.packets as usize)
     }
 
-    /// Whether it was drained: an empty batch is not handed over.
+    /// Whether it was drained: workers get no empty batches.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -54,10 +56,11 @@ impl Batch {
         self.handover.as_ref().map_or(0, |handover| handover.bytes.into())
     }
 
-    /// How much earlier than [`Packet::timestamp_ns`] its packets may have reached their ring, at most, in nanoseconds. With times of
-    /// batches ([`Timestamp::Batch`]) it is the time between two looks at the ring, and holds wherever the reading thread stalled; how far
-    /// off the clock itself may be is in [`TimestampReport::error_bound_ns`]. With stamped packets it is 0, or a few nanoseconds where
-    /// stamps were equal.
+    /// How much earlier than [`Packet::timestamp_ns`] its packets may have reached their ring, at most, in
+    /// nanoseconds. With times of batches ([`Timestamp::Batch`]) it is the time between two looks at the
+    /// ring, and holds wherever the reading thread stalled; how far off the clock itself may be is in
+    /// [`TimestampReport::error_bound_ns`]. With stamped packets it is 0, or a few nanoseconds where stamps
+    /// were equal.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};
@@ -94,9 +97,9 @@ impl Batch {
         self.first_number
     }
 
-    /// Takes the packets out, each with its cells: to be changed in place, forwarded or kept. What is left when the drain
-    /// is dropped is recycled. `None` for packets that a passive port has heard: their blocks are the kernel's, and they are
-    /// not in cells of their own; and for a batch that was drained before.
+    /// Takes the packets out, each with its cells, to change them in place, forward or keep them. Dropping
+    /// the drain recycles the rest. `None` on a passive port, whose packets lie in blocks of the kernel, not
+    /// in cells of their own; and for a batch that was drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
         let reader = self.shared.queues[self.queue].reader.cells()?;
         Some(Drain::new(&self.shared, self.queue, reader, self.handover.take()?))

@@ -1,4 +1,4 @@
-//! Packets that are owned with their cells: to be changed in place, sent, or kept.
+//! Packets that own their cells: to be changed in place, sent, or kept.
 
 use std::{fmt, sync::Arc};
 
@@ -8,32 +8,29 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 use crate::engine::{Shared, queue::Queue};
 
-/// Where the cells of a packet belong.
-pub(super) enum Owner<'b> {
-    /// As long as its batch is there: nothing is counted.
-    Batch { queue: &'b Queue, shared: &'b Arc<Shared>, index: usize },
+/// Keeps the engine of a packet, and knows its pool: those of the queues come first, then those of the packet
+/// allocators.
+pub(crate) enum Owner<'b> {
+    /// Borrows from its batch: nothing is counted.
+    Batch { queue: &'b Queue, shared: &'b Arc<Shared>, pool: usize },
     /// On its own.
-    Engine { shared: Arc<Shared>, index: usize },
-    /// Made by a [`PacketAllocator`](crate::PacketAllocator).
-    Allocator { shared: Arc<Shared>, index: usize },
+    Engine { shared: Arc<Shared>, pool: usize },
 }
 
 impl Owner<'_> {
     #[inline]
     fn reader(&self) -> &CellReader {
-        let queue = match self {
-            Owner::Batch { queue, .. } => queue,
-            Owner::Engine { shared, index } => &shared.queues[*index],
-            Owner::Allocator { shared, index } => return &shared.allocators[*index].reader,
-        };
-        queue.reader.cells().expect("only packets in cells are owned")
+        match self {
+            Owner::Batch { queue, .. } => queue.cell_reader(),
+            Owner::Engine { shared, pool } => shared.cell_reader(*pool),
+        }
     }
 
     #[inline]
     fn send_home(&self, range: ChunkRange) {
         match self {
             Owner::Batch { queue, .. } => queue.send_home_range(range),
-            Owner::Engine { shared, .. } | Owner::Allocator { shared, .. } => shared.send_home(range),
+            Owner::Engine { shared, pool } => shared.send_home_to(*pool, range),
         }
     }
 }
@@ -56,12 +53,12 @@ impl Owner<'_> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct OwnedPacket<'b> {
-    pub(super) owner: Owner<'b>,
+    pub(crate) owner: Owner<'b>,
     /// INVARIANT: the cells of one packet, in order, until it is sent or dropped.
-    pub(super) ranges: [Option<ChunkRange>; 2],
-    pub(super) len: usize,
-    pub(super) number: u64,
-    pub(super) timestamp_ns: u64,
+    pub(crate) ranges: [Option<ChunkRange>; 2],
+    pub(crate) len: usize,
+    pub(crate) number: u64,
+    pub(crate) timestamp_ns: u64,
 }
 
 impl<'b> OwnedPacket<'b> {
@@ -114,8 +111,8 @@ impl<'b> OwnedPacket<'b> {
         change(owner.reader(), ranges.iter_mut().flatten().next().expect("a packet has a cell"))
     }
 
-    /// Makes the packet longer at its beginning, for a header; returns the new bytes, which may hold anything, or `None`
-    /// when there is no room: the kernel leaves 256 bytes in front of a packet.
+    /// Makes the packet longer at its beginning, for a header; returns the new bytes, which may hold
+    /// anything, or `None` when there is no room: the kernel leaves 256 bytes in front of a packet.
     pub fn prepend(&mut self, bytes: usize) -> Option<&mut [u8]> {
         self.move_start(-(i64::try_from(bytes).ok()?)).then(|| &mut self.data_mut()[..bytes])
     }
@@ -125,8 +122,8 @@ impl<'b> OwnedPacket<'b> {
         bytes < self.data().len() && self.move_start(bytes as i64)
     }
 
-    /// Makes the packet longer at its end, for a trailer; returns the new bytes, which may hold anything, or `None` when its last
-    /// cell has no room for them.
+    /// Makes the packet longer at its end, for a trailer; returns the new bytes, which may hold anything, or
+    /// `None` when its last cell has no room for them.
     pub fn append(&mut self, bytes: usize) -> Option<&mut [u8]> {
         self.move_end(i64::try_from(bytes).ok()?).then(|| {
             let last = self.last_mut(|reader, range, offset| reader.bytes_mut(range, offset));
@@ -162,8 +159,8 @@ impl<'b> OwnedPacket<'b> {
         change(owner.reader(), last, offset)
     }
 
-    /// Where its parts lie, in bytes from the start of the packet memory: the same from when it was captured until it is sent,
-    /// but for what was done to its ends.
+    /// Where its parts lie, in bytes from the start of the packet memory. Only moving an end of the packet
+    /// changes them.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         let reader = self.reader();
         self.ranges.iter().flatten().flat_map(move |range| reader.cells(range)).map(|(part, _)| part.address)
@@ -183,25 +180,24 @@ impl<'b> OwnedPacket<'b> {
         moved.is_some()
     }
 
-    /// Keeps it for longer than its batch: its cells are missing in the pool, but no others, see [`crate::Batch`].
+    /// Keeps it for longer than its batch. The pool lacks the cells of the packet, and no others: see
+    /// [`crate::Batch`].
     pub fn keep(mut self) -> OwnedPacket<'static> {
-        let owner = match &self.owner {
-            Owner::Batch { shared, index, .. } => Owner::Engine { shared: Arc::clone(shared), index: *index },
-            Owner::Engine { shared, index } => Owner::Engine { shared: Arc::clone(shared), index: *index },
-            Owner::Allocator { shared, index } => {
-                Owner::Allocator { shared: Arc::clone(shared), index: *index }
-            }
+        let (shared, pool) = match &self.owner {
+            Owner::Batch { shared, pool, .. } => (*shared, *pool),
+            Owner::Engine { shared, pool } => (shared, *pool),
         };
+        let owner = Owner::Engine { shared: Arc::clone(shared), pool };
         let ranges = std::mem::take(&mut self.ranges);
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
     }
 
-    /// Which pool of its engine its cells belong to: those of receive queues first, then those of allocators.
+    /// Which pool of its engine its cells belong to: those of receive queues first, then those of packet
+    /// allocators.
     #[inline]
     pub(crate) fn pool_index(&self) -> usize {
-        match &self.owner {
-            Owner::Batch { index, .. } | Owner::Engine { index, .. } => *index,
-            Owner::Allocator { shared, index } => shared.queues.len() + index,
+        match self.owner {
+            Owner::Batch { pool, .. } | Owner::Engine { pool, .. } => pool,
         }
     }
 
@@ -210,15 +206,14 @@ impl<'b> OwnedPacket<'b> {
     pub(crate) fn is_frame(&self) -> bool {
         match &self.owner {
             Owner::Batch { queue, .. } => queue.is_of_frames,
-            Owner::Engine { shared, index } => shared.queues[*index].is_of_frames,
-            Owner::Allocator { .. } => true,
+            Owner::Engine { shared, pool } => shared.queues.get(*pool).is_none_or(|queue| queue.is_of_frames),
         }
     }
 
-    /// Whether it lies where it was copied to in user space, not where it was captured.
+    /// Whether it lies in cells of a packet allocator, not where it was captured.
     #[inline]
     pub(crate) fn is_copy(&self) -> bool {
-        matches!(self.owner, Owner::Allocator { .. })
+        matches!(&self.owner, Owner::Engine { shared, pool } if *pool >= shared.queues.len())
     }
 
     #[inline]
@@ -251,19 +246,6 @@ impl Drop for OwnedPacket<'_> {
         for range in std::mem::take(&mut self.ranges).into_iter().flatten() {
             self.owner.send_home(range);
         }
-    }
-}
-
-impl OwnedPacket<'static> {
-    /// A packet that an allocator has made: its length, number and timestamp.
-    pub(crate) fn of_allocator(
-        shared: &Arc<Shared>,
-        index: usize,
-        ranges: [Option<ChunkRange>; 2],
-        (len, number, timestamp_ns): (usize, u64, u64),
-    ) -> Self {
-        let owner = Owner::Allocator { shared: Arc::clone(shared), index };
-        Self { owner, ranges, len, number, timestamp_ns }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
     nic::{link::Watched, preflight},
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
@@ -206,7 +206,7 @@ impl Port for PacketPort {
 fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
     let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
     let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
-    let clock = "the system clock (UTC)".into();
+    let clock = Clock::System { no_counter: None };
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 

@@ -52,7 +52,7 @@ use crate::{
     diagnostic::{Cause, NicDataRefusal, TooLong},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
@@ -164,8 +164,7 @@ impl Port for Trace {
         let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);
         let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
         port.fallbacks.extend(wanted.map(other));
-        let clock = "the clock of the program that wrote the file".into();
-        port.timestamp = Some(TimestampReport::of_packets(Timestamp::File, clock, trace.resolution_ns));
+        port.timestamp = Some(TimestampReport::of_packets(Timestamp::File, Clock::File, trace.resolution_ns));
         port.backend = Some(Box::new(TraceBackend::new(&status)));
         let reader = ChunkReader::Cells(pool.reader(), Front::Note);
         let waker = trace.reader.get_ref().waker();

@@ -4,7 +4,8 @@ use std::{error::Error, fmt, io};
 
 use serde::Serialize;
 
-/// Why a step failed: the words of the kernel or of a library, and the number of the system's error if it was one.
+/// Why a step failed: the words of the kernel or of a library, and the number of the system's error if it was
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// `errno` of the system call that failed; `None` if none did.

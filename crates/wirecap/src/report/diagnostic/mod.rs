@@ -1,12 +1,13 @@
-//! What a capture could not have as asked for, and what happened to it, as data.
+//! Where a capture differs from its settings, and what happened to it, as data.
 //!
 //! ```text
 //!   opening ──► Diagnostic ──► PortReport::fallbacks, MemoryReport::fallbacks
 //!   running ──► Diagnostic ──► PortReport::warnings, PortEvent::Warning
 //! ```
 //!
-//! Rule: nothing here is a sentence. A program matches on the variant or on its stable [`code`](Diagnostic::code); the program
-//! that talks to people words it, with the hint that fits its own settings.
+//! Rule: nothing here is a sentence. A program matches on the variant or on its stable
+//! [`code`](Diagnostic::code); the program that talks to people words it, with the hint that fits its own
+//! settings.
 
 mod cause;
 mod reason;
@@ -22,10 +23,11 @@ pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, Recovery, TooLong},
 };
-use super::{LeftToHost, LengthLimit, QueueMode};
+use super::{Clock, LeftToHost, LengthLimit, QueueMode};
 use crate::{QueueSet, Timestamp};
 
-/// Declares [`Diagnostic::code`] and [`Diagnostic::CODES`] from one list, which the compiler holds to be complete.
+/// Declares [`Diagnostic::code`] and [`Diagnostic::CODES`] from one list, which the compiler holds to be
+/// complete.
 macro_rules! codes {
     ($($variant:ident => $code:literal,)*) => {
         impl Diagnostic {
@@ -58,12 +60,14 @@ macro_rules! codes {
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// The interface is captured beside the host, over AF_PACKET, though that was not asked for: slower, and the host keeps its packets.
+    /// The interface is captured beside the host, over AF_PACKET, though that was not asked for: slower, and
+    /// the host keeps its packets.
     Passive {
         /// Why it is left to the host.
         reason: LeftToHost,
     },
-    /// An XDP program of another process gets packets first. What it takes or drops is not captured beside the host.
+    /// An XDP program of another process gets packets first. What it takes or drops is not captured beside
+    /// the host.
     XdpProgramFirst {
         /// Its number in the kernel.
         program_id: u32,
@@ -88,7 +92,8 @@ pub enum Diagnostic {
         #[serde(serialize_with = "as_text")]
         shared: XdpMode,
     },
-    /// The process that shared the interface first takes no frames of several buffers, so this capture gets none.
+    /// The process that shared the interface first takes no frames of several buffers, so this capture gets
+    /// none.
     SharedWithoutFrames,
     /// Packets over a length are lost or cut.
     PacketsTooLong {
@@ -111,8 +116,8 @@ pub enum Diagnostic {
         /// Why not.
         cause: Cause,
     },
-    /// Packets that the filter can judge only by bytes behind their first buffer are judged in user space. Those that it does not
-    /// want are dropped although the host was to get them.
+    /// Packets that the filter can judge only by bytes behind their first buffer are judged in user space.
+    /// Those that it does not want are dropped although the host was to get them.
     FilterDropsLongPackets,
     /// The filter asks for directions, and over AF_XDP every packet is inbound.
     FilterInboundOnly,
@@ -133,7 +138,8 @@ pub enum Diagnostic {
         /// What the kernel said.
         cause: Cause,
     },
-    /// Packets have times of another source than asked for: those of a trace file, or those AF_PACKET gives each packet.
+    /// Packets have times of another source than asked for: those of a trace file, or those AF_PACKET gives
+    /// each packet.
     OtherTimestamps {
         /// What was asked for.
         wanted: Timestamp,
@@ -172,7 +178,8 @@ pub enum Diagnostic {
         /// How many of these are free.
         free: u64,
     },
-    /// Whether the control group of this process limits memory cannot be seen, as its files are not mounted here.
+    /// Whether the control group of this process limits memory cannot be seen, as its files are not mounted
+    /// here.
     ControlGroupUnseen {
         /// The control group.
         group: PathBuf,
@@ -191,18 +198,19 @@ pub enum Diagnostic {
         /// How many the interface has now.
         queues: u32,
     },
-    /// Receive queues that are captured were taken away: nothing comes from them any more.
+    /// Receive queues that are captured were taken away: no more packets come from them.
     QueuesGone {
         /// How many the interface has now.
         queues: u32,
     },
-    /// The XDP program was taken off its interface by force, or replaced. Packets went to the host, uncounted.
+    /// The XDP program was taken off its interface by force, or replaced. Packets went to the host,
+    /// uncounted.
     Detached {
         /// What became of it.
         recovery: Recovery,
     },
-    /// Receive queues of a shared interface were taken out of the table by which their packets find the capture. Their packets went
-    /// to the host, uncounted.
+    /// Receive queues of a shared interface were taken out of the table by which their packets find the
+    /// capture. Their packets went to the host, uncounted.
     QueuesLost {
         /// The receive queues.
         #[serde(serialize_with = "as_text")]
@@ -210,7 +218,8 @@ pub enum Diagnostic {
         /// What became of them.
         recovery: Recovery,
     },
-    /// RSS was symmetric, and another program changed that: both directions of a connection may have come in by different queues.
+    /// RSS was symmetric, and another program changed that: both directions of a connection may have come in
+    /// by different queues.
     RssChanged {
         /// What became of it.
         recovery: Recovery,
@@ -230,7 +239,7 @@ pub enum Diagnostic {
     /// The clock that stamps packets was set while the capture ran.
     ClockSet {
         /// What it is now.
-        clock: String,
+        clock: Clock,
     },
     /// The NIC goes on stamping packets after the end.
     StampingLeftOn {

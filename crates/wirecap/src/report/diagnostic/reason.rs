@@ -13,7 +13,7 @@ use super::Cause;
 pub enum ModeRefusal {
     /// The driver does not offer it.
     NotOffered,
-    /// The NIC would cut packets: its driver tells it the room of a cell in whole KiB.
+    /// The NIC would cut packets: its driver sets the room of a cell in whole KiB.
     ShortCells {
         /// The driver.
         driver: String,
@@ -122,7 +122,8 @@ pub enum NicDataRefusal {
     /// The interface is captured beside the host.
     #[error("it is captured beside the host, by AF_PACKET")]
     Passive,
-    /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into a table of programs.
+    /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into
+    /// a table of programs.
     #[error("that is for the whole interface only, not for queues of it")]
     SomeQueues,
     /// The port is no interface.
