@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use wirecap::{Access, HostUse, HostView, LeftToHost, QueueDevice, QueueSet, Timestamp};
+use wirecap::{Access, HostUse, HostView, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
@@ -13,6 +13,7 @@ use crate::{
     printable::json,
     stdio::{Stream, print},
     table::Table,
+    text::host_use,
 };
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
@@ -141,7 +142,7 @@ impl Listed {
             left_to_host: choice
                 .as_ref()
                 .and_then(|choice| choice.left_to_host.as_ref())
-                .map(LeftToHost::to_string),
+                .map(host_use::reason),
             host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
             no_hardware_timestamps,
         }

@@ -9,7 +9,10 @@ use wirecap::{
 
 use wirecap_record::Written;
 
-use crate::{head::Head, text::diagnostic::describe};
+use crate::{
+    head::Head,
+    text::{diagnostic::describe, report::clock},
+};
 
 /// An account as JSON.
 #[derive(Serialize)]
@@ -45,9 +48,9 @@ pub(super) struct WordedReport {
 
 #[derive(Serialize)]
 struct WordedPort {
-    /// Its own lists are empty, and so not serialised.
+    /// Its own lists are empty, and so not serialised. Its clock has words.
     #[serde(flatten)]
-    port: PortReport,
+    port: Value,
     fallbacks: Vec<Worded>,
     warnings: Vec<Worded>,
 }
@@ -80,6 +83,9 @@ impl From<Report> for WordedReport {
 impl From<PortReport> for WordedPort {
     fn from(mut port: PortReport) -> Self {
         let (fallbacks, warnings) = (worded(&mut port.fallbacks), worded(&mut port.warnings));
+        let clock = clock(&port.timestamp.clock);
+        let mut port = serde_json::to_value(port).expect("figures, names and texts");
+        port["timestamp"]["clock"]["text"] = clock.into();
         Self { port, fallbacks, warnings }
     }
 }

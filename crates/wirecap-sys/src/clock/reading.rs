@@ -26,9 +26,9 @@ pub enum ClockSource {
 #[derive(Debug, Clone)]
 pub struct PtpClock {
     file: Arc<File>,
-    path: String,
+    pub(super) path: String,
     /// As its driver calls it.
-    name: String,
+    pub(super) name: String,
 }
 
 impl PtpClock {
