@@ -141,11 +141,9 @@ fn queues_that_are_none() {
     refused(&wire, "xdp:in0@7", &["in0 has 4 receive queues, numbers 0 to 3", "no in0@7"]);
     refused(&wire, "xdp:in0@2-4", &["no in0@4"]);
     refused(&wire, "packet:in0@1", &["in0 is captured beside the host", "AF_PACKET cannot choose"]);
-    let in_use = refused(&wire, "in0@1-2", &["AF_PACKET cannot choose"]);
-    let Error::PassiveQueues { reason: Some(LeftToHost::InUse(uses)), .. } = in_use else {
-        panic!("{in_use}")
-    };
-    assert!(matches!(uses[0], HostUse::Address { .. }), "{uses:?}");
+    let error = refused(&wire, "in0@1-2", &["AF_PACKET cannot choose"]);
+    let Error::PassiveQueues { reason: Some(LeftToHost::InUse(uses)), .. } = error else { panic!("{error}") };
+    assert!(matches!(&uses[..], [HostUse::Address { .. }, ..]), "{uses:?}");
     refused(&wire, "in0@if7", &["\"if7\" is no set of receive queues", "ip link"]);
     refused(&wire, "in1@0", &["no interface named \"in1\"", "did you mean \"in0\"?"]);
     let spec = PortSpec::Interface { name: "in0@1".into(), access: Access::Xdp, queues: None };
