@@ -10,51 +10,25 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | every flag, once; how values are read | `flags`, `values` |
+//! | a command: its flags, what is checked before it runs, its report | `commands/NAME` |
+//! | flags that several commands take; how values are read | `flags`, `values` |
 //! | what is in force: defaults, a file, flags | `settings` |
-//! | what is checked before anything runs | `plan`; interfaces that were looked up: `known_interfaces` |
-//! | a capture from start to end | `capture` |
-//! | forwarding from port to port | `forward` |
-//! | making traffic, and judging what arrived of it | `generate`, `verify` |
-//! | trace files sent again | `replay` |
-//! | the list of interfaces; what is said of how the host uses one | `interfaces`, `host_use` |
-//! | signals, cores that may be used, threads made beforehand | `signals`, `cores`, `idle_thread` |
-//! | what is given up on a signal while it starts | `step` |
-//! | who can capture with this program | `privileges` |
-//! | exit codes and how errors are printed | `exit` |
-//! | diagnostics, events and errors in words | `text` |
-//! | tables, and the line that says how it goes | `table`, `terminal` |
-//! | escaping of names and other foreign text | `printable` |
-//! | standard output and standard error, which may have no room | `stdio` |
-//! | what every JSON record begins with | `head` |
-//! | packets that were lost, and what helps | `loss` |
+//! | a capture from start to end, for every command that captures | `capture` |
+//! | diagnostics, events, errors and losses in words | `text` |
+//! | standard output and standard error, tables, lines | `print` |
+//! | signals, threads, cores, privileges | `process` |
+//! | exit codes | `exit` |
 #![forbid(unsafe_code)]
 
 mod capture;
-mod cores;
+mod commands;
 mod exit;
 mod flags;
-mod forward;
-mod generate;
-mod head;
-mod host_use;
-mod idle_thread;
-mod interfaces;
-mod known_interfaces;
-mod loss;
-mod plan;
-mod printable;
-mod privileges;
-mod replay;
+mod print;
+mod process;
 mod settings;
-mod signals;
-mod stdio;
-mod step;
-mod table;
-mod terminal;
 mod text;
 mod values;
-mod verify;
 
 use std::process::ExitCode;
 
@@ -62,14 +36,12 @@ use anyhow::Result;
 use clap::Parser;
 
 use self::{
-    capture::job::JustCapture,
-    exit::{Exit, tell},
-    flags::{Command, Flags},
-    known_interfaces::KnownInterfaces,
-    plan::Plan,
+    capture::known_interfaces::KnownInterfaces,
+    commands::{Command, Flags, forward, generate, interfaces, refusal, replay},
+    exit::Exit,
+    print::stdio::tell,
+    process::{privileges, signals::Signals},
     settings::Settings,
-    signals::Signals,
-    verify::Verify,
 };
 
 /// The arguments of the command line; invalid UTF-8 is replaced.
@@ -80,7 +52,7 @@ fn arguments() -> Vec<String> {
 fn main() -> ExitCode {
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
-        Err(refused) => return exit::refuse(&refused, &arguments()).into(),
+        Err(refused) => return refusal::refuse(&refused, &arguments()).into(),
     };
     let exit = run(flags.command).unwrap_or_else(|error| {
         // Not the chain of causes: each message names its own already.
@@ -101,10 +73,7 @@ fn run(command: Command) -> Result<Exit> {
         Command::Capture(flags) => {
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
             let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
-            print_or_run(print, settings, |settings| {
-                settings.check()?;
-                capture(Plan::new(settings, interfaces)?, signals)
-            })
+            print_or_run(print, settings, |settings| commands::capture::run(settings, interfaces, signals))
         }
         Command::Forward(flags) => {
             let print = flags.settings.print_config;
@@ -119,14 +88,6 @@ fn run(command: Command) -> Result<Exit> {
             replay::run(&flags, &signals)
         }
         Command::Interfaces(_) => unreachable!("done before"),
-    }
-}
-
-fn capture(plan: Plan, signals: Signals) -> Result<Exit> {
-    let expected = plan.output.expect;
-    match plan.output.verify {
-        true => capture::run(plan, Verify::new(expected), signals),
-        false => capture::run(plan, JustCapture, signals),
     }
 }
 

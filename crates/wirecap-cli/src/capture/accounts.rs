@@ -8,7 +8,7 @@ use wirecap::{
     report::{PortReport, QueueMode, QueueReport, WorkerReport},
 };
 
-use crate::{table::Table, text::ranges};
+use crate::{print::table::Table, text::ranges};
 
 /// Columns that every account has.
 const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];

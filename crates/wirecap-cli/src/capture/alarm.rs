@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wirecap::{Capture, Report, report::PortReport};
 
-use crate::{loss::Losses, text::plural::counted};
+use crate::text::{loss::Losses, plural::counted};
 
 /// How often it is looked: the counters of all queues are read.
 const LOOK: Duration = Duration::from_secs(1);

@@ -8,12 +8,10 @@ use wirecap::{
     report::{MemoryReport, PortReport, QueueMode},
 };
 
-use super::job::Job;
+use super::{job::Job, plan::Plan};
 use crate::{
-    exit::tell,
-    host_use,
-    plan::Plan,
-    text::{diagnostic::describe, plural::counted},
+    print::stdio::tell,
+    text::{diagnostic::describe, host_use, plural::counted},
 };
 
 /// Says how the capture runs.

@@ -9,8 +9,8 @@ use wirecap_file::{
 };
 use wirecap_sys::netdev::Interface;
 
-use super::{place::Place, times};
-use crate::{plan::Plan, text::diagnostic};
+use super::{place::Place, plan::Plan, times};
+use crate::text::diagnostic;
 
 /// What stands in front of the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::fmt;
 use wirecap::{Report, Timestamp};
 use wirecap_record::{Forced, Written};
 
-use crate::terminal::at_most;
+use crate::text::units::at_most;
 
 /// A reason that the report gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

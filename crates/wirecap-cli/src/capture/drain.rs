@@ -16,12 +16,14 @@ use std::{
 use wirecap::Report;
 use wirecap_record::Progress;
 
+use super::plan::{Destination, Plan};
 use crate::{
-    exit::tell,
-    plan::{Destination, Plan},
-    signals::Signals,
-    terminal::{StatusLine, rate},
-    text::plural::{counted, is},
+    print::{status_line::StatusLine, stdio::tell},
+    process::signals::Signals,
+    text::{
+        plural::{counted, is},
+        units::rate,
+    },
 };
 
 /// How often it is looked whether it is over.

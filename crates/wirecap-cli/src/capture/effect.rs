@@ -8,7 +8,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
-use crate::{exit::Usage, plan::Plan, text::diagnostic::describe};
+use super::plan::Plan;
+use crate::{exit::Usage, text::diagnostic::describe};
 
 /// Which kinds of ports there are.
 struct Kinds {

@@ -13,7 +13,7 @@ use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 use wirecap_record::Progress;
 
-use super::watch::End;
+use super::end::End;
 
 /// How long a worker may wait for packets when nothing else is to be done.
 const LONG: Duration = Duration::from_secs(1);

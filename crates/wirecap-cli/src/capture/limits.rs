@@ -9,7 +9,8 @@ use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, PreparedCapture};
 
-use crate::{plan::Plan, text::plural::counted};
+use super::plan::Plan;
+use crate::text::plural::counted;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;

@@ -12,7 +12,8 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_record::{Output, RecordError};
 
-use crate::{exit::tell, plan::Destination, signals::Signals};
+use super::plan::Destination;
+use crate::{print::stdio::tell, process::signals::Signals};
 
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);

@@ -17,11 +17,14 @@ use anyhow::{Result, anyhow};
 use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::replay};
 use wirecap_sys::netdev::Interface;
 
+use super::plan::{Destination, Plan};
 use crate::{
-    exit::{Usage, tell},
-    plan::{Destination, Plan},
-    signals::Signals,
-    step::{LONG, Step},
+    exit::Usage,
+    print::stdio::tell,
+    process::{
+        signals::Signals,
+        step::{LONG, Step},
+    },
     text::{self, event},
 };
 

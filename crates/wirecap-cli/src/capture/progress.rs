@@ -4,11 +4,10 @@ use std::fmt::Display;
 
 use wirecap::{Capture, Report};
 
+use super::plan::Plan;
 use crate::{
-    exit::tell,
-    plan::Plan,
-    terminal::{StatusLine, rate},
-    text::plural::counted,
+    print::{status_line::StatusLine, stdio::tell},
+    text::{plural::counted, units::rate},
 };
 
 /// How a capture goes.

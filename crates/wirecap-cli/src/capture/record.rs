@@ -9,7 +9,7 @@ use wirecap::{
 
 use wirecap_record::Written;
 
-use crate::{head::Head, text::diagnostic::describe};
+use crate::{print::head::Head, text::diagnostic::describe};
 
 /// An account as JSON.
 #[derive(Serialize)]

@@ -17,10 +17,14 @@ use wirecap_record::Progress as WriteProgress;
 
 use super::{
     job::Job,
+    plan::Plan,
     progress::{Progress, Rates},
     summary::{self, Account},
 };
-use crate::{head::Head, plan::Plan, signals::Signals, stdio};
+use crate::{
+    print::{head::Head, stdio},
+    process::signals::Signals,
+};
 
 /// What all accounts of a capture have.
 #[derive(Debug)]

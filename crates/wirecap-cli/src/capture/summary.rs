@@ -8,22 +8,23 @@ use wirecap_record::Written;
 use super::{
     accounts::{self, Stage},
     disorder::Disorder,
+    end::End,
     job::Job,
+    plan::Plan,
     record::{Record, WrittenFile},
     times,
-    watch::End,
 };
 use crate::{
-    exit::tell,
-    head::Head,
-    plan::Plan,
-    printable::json,
-    stdio::{self, Stream},
-    terminal::rate,
+    print::{
+        head::Head,
+        layout::paragraph,
+        printable::json,
+        stdio::{self, Stream, tell},
+    },
     text::{
         diagnostic::describe,
-        paragraph,
         plural::{counted, is, was},
+        units::rate,
     },
 };
 

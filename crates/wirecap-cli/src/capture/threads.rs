@@ -8,13 +8,14 @@ use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop
 
 use super::{
     describe,
+    end::Notice,
     job::Onward,
     output,
     place::Place,
-    watch::Notice,
+    plan::Plan,
     worker::{self, Count, Sink},
 };
-use crate::{idle_thread::IdleThread, plan::Plan, signals::Signals};
+use crate::process::{idle_thread::IdleThread, signals::Signals};
 
 /// The threads of a capture, before it runs.
 pub(super) struct IdleThreads {

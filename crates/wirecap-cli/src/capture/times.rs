@@ -18,11 +18,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
-use crate::{
-    plan::Plan,
-    terminal::at_most,
-    text::{diagnostic::describe, plural::counted},
-};
+use super::plan::Plan;
+use crate::text::{diagnostic::describe, plural::counted, units::at_most};
 
 /// How often the counters of all queues are read for it.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use wirecap::port::null::NullPort;
 
 use super::*;
 use crate::{
-    flags::{Command, Flags},
-    known_interfaces::KnownInterfaces,
+    capture::known_interfaces::KnownInterfaces,
+    commands::{Command, Flags},
 };
 
 fn times(flags: &str) -> Times {
@@ -15,7 +15,7 @@ fn times(flags: &str) -> Times {
         unreachable!()
     };
     let settings = flags.into_settings(|_| true).unwrap();
-    Times::new(&Plan::new(settings, KnownInterfaces::default()).unwrap())
+    Times::new(&Plan::new(settings.capture, settings.output, KnownInterfaces::default()).unwrap())
 }
 
 /// Of a capture from memory, whose report can be made to say anything.

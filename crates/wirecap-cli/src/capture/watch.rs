@@ -9,57 +9,19 @@ use std::{
 
 use wirecap::{Capture, Diagnostic, PortEvent};
 
-use super::{alarm::Alarm, job::Job, progress::Progress, statistics::Statistics, times::Times};
-use crate::{plan::Plan, signals::Signals, text::event::describe};
+use super::{
+    alarm::Alarm,
+    end::{End, Notice},
+    job::Job,
+    plan::Plan,
+    progress::Progress,
+    statistics::Statistics,
+    times::Times,
+};
+use crate::{process::signals::Signals, text::event::describe};
 
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
-
-/// What other threads have to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// As many packets as were asked for.
-    CountReached,
-    /// The output does not take any more, and why, in words.
-    WriteFailed(String),
-}
-
-/// What ended a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// SIGINT, SIGTERM or SIGHUP.
-    Signal,
-    /// The time asked for is over.
-    Duration,
-    /// There are as many packets as were asked for.
-    Count,
-    /// The output does not take any more.
-    WriteFailed,
-    /// Every trace file is read, and there is no interface.
-    Read,
-    /// Every interface is gone.
-    Deserted,
-    /// A worker ended before it was told to.
-    WorkerGone,
-    /// What is done with the packets cannot go on.
-    Cut,
-}
-
-impl End {
-    /// Its name in records.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            End::Signal => "signal",
-            End::Duration => "duration",
-            End::Count => "count",
-            End::WriteFailed => "write_failed",
-            End::Read => "read",
-            End::Deserted => "interfaces_gone",
-            End::WorkerGone => "worker_ended",
-            End::Cut => "interface_gone",
-        }
-    }
-}
 
 /// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go
 /// when everything is read, so that a worker found to be gone before that was asked may have gone for that reason.
@@ -213,15 +175,6 @@ mod tests {
             });
             assert!(end.is_none_or(|end| end == End::Read), "{ends_before}: {end:?}");
             assert_eq!(end.is_some(), ends_before < 2, "{ends_before}");
-        }
-    }
-
-    #[test]
-    fn the_manual_has_every_end() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
-        let ends = [End::Signal, End::Duration, End::Count, End::WriteFailed, End::Read, End::Deserted];
-        for end in ends.into_iter().chain([End::WorkerGone, End::Cut]) {
-            assert!(manual.contains(&format!("`{}`", end.as_str())), "{end:?}");
         }
     }
 

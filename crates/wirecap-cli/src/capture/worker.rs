@@ -9,7 +9,7 @@ use std::sync::{
 use wirecap::{Batch, Next, Worker};
 use wirecap_record::Lane;
 
-use super::{job::Onward, watch::Notice};
+use super::{end::Notice, job::Onward};
 
 /// Where a worker's packets go before the job has them.
 #[derive(Debug)]

@@ -6,15 +6,27 @@ use std::{fmt, fs, ops::Range, path::Path};
 
 use anyhow::{Result, anyhow};
 use serde::{
-    Deserializer,
+    Deserializer, Serialize,
     de::{DeserializeOwned, Error as _, Visitor, value::Error as NoValue},
     forward_to_deserialize_any,
 };
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
-use super::Settings;
-use crate::{exit::Usage, printable::printable_lines, stdio};
+use super::output::OutputSettings;
+use crate::{
+    exit::Usage,
+    print::{printable::printable_lines, stdio},
+};
+
+/// The settings of a command that captures.
+pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
+    /// The tables of a file.
+    fn tables() -> Vec<Table>;
+
+    /// What becomes of the packets.
+    fn output(&self) -> &OutputSettings;
+}
 
 /// A table of a file of settings: its name, and the keys that it can have.
 #[derive(Debug, Clone, Copy)]

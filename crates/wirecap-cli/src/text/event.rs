@@ -3,7 +3,7 @@
 use wirecap::{HostUse, PortEvent, QueueWait};
 
 use super::diagnostic;
-use crate::host_use;
+use crate::text::host_use;
 
 /// An event in words; `None` if it does not matter, since the users of the interface are none whose packets `is_deprived` tells are missed.
 pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
