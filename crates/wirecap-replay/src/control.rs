@@ -8,8 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::netdev::LinkFault;
-
 /// When to stop before the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -24,8 +22,6 @@ pub struct Limits {
 pub struct Control {
     /// Written by whoever stops it; nothing else hangs on it.
     stopped: AtomicBool,
-    /// The first thing that was wrong with the link. Written by the thread that watches it.
-    fault: OnceLock<LinkFault>,
     /// Set when the first packet is about to be sent.
     started: OnceLock<Started>,
     /// Given to the kernel so far. Written by the thread that sends.
@@ -104,14 +100,6 @@ impl Control {
         let packets = self.packets.load(Ordering::Relaxed);
         let (elapsed, bytes) = (started.at.elapsed(), self.bytes.load(Ordering::Relaxed));
         Some(started.expected.progress(elapsed, packets, bytes, read))
-    }
-
-    pub(crate) fn fail(&self, fault: LinkFault) {
-        let _ = self.fault.set(fault);
-    }
-
-    pub(crate) fn fault(&self) -> Option<LinkFault> {
-        self.fault.get().copied()
     }
 
     pub(crate) fn start(&self, started: Started) {

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_send::{Lane, Obstacle, StallTimer};
+use wirecap_send::{Lane, LinkMonitor, SendError, StallTimer};
 use wirecap_sys::netdev::{Interface, LinkFault};
 
 use crate::{
@@ -84,6 +84,7 @@ pub(crate) struct Player<'a> {
     starvation: Starvation,
     /// How long nothing came back while something could not go on.
     stalled: StallTimer,
+    link: Option<LinkMonitor>,
 }
 
 /// What one look at the clock came to.
@@ -103,6 +104,7 @@ impl<'a> Player<'a> {
         control: &'a Arc<Control>,
         expected: Expected,
         is_timed: bool,
+        link: Option<LinkMonitor>,
     ) -> Self {
         Self {
             interface,
@@ -121,21 +123,13 @@ impl<'a> Player<'a> {
             looks: 0,
             starvation: Starvation::default(),
             stalled: StallTimer::default(),
+            link,
         }
     }
 
     /// Sends until the end. What happened is in the second part whatever it was.
     pub(crate) fn run(&mut self) -> (End, Option<Error>) {
-        self.await_first();
-        self.started = Instant::now();
-        self.control.start(self.expected.begun(self.started));
-        let end = loop {
-            match self.look() {
-                Ok(Step::Over(end)) => break Ok(end),
-                Ok(_) => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let end = self.send_all();
         self.control.sent(self.packets, self.bytes);
         let end = end.and_then(|end| self.finish().map(|()| end));
         if self.pacing.is_none() {
@@ -144,32 +138,42 @@ impl<'a> Player<'a> {
         }
         match end {
             Ok(end) => (end, None),
-            Err(error) => (End::Failed, Some(self.told_rightly(error))),
+            // A link that is lost explains every other error.
+            Err(error) => match LinkFault::settled(self.interface.ifindex) {
+                Some(fault) => (End::Failed, Some(self.lost(fault))),
+                None => (End::Failed, Some(error)),
+            },
         }
     }
 
-    /// With a link that is lost, whatever showed that first.
-    fn told_rightly(&self, error: Error) -> Error {
-        let first = match (&error, self.control.fault()) {
-            (Error::Link { fault, .. }, _) => *fault,
-            (_, Some(fault)) => fault,
-            _ => return error,
-        };
-        self.link(LinkFault::settled(self.interface.ifindex).unwrap_or(first))
+    fn send_all(&mut self) -> Result<End, Error> {
+        self.await_first()?;
+        self.started = Instant::now();
+        self.control.start(self.expected.begun(self.started));
+        loop {
+            if let Step::Over(end) = self.look()? {
+                return Ok(end);
+            }
+        }
     }
 
-    /// Time begins when there is something to send: whoever writes a pipe may take long.
-    fn await_first(&mut self) {
-        let is_over = || self.control.is_stopped() || self.control.fault().is_some();
-        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !is_over() {
+    /// Time begins when there is something to send: the writer of a pipe may take long.
+    fn await_first(&mut self) -> Result<(), Error> {
+        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !self.control.is_stopped() {
+            self.check_link(Instant::now())?;
             thread::sleep(Duration::from_micros(50));
+        }
+        Ok(())
+    }
+
+    fn check_link(&mut self, now: Instant) -> Result<(), Error> {
+        match self.link.as_mut().and_then(|link| link.lost(now)) {
+            Some(fault) => Err(self.lost(fault)),
+            None => Ok(()),
         }
     }
 
     fn look(&mut self) -> Result<Step, Error> {
-        if let Some(fault) = self.control.fault() {
-            return Err(self.link(fault));
-        }
         if self.control.is_stopped() {
             return Ok(Step::Over(End::Stopped));
         }
@@ -178,6 +182,7 @@ impl<'a> Player<'a> {
             self.control.sent(self.packets, self.bytes);
         }
         let now_ns = self.now_ns();
+        self.check_link(self.started + Duration::from_nanos(now_ns))?;
         let step = self.stage(now_ns);
         if !self.due.is_empty() {
             self.depart()?;
@@ -243,17 +248,15 @@ impl<'a> Player<'a> {
         }
         self.due.clear();
         self.stalled.restart();
-        for index in 0..self.lanes.len() {
-            self.lanes[index].flush_staged().map_err(|source| self.refused(index, source))?;
-        }
+        self.lanes.iter_mut().try_for_each(Lane::flush_staged)?;
         Ok(())
     }
 
     /// Lets the kernel go on, and takes cells back. Returns how many.
     fn turn(&mut self) -> Result<u32, Error> {
         let mut back = 0;
-        for index in 0..self.lanes.len() {
-            back += self.lanes[index].turn().map_err(|source| self.refused(index, source))?;
+        for lane in &mut self.lanes {
+            back += lane.turn()?;
         }
         if back > 0 {
             self.stalled.restart();
@@ -304,36 +307,23 @@ impl<'a> Player<'a> {
             if self.lanes.iter().all(|lane| lane.in_flight() == 0) {
                 return Ok(());
             }
-            if let Some(fault) = self.control.fault() {
-                return Err(self.link(fault));
-            }
-            if self.stalled.waited(Instant::now()) > FINISH {
+            let now = Instant::now();
+            self.check_link(now)?;
+            if self.stalled.waited(now) > FINISH {
                 return Err(self.stuck(FINISH));
             }
             thread::sleep(Duration::from_micros(100));
         }
     }
 
-    fn refused(&self, lane: usize, source: std::io::Error) -> Error {
-        if let Some(fault) = self.control.fault() {
-            return self.link(fault);
-        }
-        match Obstacle::of(self.interface.ifindex, source) {
-            Obstacle::Link(fault) => self.link(fault),
-            Obstacle::Refused(source) => {
-                let (interface, queue) = (self.interface.name.clone(), self.lanes[lane].number());
-                Error::Send { interface, queue, source }
-            }
-        }
-    }
-
-    fn link(&self, fault: LinkFault) -> Error {
-        Error::Link { interface: self.interface.name.clone(), fault }
+    fn lost(&self, fault: LinkFault) -> Error {
+        SendError::Link { interface: self.interface.name.clone(), fault }.into()
     }
 
     fn stuck(&self, waited: Duration) -> Error {
-        let packets = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
-        Error::Stuck { interface: self.interface.name.clone(), packets, seconds: waited.as_secs() }
+        let frames = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
+        let (interface, seconds) = (self.interface.name.clone(), waited.as_secs());
+        SendError::Stalled { interface, frames, seconds }.into()
     }
 
     /// From the start to the last departure; at top speed until all came back from the kernel.

@@ -5,36 +5,29 @@
 //!                                                    └─ more ──────► Streamed ──┴─ run ─► Player ─► Report
 //! ```
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use wirecap_send::Lane;
+use wirecap_send::{
+    Lane, LinkMonitor, SendDiagnostic, TxCounters, check_link, check_queues, transmit_queues,
+};
 use wirecap_sys::{
     cpu,
-    netdev::{self, Interface, LinkFault, LinkStatistics},
+    netdev::{self, Interface},
 };
 
 use crate::{
-    Control, Counters, Error, Held, Plan, Report, Schedule, Speed, Tally,
+    Control, Error, Held, Plan, Report, Schedule, Speed, Tally,
     control::Expected,
     feed::{Feed, FeedPlan, PassEnd},
-    link,
     loaded::{Loaded, read_ahead},
     next::Passes,
     player::Player,
     preloaded::Preloaded,
-    shape::{Shape, check_queues},
+    shape::Shape,
     source::Source,
     streamed::Streamed,
     trace::is_stdin,
 };
-
-/// How long the interface's counters may take to reach what was sent.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// A replay that can begin.
 #[derive(Debug)]
@@ -44,9 +37,9 @@ pub struct Replay {
     control: Arc<Control>,
     lanes: Vec<Lane>,
     trace: Opened,
-    fallbacks: Vec<String>,
-    /// Until everything is sent.
-    link: Option<link::Watched>,
+    fallbacks: Vec<SendDiagnostic>,
+    /// `None` if the kernel does not report changes.
+    link: Option<LinkMonitor>,
 }
 
 /// A trace that can be sent.
@@ -96,8 +89,7 @@ impl Opening<'_> {
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
         let timing = (Schedule::new(plan.speed), passes(plan));
         let trace = Streamed::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
-        let source =
-            Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { what: "reads ahead", cause })?));
+        let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
         let held = Held::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
         Ok((lanes, Opened { source, expected: expected(plan), held, pass: None }))
     }
@@ -119,9 +111,9 @@ impl Replay {
     pub fn open(plan: Plan, control: &Arc<Control>) -> Result<Self, Error> {
         check_files(&plan.files)?;
         let interface = netdev::interface(&plan.interface)?;
-        link::check(&interface)?;
-        let queues = plan.placement.queues()?;
-        check_queues(&interface, &queues)?;
+        check_link(&interface)?;
+        let queues = plan.placement.queues(transmit_queues(&interface))?;
+        check_queues(&interface, queues.iter().copied())?;
         let shape = Shape::of(&interface, &plan, &queues);
         let feed_plan = FeedPlan {
             files: plan.files.clone(),
@@ -136,19 +128,12 @@ impl Replay {
         let opening = Opening { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
         let (lanes, trace) =
             if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
-        let mut fallbacks = plan.fallbacks.clone();
-        fallbacks.extend(shape.fallback(&interface));
-        let copied = lanes.first().and_then(Lane::copy_reason);
-        fallbacks.extend(copied.map(|reason| {
-            format!("copy: the kernel copies each packet; zero-copy is not available: {reason}")
-        }));
-        let link = match link::Watch::begin(&interface) {
-            Ok((watch, watched)) => {
-                watch.start(control)?;
-                Some(watched)
-            }
+        let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
+        fallbacks.extend(lanes.first().and_then(Lane::fallback));
+        let link = match LinkMonitor::watch(interface.ifindex) {
+            Ok(link) => Some(link),
             Err(cause) => {
-                fallbacks.push(format!("the link is not watched: {cause}"));
+                fallbacks.push(SendDiagnostic::LinkNotWatched { cause: cause.to_string() });
                 None
             }
         };
@@ -180,8 +165,8 @@ impl Replay {
         self.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
     }
 
-    /// What could not be had, and what is done instead, in words.
-    pub fn fallbacks(&self) -> &[String] {
+    /// What is not as it was asked for.
+    pub fn fallbacks(&self) -> &[SendDiagnostic] {
         &self.fallbacks
     }
 
@@ -189,19 +174,14 @@ impl Replay {
     pub fn run(self) -> Report {
         let Self { plan, interface, control, lanes, trace, mut fallbacks, link } = self;
         let Opened { source, expected, held, pass } = trace;
-        if let Some(Err(cause)) = plan.core.map(cpu::pin_to_core) {
-            fallbacks.push(format!("not bound to core {}: {cause}", plan.core.unwrap_or_default()));
+        if let Some((core, Err(cause))) = plan.core.map(|core| (core, cpu::pin_to_core(core))) {
+            fallbacks.push(SendDiagnostic::NotPinned { core, cause: cause.to_string() });
         }
         cpu::precise_sleeps();
-        let before = LinkStatistics::of_index(interface.ifindex);
+        let counters = TxCounters::start(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
-        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
-        // Much may have happened since it was opened: writers of pipes are waited for.
-        if let Some(fault) = LinkFault::now(interface.ifindex) {
-            control.fail(fault);
-        }
+        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed, link);
         let (end, error) = player.run();
-        drop(link);
         let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();
         let bytes = queues.iter().map(|queue| queue.bytes).sum();
@@ -216,7 +196,7 @@ impl Replay {
         failures.extend(error.map(|error| error.to_string()));
         let seconds = player.seconds();
         Report {
-            counters: before.ok().and_then(|before| settled(interface.ifindex, &before, packets)),
+            counters: counters.and_then(|counters| counters.settled(packets)).ok(),
             interface: interface.name.clone(),
             end,
             packets,
@@ -252,19 +232,6 @@ fn rate(what: u64, seconds: f64) -> f64 {
 fn check_files(files: &[PathBuf]) -> Result<(), Error> {
     let stdin = files.iter().filter(|path| is_stdin(path)).count();
     if stdin > 1 { Err(Error::StdinTwice) } else { Ok(()) }
-}
-
-/// What the interface's counters say, once they have said what became of so many packets, or after some time.
-fn settled(ifindex: u32, before: &LinkStatistics, packets: u64) -> Option<Counters> {
-    let since = Instant::now();
-    loop {
-        let after = LinkStatistics::of_index(ifindex).ok()?;
-        let counters = Counters::between(before, &after);
-        if counters.total() >= packets || since.elapsed() > SETTLE {
-            return Some(counters);
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// How long it takes as planned: until the last packet is due.

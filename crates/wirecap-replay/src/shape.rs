@@ -1,13 +1,12 @@
 //! How cells are laid out for an interface, and its queues opened.
 
+use wirecap_send::{Lane, SendDiagnostic, SendError};
 use wirecap_sys::{
     netdev::{self, Interface},
     xsk::{BindChoice, BindMode, MAX_PARTS, TransmitOptions, TransmitQueue},
 };
 
-use wirecap_send::Lane;
-
-use crate::{Error, Plan, feed::Room};
+use crate::{Plan, feed::Room};
 
 /// Frames that can be with the kernel at the same time, for each queue.
 pub(crate) const RING: u32 = 2048;
@@ -62,27 +61,22 @@ impl Shape {
         cells.iter().map(|cells| cells * u64::from(self.cell_bytes)).sum()
     }
 
-    /// What is left out for want of frames of several cells, in words.
-    pub(crate) fn fallback(&self, interface: &Interface) -> Option<String> {
-        self.refused.then(|| {
-            let (name, longest) = (&interface.name, self.cell_bytes);
-            format!(
-                "packets longer than {longest} bytes are left out, since {name} takes none of several buffers"
-            )
-        })
+    /// What is left out for want of frames of several cells.
+    pub(crate) fn fallback(&self) -> Option<SendDiagnostic> {
+        self.refused.then_some(SendDiagnostic::NoMultiBuffer { longest: self.cell_bytes })
     }
 
     /// Opens the queues, with so many cells each.
     ///
     /// # Errors
-    /// [`Error::Queue`].
+    /// [`SendError::Open`].
     pub(crate) fn open(
         &self,
         interface: &Interface,
         queues: &[u16],
         cells: &[u64],
         mode: BindChoice,
-    ) -> Result<Vec<Lane>, Error> {
+    ) -> Result<Vec<Lane>, SendError> {
         let lanes = queues.iter().zip(cells).map(|(&queue, &cells)| {
             let options = TransmitOptions {
                 cells: (cells as u32).max(1),
@@ -91,8 +85,7 @@ impl Shape {
                 bind: mode,
                 multi_buffer: self.multi_buffer,
             };
-            let refused = |source| Error::Queue { interface: interface.name.clone(), queue, source };
-            Lane::open(interface.ifindex, queue, options).map_err(refused)
+            Lane::open(interface, queue, options)
         });
         lanes.collect()
     }
@@ -105,18 +98,6 @@ fn parts(interface: &Interface, mode: BindMode) -> u32 {
     match (mode, of_driver) {
         (BindMode::ZeroCopy, Some(segments)) => segments.clamp(1, most),
         _ => most,
-    }
-}
-
-/// Whether the interface has these queues.
-///
-/// # Errors
-/// [`Error::NoQueue`].
-pub(crate) fn check_queues(interface: &Interface, queues: &[u16]) -> Result<(), Error> {
-    let there = netdev::transmit_queues(&interface.name)?.unwrap_or(interface.queues.current);
-    match queues.iter().find(|&&queue| u32::from(queue) >= there) {
-        Some(&queue) => Err(Error::NoQueue { interface: interface.name.clone(), queues: there, queue }),
-        None => Ok(()),
     }
 }
 
@@ -139,7 +120,7 @@ mod tests {
                 (shape.cell_bytes, shape.room.longest, shape.multi_buffer),
                 (cell_bytes, mtu + 18, false)
             );
-            assert!(shape.fallback(&loopback(mtu)).is_none() && shape.room.of_cells == 65_536);
+            assert!(shape.fallback().is_none() && shape.room.of_cells == 65_536);
         }
     }
 

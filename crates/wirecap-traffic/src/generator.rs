@@ -21,14 +21,14 @@ const OVERSLEEP: Duration = Duration::from_micros(100);
 
 /// What an engine has made since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct FrameTotals {
     /// Frames.
     pub frames: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
 }
 
-impl Made {
+impl FrameTotals {
     pub(crate) fn add(&mut self, frames: u64, bytes: u64) {
         self.frames += frames;
         self.bytes += bytes;
@@ -51,7 +51,7 @@ pub trait Engine {
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error>;
 
     /// What was made so far.
-    fn made(&self) -> Made;
+    fn made(&self) -> FrameTotals;
 }
 
 /// Why a run ended.
@@ -79,7 +79,7 @@ pub struct Outcome {
 pub fn drive<E: Engine>(
     engine: &mut E,
     timing: Timing,
-    mut go_on: impl FnMut(Duration, Made) -> bool,
+    mut go_on: impl FnMut(Duration, FrameTotals) -> bool,
 ) -> Outcome {
     let mut pace = Pace::new(timing);
     let unit = pace.unit();
@@ -128,6 +128,7 @@ fn rest(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wirecap_send::SendError;
     use wirecap_sys::netdev::LinkFault;
 
     use crate::pace::{Bursts, Rate};
@@ -135,7 +136,7 @@ mod tests {
     /// Takes a few frames at a time, and now and then none.
     #[derive(Default)]
     struct Slow {
-        made: Made,
+        made: FrameTotals,
         calls: u64,
         fail_at: Option<u64>,
     }
@@ -147,14 +148,14 @@ mod tests {
         fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
             self.calls += 1;
             if self.fail_at == Some(self.calls) {
-                return Err(Error::Link { interface: "x0".into(), fault: LinkFault::Removed });
+                return Err(SendError::Link { interface: "x0".into(), fault: LinkFault::Removed }.into());
             }
             let taken = if self.calls % 3 == 0 { 0 } else { frames.min(units).min(7) };
             self.made.add(taken, 60 * taken);
             Ok(taken * unit.of_frame(60))
         }
 
-        fn made(&self) -> Made {
+        fn made(&self) -> FrameTotals {
             self.made
         }
     }
@@ -169,7 +170,7 @@ mod tests {
             let mut engine = Slow::default();
             let outcome = drive(&mut engine, Timing { frames: Some(95), ..timing }, |_, _| true);
             assert!(matches!(outcome.end, End::Done));
-            assert_eq!(engine.made, Made { frames: 95, bytes: 95 * 60 });
+            assert_eq!(engine.made, FrameTotals { frames: 95, bytes: 95 * 60 });
             let gaps = if timing.bursts.is_some() { 9 } else { 0 };
             assert!(outcome.elapsed >= gaps * Duration::from_micros(300));
         }
@@ -194,7 +195,10 @@ mod tests {
         assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));
         let mut engine = Slow { fail_at: Some(5), ..Slow::default() };
         let outcome = drive(&mut engine, Timing::default(), |_, _| true);
-        assert!(matches!(outcome.end, End::Failed(Error::Link { fault: LinkFault::Removed, .. })));
+        assert!(matches!(
+            outcome.end,
+            End::Failed(Error::Send(SendError::Link { fault: LinkFault::Removed, .. }))
+        ));
         assert_eq!(engine.made.frames, 3 * 7);
         let timing = Timing {
             rate: Some(Rate::frames(1)),

@@ -20,17 +20,17 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
+use wirecap_send::TxCounters;
 use wirecap_sys::{
     bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec},
-    clock,
+    clock, netdev,
 };
 
 use crate::anchor::Anchor;
 use crate::error::Error;
 use crate::frame::{FLOWS_MAX, FrameSpec, Template};
-use crate::generator::{End, Engine, Made, drive};
+use crate::generator::{End, Engine, FrameTotals, drive};
 use crate::layout::Transport;
-use crate::link_counters::LinkWatch;
 use crate::pace::{Rate, Timing, Unit};
 use crate::stamp_program::{STATE_LEN, assemble, state_at};
 
@@ -95,16 +95,17 @@ pub struct LiveGenerator {
     state: Map,
     template: Template,
     interface: String,
+    ifindex: u32,
     batch: u32,
     rate_pps: Option<NonZeroU64>,
-    made: Made,
+    made: FrameTotals,
 }
 
 impl LiveGenerator {
     /// Prepares sending to interface `ifindex`. Must be called, as the runs must, by a thread in its network namespace.
     ///
     /// # Errors
-    /// [`Error::NoInterface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g. without
+    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g. without
     /// privilege.
     pub fn new(ifindex: u32, options: LiveOptions) -> Result<Self, Error> {
         let LiveOptions { frame, flows, batch, rate_pps } = options;
@@ -115,7 +116,7 @@ impl LiveGenerator {
             return Err(Error::LiveTransport);
         }
         let template = Template::new(frame)?;
-        let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
+        let interface = netdev::interface_with_index(ifindex)?.name;
         let map = |kind, value_size, name| {
             Map::create(&MapSpec { kind, key_size: 4, value_size, max_entries: 1, name })
         };
@@ -125,13 +126,23 @@ impl LiveGenerator {
         let insns = assemble(&template, flows, &state, &devices)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "wirecap_live", &insns))?;
         let _anchor = Anchor::new(&program)?;
-        Ok(Self { program, _anchor, state, template, interface, batch, rate_pps, made: Made::default() })
+        Ok(Self {
+            program,
+            _anchor,
+            state,
+            template,
+            interface,
+            ifindex,
+            batch,
+            rate_pps,
+            made: FrameTotals::default(),
+        })
     }
 
     /// Sends `count` frames. Sequence and flow numbers go on where the last run ended. Blocks until done.
     ///
     /// # Errors
-    /// [`Error::NothingTaken`] if the interface took none; [`Error::LiveRefused`], [`Error::Counters`],
+    /// [`Error::NothingTaken`] if the interface took none; [`Error::LiveRefused`], [`Error::Interface`],
     /// [`Error::Bpf`].
     pub fn run(&mut self, count: u64) -> Result<Sent, Error> {
         self.drive(Timing { frames: Some(count), ..self.timing() })
@@ -167,19 +178,19 @@ impl LiveGenerator {
     }
 
     fn drive(&mut self, timing: Timing) -> Result<Sent, Error> {
-        let watch = LinkWatch::new(&self.interface)?;
+        let counters = TxCounters::start(self.ifindex)?;
         let before = self.made.frames;
         let outcome = drive(self, timing, |_, _| true);
         if let End::Failed(error) = outcome.end {
             return Err(error);
         }
         let frames = self.made.frames - before;
-        let taken = watch.settled(frames)?;
-        if frames > 0 && taken.frames == 0 {
+        let taken = counters.settled(frames)?;
+        if frames > 0 && taken.packets == 0 {
             return Err(Error::NothingTaken { interface: self.interface.clone(), frames });
         }
         let seconds = outcome.elapsed.as_secs_f64();
-        Ok(Sent { frames, taken: taken.frames, dropped: taken.dropped, seconds })
+        Ok(Sent { frames, taken: taken.packets, dropped: taken.dropped, seconds })
     }
 
     /// One call into the kernel; a signal may cut it short, the counter knows.
@@ -215,16 +226,9 @@ impl Engine for LiveGenerator {
         Ok(frames * of_frame)
     }
 
-    fn made(&self) -> Made {
+    fn made(&self) -> FrameTotals {
         self.made
     }
-}
-
-/// Name of an interface of the calling thread's namespace.
-pub(crate) fn interface_name(ifindex: u32) -> Option<String> {
-    let name = nix::net::if_::if_indextoname(ifindex).ok()?;
-    // nix 0.31 does not notice that there was none and gives an empty name.
-    Some(name.to_string_lossy().into_owned()).filter(|name| !name.is_empty())
 }
 
 const EINTR: i32 = nix::errno::Errno::EINTR as i32;

@@ -19,6 +19,7 @@ use crate::{
         head::Head,
         layout::paragraph,
         printable::json,
+        report::ReportFormat,
         stdio::{self, Stream, tell},
     },
     text::{
@@ -50,20 +51,10 @@ pub(super) fn stream(plan: &Plan) -> Stream {
 }
 
 impl Account<'_> {
-    /// Prints it as the last that is said of the capture; quiet people get it only as a record that they have asked for.
-    /// Returns whether it could be printed.
+    /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
-        let printed = if plan.output.json {
-            stdio::print(stream(plan), &self.json(plan, job))
-        } else if plan.output.quiet {
-            Ok(())
-        } else {
-            stdio::print(stream(plan), &self.in_words(plan, job))
-        };
-        if let Err(cause) = &printed {
-            tell(format_args!("wirecap: cannot print the account: {cause}"));
-        }
-        printed.is_ok()
+        let format = ReportFormat { stream: stream(plan), json: plan.output.json, quiet: plan.output.quiet };
+        format.print("the account", || self.json(plan, job), || self.in_words(plan, job))
     }
 
     /// Prints it while the capture goes on, if there is room for it.

@@ -6,11 +6,12 @@
 //! | escaping of names and other foreign text | [`printable`] |
 //! | lines and tables that fit a terminal | [`layout`], [`table`] |
 //! | the line that says how it goes | [`status_line`] |
-//! | what every JSON record begins with | [`head`] |
+//! | reports, and what every JSON record begins with | [`report`], [`head`] |
 
 pub(crate) mod head;
 pub(crate) mod layout;
 pub(crate) mod printable;
+pub(crate) mod report;
 pub(crate) mod status_line;
 pub(crate) mod stdio;
 pub(crate) mod table;

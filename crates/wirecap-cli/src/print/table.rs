@@ -10,10 +10,9 @@
 
 use std::{fmt, ops::Range};
 
-use crate::print::printable::printable;
+use super::{layout::COLUMNS, printable::printable};
+use crate::text::ranges;
 
-/// No line is longer, unless one cell is. Not the width of the terminal: what is printed goes into files and mails, too.
-const COLUMNS: usize = crate::print::layout::COLUMNS;
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -42,6 +41,25 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
+    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have none.
+    pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
+        let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            queues.into_iter().partition(|(.., figures)| figures.iter().all(|&figure| figure == 0));
+        let mut row = |number, mode: &str, figures: [u64; N]| {
+            table.row(
+                [number, mode.into()].into_iter().chain(figures.map(|figure| figure.to_string())).collect(),
+            );
+        };
+        for (number, mode, figures) in busy {
+            row(number.to_string(), mode, figures);
+        }
+        if let Some(&(_, mode, none)) = idle.first() {
+            row(ranges(idle.iter().map(|&(number, ..)| number.into())), mode, none);
+        }
+        table
+    }
+
     fn width(&self, column: usize) -> usize {
         self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     }
@@ -66,7 +84,8 @@ impl Table {
         (0..self.rows[0].len()).map(column).collect()
     }
 
-    /// Runs of columns behind the keys, each as long as fits beside them.
+    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not matter: what is printed
+    /// goes into files and mails, too.
     fn bands(&self, columns: &[Column]) -> Vec<Range<usize>> {
         let widths = |columns: &[Column]| columns.iter().map(|column| column.width + GAP).sum::<usize>();
         let room = (COLUMNS + GAP).saturating_sub(widths(&columns[..self.keys]));
@@ -117,6 +136,13 @@ mod tests {
         table.row(vec!["eth0".into(), "7".into()]);
         table.row(vec!["a-long-name".into(), "12345".into()]);
         assert_eq!(table.to_string(), "port          seen\neth0             7\na-long-name  12345\n");
+    }
+
+    #[test]
+    fn queues_without_figures_are_one_row() {
+        let queues = vec![(0, "copy", [0, 0]), (1, "copy", [7, 5]), (2, "copy", [0, 0])];
+        let table = Table::of_queues(["made", "sent"], queues).to_string();
+        assert_eq!(table, "queue  mode  made  sent\n    1  copy     7     5\n  0,2  copy     0     0\n");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
+use crate::text::error::MORE_THREADS;
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// A thread that waits for its work. Dropping it ends the thread.
@@ -45,10 +47,7 @@ impl IdleThread {
 
 /// Why a command cannot start.
 pub(crate) fn no_thread(name: &str, cause: &io::Error) -> anyhow::Error {
-    anyhow!(
-        "cannot start the thread {name}: {cause}; raise the limit on threads: pids.max of its control group (TasksMax= in a service), \
-         or ulimit -u"
-    )
+    anyhow!("cannot start the thread {name}: {cause}{MORE_THREADS}")
 }
 
 #[cfg(test)]

@@ -14,7 +14,24 @@ pub(crate) mod event;
 pub(crate) mod host_use;
 pub(crate) mod loss;
 pub(crate) mod plural;
+pub(crate) mod sending;
 pub(crate) mod units;
+
+use serde::Serialize;
+
+/// What a JSON record says of a diagnostic: its code and its data, and the words for it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Worded<D> {
+    #[serde(flatten)]
+    diagnostic: D,
+    text: String,
+}
+
+impl<D> Worded<D> {
+    pub(crate) fn new(diagnostic: D, describe: impl Fn(&D) -> String) -> Self {
+        Self { text: describe(&diagnostic), diagnostic }
+    }
+}
 
 /// Numbers in increasing order as ranges: `0-3,5`.
 pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {

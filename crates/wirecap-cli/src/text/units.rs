@@ -24,16 +24,6 @@ pub(crate) fn at_most(ns: u64) -> String {
     }
 }
 
-/// A short time, in the unit that fits.
-pub(crate) fn short(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
-}
-
 /// Bits per second, in the unit that fits.
 pub(crate) fn bit_rate(bps: f64) -> String {
     if bps >= 1e9 { format!("{:.2} Gbit/s", bps / 1e9) } else { format!("{:.2} Mbit/s", bps / 1e6) }
@@ -92,10 +82,6 @@ mod tests {
 
     #[test]
     fn times_are_told_in_the_unit_that_fits() {
-        assert_eq!(
-            (short(999), short(1_500), short(2_500_000), short(61_000_000_000)),
-            ("999 ns".into(), "1.5 µs".into(), "2.5 ms".into(), "61.0 s".into())
-        );
         let of = |seconds| length(Duration::from_secs(seconds));
         assert_eq!(
             (of(3), of(42), of(90), of(3_700), of(90_000)),

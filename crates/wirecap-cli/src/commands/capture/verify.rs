@@ -13,10 +13,10 @@ use std::{
 };
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use wirecap::{Batch, Capture, Report};
 use wirecap_record::{Progress, Queues, Sequencer};
-use wirecap_traffic::{LatencyVerdict, Marks, RunVerdict, Verdict, Verifier};
+use wirecap_traffic::{Marks, Percentiles, RunVerdict, Verdict, Verifier};
 
 use crate::{
     capture::{
@@ -153,7 +153,8 @@ impl Job for Verify {
     }
 
     fn json(&self, _: &Report) -> Map<String, Value> {
-        Map::from_iter([("verified".to_owned(), json(&self.verdict()))])
+        let verdict = serde_json::to_value(self.verdict()).expect("figures");
+        Map::from_iter([("verified".to_owned(), verdict)])
     }
 }
 
@@ -215,36 +216,14 @@ fn frames(verdict: &Verdict) -> Table {
 fn times(verdict: &Verdict) -> Table {
     let mut table = Table::new(&["run", "min us", "p50 us", "p99 us", "p99.9 us", "max us"]);
     for run in &verdict.runs {
-        let times = run.latency.map(times_ns).map_or_else(Default::default, |times| {
-            times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
+        let times = run.latency.map(|times| {
+            let Percentiles { min_ns, p50_ns, p99_ns, p999_ns, max_ns } = times;
+            [min_ns, p50_ns, p99_ns, p999_ns, max_ns].map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
         });
+        let times = times.unwrap_or_default();
         table.row([run.run.to_string()].into_iter().chain(times).collect());
     }
     table
-}
-
-fn times_ns(latency: LatencyVerdict) -> [u64; 5] {
-    let LatencyVerdict { min_ns, p50_ns, p99_ns, p999_ns, max_ns } = latency;
-    [min_ns, p50_ns, p99_ns, p999_ns, max_ns]
-}
-
-fn json(verdict: &Verdict) -> Value {
-    let run = |run: &RunVerdict| {
-        let latency = run.latency.map(|latency| {
-            let [min_ns, p50_ns, p99_ns, p999_ns, max_ns] = times_ns(latency);
-            json!({ "min_ns": min_ns, "p50_ns": p50_ns, "p99_ns": p99_ns, "p999_ns": p999_ns, "max_ns": max_ns })
-        });
-        json!({
-            "run": run.run, "received": run.received, "first": run.first, "last": run.last, "lost": run.lost,
-            "unexpected": run.unexpected, "duplicated": run.duplicated, "reordered": run.reordered, "too_late": run.too_late, "flows": run.flows,
-            "latency": latency, "before_sent": run.before_sent,
-        })
-    };
-    json!({
-        "runs": verdict.runs.iter().map(run).collect::<Vec<_>>(),
-        "unmarked": verdict.unmarked,
-        "of_further_runs": verdict.of_further_runs,
-    })
 }
 
 #[cfg(test)]

@@ -282,8 +282,12 @@ impl Forwarder {
         if tally.packets > 0 {
             let (mut latency, now_ns) = (stats.latency(), now_ns());
             match self.rules.batch_times {
-                true => latency.note(tally.first_ns, now_ns, tally.packets),
-                false => tally.each_ns.iter().for_each(|&came_ns| latency.note(came_ns, now_ns, 1)),
+                // Clocks are set: a packet may bear a later time than now.
+                true => latency.note(now_ns.saturating_sub(tally.first_ns), tally.packets),
+                false => {
+                    let times = tally.each_ns.iter().map(|&came_ns| now_ns.saturating_sub(came_ns));
+                    times.for_each(|time_ns| latency.note(time_ns, 1));
+                }
             }
         }
         stats.count_forwarded(tally.packets, tally.bytes);

@@ -13,11 +13,10 @@
 //! | flags, settings, and what they may be | [`flags`], [`settings`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
 //! | what a router decides | the crate `wirecap-router` |
-//! | what is counted, and how long packets take | [`stats`], [`latency`] |
+//! | what is counted | [`stats`] |
 
 pub(crate) mod flags;
 mod forwarder;
-mod latency;
 mod plan;
 pub(crate) mod settings;
 mod stats;

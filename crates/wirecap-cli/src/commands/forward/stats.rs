@@ -10,8 +10,7 @@ use std::sync::{
 use serde::Serialize;
 use wirecap::Refusal;
 use wirecap_router::DropCause;
-
-use super::latency::{Latency, Percentiles};
+use wirecap_traffic::{Latency, Percentiles};
 
 /// The cause of a packet that a transmitter has refused.
 pub(super) fn cause_of(refusal: Refusal) -> DropCause {
@@ -167,7 +166,7 @@ mod tests {
         workers[0].count_completed();
         [true, false, true].into_iter().for_each(|is_sent| workers[1].count_icmp_error(is_sent));
         workers[0].count_icmp_error(true);
-        workers[0].latency().note(0, 2_000, 3);
+        workers[0].latency().note(2_000, 3);
         let report = ForwardReport::new("a", Some("b"), workers.iter());
         assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
         assert_eq!((report.icmp_errors_sent, report.icmp_errors_suppressed), (3, 1));

@@ -1,16 +1,16 @@
 //! What is said at the start: from where frames are sent and how, and what they are like.
 
 use wirecap_sys::xsk::BindMode;
-use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueMade, Sizes, Transport, Unit};
+use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueReport, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
 use crate::{
     print::stdio::tell,
-    text::{host_use, ranges, units::rate},
+    text::{host_use, ranges, sending::describe, units::rate},
 };
 
 /// Says it, one line a fact.
-pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
+pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
     if !plan.quiet {
         let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
         let warnings = warnings.map(|warning| format!("WARNING: {warning}"));
@@ -20,7 +20,7 @@ pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
     }
 }
 
-fn of_engine(plan: &Plan, queues: &[QueueMade]) -> Vec<String> {
+fn of_engine(plan: &Plan, queues: &[QueueReport]) -> Vec<String> {
     let interface = &plan.interface;
     let (name, driver) = (&interface.name, interface.driver.as_ref().map_or("none", |driver| &driver.name));
     let mut facts = Vec::new();
@@ -31,27 +31,18 @@ fn of_engine(plan: &Plan, queues: &[QueueMade]) -> Vec<String> {
         }
         EngineOptions::Xdp(_) => {
             facts.push(format!("{name} ({driver}), AF_XDP transmit, {}", in_groups(queues)));
-            let why = queues.iter().find_map(|queue| queue.fallback.as_ref());
-            facts.extend(why.map(|why| format!("{name}: zero-copy is not available: {why}")));
+            let fallback = queues.iter().find_map(|queue| plan.fallback(queue));
+            facts.extend(fallback.map(|fallback| format!("{name}: {}", describe(&fallback))));
         }
     }
     if let Some(reason) = &plan.host_use {
         facts.push(format!("{name}: {reason}: frames go out beside the host's own"));
-        if is_spared(plan, queues) {
-            facts.push(format!("{name}: zero-copy, which could disturb those, was left alone"));
-        }
     }
     facts
 }
 
-/// Whether there could be zero-copy, and it was not tried: where it was, the reason against it is told.
-fn is_spared(plan: &Plan, queues: &[QueueMade]) -> bool {
-    matches!(plan.engine, EngineOptions::Xdp(_))
-        && queues.iter().all(|queue| queue.mode == BindMode::Copy && queue.fallback.is_none())
-}
-
 /// Queues by mode: `queues 0-2: copy, queue 3: zero-copy`.
-fn in_groups(queues: &[QueueMade]) -> String {
+fn in_groups(queues: &[QueueReport]) -> String {
     let groups = [BindMode::ZeroCopy, BindMode::Copy].map(|bound| {
         let numbers: Vec<u64> =
             queues.iter().filter(|queue| queue.mode == bound).map(|queue| queue.queue.into()).collect();
@@ -68,7 +59,7 @@ fn of_frames(plan: &Plan) -> Vec<String> {
     let vlan = frame.vlan.map_or_else(String::new, |vlan| format!(", VLAN {vlan}"));
     let flows = match (plan.flows, plan.popularity) {
         (1, _) => "one flow".into(),
-        (flows, Popularity::Turns) => format!("{flows} flows that take turns"),
+        (flows, Popularity::RoundRobin) => format!("{flows} flows that take turns"),
         (flows, Popularity::Uniform) => format!("{flows} flows, each as likely"),
         (flows, Popularity::Zipf(exponent)) => {
             format!("{flows} flows, popular as Zipf with exponent {exponent} has it")

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wirecap_headers::MacAddress;
-use wirecap_traffic::{FLOWS_MAX, Popularity, Sizes};
+use wirecap_traffic::{FLOWS_MAX, IpVersion, Popularity, Sizes, Transport};
 
 use super::values::{RateValue, Shares, gap, popularity, rate, shares, sizes, speed};
 use crate::{
     flags::{SendFlags, TimeLimit},
-    values::{Number, count, number},
+    values::{Number, choice, count, number},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -42,18 +42,18 @@ pub(crate) struct GenerateFlags {
     /// Number of flows, told apart by source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
     pub(crate) flows: u32,
-    /// Which flow comes next: they take turns, uniform (at random, each as likely), zipf or zipf:1.2 (a few large ones).
-    #[arg(long, value_name = "KIND", default_value = "turns", value_parser = popularity)]
+    /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large ones).
+    #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
     pub(super) popularity: Popularity,
     /// What random choices begin with: the same seed, the same frames.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(Number::of("--seed 1")))]
     pub(crate) seed: u64,
     /// Version of IP.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) ip: IpFlag,
-    /// What is above IP.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) protocol: ProtocolFlag,
+    #[arg(long, value_parser = choice::<IpVersion>(), default_value_t)]
+    pub(crate) ip: IpVersion,
+    /// Transport protocol.
+    #[arg(long, value_parser = choice::<Transport>(), default_value_t)]
+    pub(crate) protocol: Transport,
     /// VLAN that frames are tagged with: 0 to 4094.
     #[arg(long, value_name = "ID", value_parser = number::<u16>(Number::of("--vlan 5").from(0).to(4094)))]
     pub(crate) vlan: Option<u16>,
@@ -101,24 +101,4 @@ pub(crate) enum EngineFlag {
     /// Live frames of the kernel: many times faster on virtual interfaces; UDP frames of one size, and the core decides on the
     /// queue.
     Live,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IpFlag {
-    /// IPv4.
-    #[default]
-    #[value(name = "4")]
-    V4,
-    /// IPv6.
-    #[value(name = "6")]
-    V6,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProtocolFlag {
-    /// UDP.
-    #[default]
-    Udp,
-    /// TCP: data segments, without a handshake before.
-    Tcp,
 }

@@ -2,38 +2,37 @@
 //!
 //! ```text
 //!   flags ─► plan ─► engine: AF_XDP queues, or the kernel's live frames ─► interface
-//!                      ▲ so much is due
+//!                      ▲ what is due
 //!                   schedule                                   report: what was made, and what the interface took
 //! ```
 //!
-//! The frames, the engines and the schedule are those of `wirecap-traffic`; here is what the user says and is told.
+//! The frames, the engines and the schedule are those of `wirecap-traffic`.
 //!
 //! | to read about | open |
 //! |---|---|
 //! | the flags, and their values | [`flags`], [`values`] |
 //! | what is checked before anything is sent | [`plan`] |
-//! | what is told at the start, meanwhile and at the end | [`announce`], [`progress`], [`report`] |
+//! | what is printed at the start, while it runs and at the end | [`announce`], [`progress`], [`report`] |
 
 mod announce;
 pub(crate) mod flags;
-mod link;
 mod plan;
 mod progress;
 mod report;
 mod values;
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
-use wirecap_sys::{cpu, xsk::XskError};
-use wirecap_traffic::{End, Engine, LinkWatch, LiveGenerator, Outcome, XdpGenerator, drive};
+use wirecap_send::{LinkMonitor, SendError, TxCounters};
+use wirecap_sys::cpu;
+use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
 
 use self::{
     flags::GenerateFlags,
-    link::Link,
     plan::{EngineOptions, Plan},
     progress::Progress,
-    report::Report,
+    report::{Report, Sent},
 };
 use crate::{
     exit::{Exit, Usage},
@@ -44,7 +43,7 @@ use crate::{
 /// Generates until it is ended.
 ///
 /// # Errors
-/// Whatever keeps it from starting. What happens later is told, and is in the exit code.
+/// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     let plan = Plan::new(flags)?;
     if let Some(core) = plan.core {
@@ -52,26 +51,24 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
     let started = SystemTime::now();
-    let opened = |error| opening_error(error, &plan);
     let ifindex = plan.interface.ifindex;
-    let report = match &plan.engine {
+    let sent = match &plan.engine {
         EngineOptions::Xdp(options) => {
-            let mut engine = XdpGenerator::open(ifindex, options).map_err(opened)?;
+            let mut engine = XdpGenerator::open(ifindex, options).map_err(opening_error)?;
             check_begun(signals)?;
             announce::start(&plan, &engine.queues());
-            let (outcome, watch) = send(&mut engine, &plan, signals)?;
+            let sent = send(&mut engine, &plan, signals)?;
             let in_flight = engine.finish();
-            Report::new(&plan, started, outcome, engine.made(), engine.queues(), in_flight, &watch)
+            Sent { in_flight, queues: engine.queues(), ..sent }
         }
         EngineOptions::Live(options) => {
-            let mut engine = LiveGenerator::new(ifindex, *options).map_err(opened)?;
+            let mut engine = LiveGenerator::new(ifindex, *options).map_err(opening_error)?;
             check_begun(signals)?;
             announce::start(&plan, &[]);
-            let (outcome, watch) = send(&mut engine, &plan, signals)?;
-            Report::new(&plan, started, outcome, engine.made(), Vec::new(), 0, &watch)
+            send(&mut engine, &plan, signals)?
         }
     };
-    Ok(report.print(plan.json, plan.quiet))
+    Ok(Report::new(&plan, started, sent).print(plan.json, plan.quiet))
 }
 
 /// Whether it is still wanted when everything is open.
@@ -79,44 +76,38 @@ fn check_begun(signals: &Signals) -> Result<()> {
     if signals.end() { Err(anyhow!("stopped before anything was sent")) } else { Ok(()) }
 }
 
-/// Sends all of it, and tells how it goes.
-fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<(Outcome, LinkWatch)> {
+/// Sends all of it, and shows how it goes.
+fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
     cpu::precise_sleeps();
-    let watch = LinkWatch::new(&plan.interface.name)?;
-    let (mut progress, mut link) = (Progress::new(plan), Link::watch(&plan.interface)?);
-    let mut lost = None;
-    let mut outcome = drive(engine, plan.timing, |elapsed, made| {
-        progress.show(elapsed, made);
+    let (counters, mut progress) = (TxCounters::start(plan.interface.ifindex)?, Progress::new(plan));
+    let mut link = LinkMonitor::watch(plan.interface.ifindex)?;
+    let (begun, mut lost) = (Instant::now(), None);
+    let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
+        progress.show(elapsed, totals);
         if signals.take_report_request() {
-            progress.tell(elapsed, made);
+            progress.tell(elapsed, totals);
         }
-        lost = link.lost(elapsed);
+        lost = link.lost(begun + elapsed);
         lost.is_none() && !signals.end()
     });
-    if let Some(lost) = lost {
-        outcome.end = End::Failed(lost);
+    if let Some(fault) = lost {
+        let interface = plan.interface.name.clone();
+        outcome.end = End::Failed(SendError::Link { interface, fault }.into());
     }
     progress.clear();
     if let End::Failed(error) = &outcome.end {
         tell(format_args!("wirecap: {error}"));
     }
-    Ok((outcome, watch))
+    Ok(Sent { outcome, totals: engine.made(), counters, queues: Vec::new(), in_flight: 0 })
 }
 
 /// The error of an engine that cannot be opened: values that no machine could take are wrong usage.
-fn opening_error(error: wirecap_traffic::Error, plan: &Plan) -> anyhow::Error {
-    use wirecap_traffic::Error::{FewFlows, Flows, FrameLen, Open, SizeMix, Vlan};
-    let queues = plan.interface.queues.current;
-    match &error {
+fn opening_error(error: Error) -> anyhow::Error {
+    use Error::{FewFlows, Flows, FrameLen, SizeMix, Vlan};
+    match error {
         FewFlows { .. } | Flows { .. } | FrameLen { .. } | SizeMix | Vlan { .. } => {
             Usage(error.to_string()).into()
         }
-        Open { queue, cause: XskError::Bind { .. }, .. } if u32::from(*queue) >= queues => {
-            anyhow!("{error}; {} has {queues} queues, numbered from 0", plan.interface.name)
-        }
-        Open { cause, .. } if cause.is_unsupported() => {
-            anyhow!("{error}; leave --tx-mode out, or write --tx-mode copy")
-        }
-        _ => error.into(),
+        error => error.into(),
     }
 }

@@ -2,17 +2,18 @@
 
 use anyhow::{Result, anyhow};
 use wirecap::{Choice, HostView, LeftToHost, QueueSet};
+use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
-    Bursts, FCS_LEN, FrameSpec, IpVersion, LiveOptions, Popularity, QueueShare, Rate, Sizes, Timing,
+    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Rate, Sizes, Timing,
     Transport, Unit, XdpOptions,
 };
 
 use super::{
-    flags::{EngineFlag, GenerateFlags, IpFlag, ProtocolFlag},
+    flags::{EngineFlag, GenerateFlags},
     values::RateValue,
 };
-use crate::{exit::Usage, flags::SendModeFlag};
+use crate::{exit::Usage, flags::SendModeFlag, text::sending::Fallback};
 
 /// What is sent, from where.
 #[derive(Debug)]
@@ -26,8 +27,10 @@ pub(super) struct Plan {
     pub(super) popularity: Popularity,
     /// How the interface is used.
     pub(super) choice: Choice,
-    /// Why frames go out beside others: zero-copy is left alone unless it is asked for.
+    /// Why frames go out beside others.
     pub(super) host_use: Option<LeftToHost>,
+    /// Whether zero-copy is not tried for that reason.
+    pub(super) is_spared: bool,
     pub(super) core: Option<usize>,
     pub(super) json: bool,
     pub(super) quiet: bool,
@@ -79,12 +82,22 @@ impl Plan {
             flows: flags.flows,
             popularity: flags.popularity,
             choice,
+            is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
             host_use,
             core: flags.send.core,
             json: flags.send.json,
             quiet: flags.send.quiet,
             interface,
         })
+    }
+}
+
+impl Plan {
+    /// Why a queue is not zero-copy.
+    pub(super) fn fallback(&self, queue: &QueueReport) -> Option<Fallback> {
+        let spared = self.host_use.clone().filter(|_| self.is_spared);
+        let spared = spared.map(|reason| Fallback::ZeroCopySpared { reason });
+        spared.or_else(|| queue.fallback.clone().map(Fallback::Sending))
     }
 }
 
@@ -95,8 +108,8 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
     }
     for (given, flag) in [
         (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "a mix of sizes"),
-        (flags.popularity != Popularity::Turns, "--popularity"),
-        (flags.protocol == ProtocolFlag::Tcp, "--protocol tcp"),
+        (flags.popularity != Popularity::RoundRobin, "--popularity"),
+        (flags.protocol == Transport::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
         (flags.interface.contains('@'), "a queue of one's choice"),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
@@ -146,14 +159,8 @@ fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)
 
 fn frame(flags: &GenerateFlags, source_mac: [u8; 6]) -> FrameSpec {
     FrameSpec {
-        ip: match flags.ip {
-            IpFlag::V4 => IpVersion::V4,
-            IpFlag::V6 => IpVersion::V6,
-        },
-        transport: match flags.protocol {
-            ProtocolFlag::Udp => Transport::Udp,
-            ProtocolFlag::Tcp => Transport::Tcp,
-        },
+        ip: flags.ip,
+        transport: flags.protocol,
         vlan: flags.vlan,
         source_mac,
         destination_mac: flags.destination_mac.0,
@@ -201,14 +208,7 @@ fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> R
             interface.hardware_type
         ));
     }
-    if !interface.up {
-        return Err(wirecap::Error::Down(name.clone()).into());
-    }
-    if !interface.carrier {
-        return Err(anyhow!(
-            "{name} has no carrier, so that nothing can be sent; is its cable plugged in, its other end up?"
-        ));
-    }
+    check_link(interface)?;
     let (longest, headers) = (sizes.longest(), frame.link_header_len());
     let needed = longest - headers;
     if needed > interface.mtu as usize {

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use serde::Serialize;
-use wirecap_traffic::{End, FCS_LEN, LinkWatch, Made, Outcome, QueueMade, Taken};
+use wirecap_send::TxCounters;
+use wirecap_traffic::{End, FCS_LEN, FrameTotals, Outcome, QueueReport};
 
 use super::plan::{EngineOptions, Plan};
 use crate::{
@@ -11,18 +12,32 @@ use crate::{
     print::{
         head::Head,
         printable::json,
-        stdio::{Stream, print, tell},
+        report::ReportFormat,
+        stdio::{Stream, tell},
         table::Table,
     },
     text::{
+        Worded,
         plural::{counted, was},
-        ranges,
+        sending::{Fallback, describe},
         units::rate,
     },
 };
 
 /// Less than this share of the rate that was asked for is worth a warning.
 const REACHED: f64 = 0.99;
+
+/// What came of sending.
+pub(super) struct Sent {
+    pub(super) outcome: Outcome,
+    pub(super) totals: FrameTotals,
+    /// Those of the interface, from the start.
+    pub(super) counters: TxCounters,
+    /// Without any for live frames.
+    pub(super) queues: Vec<QueueReport>,
+    /// Frames that are still with the kernel.
+    pub(super) in_flight: u64,
+}
 
 /// What came of a run.
 #[derive(Debug, Serialize)]
@@ -47,17 +62,18 @@ pub(super) struct Report {
     dropped: Option<u64>,
     /// Frames that were still with the kernel at the end.
     in_flight: u64,
-    queues: Vec<QueueReport>,
+    queues: Vec<QueueRecord>,
     /// Why it ended: `done`, `signal` or `failed`.
     end: &'static str,
     error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct QueueReport {
+struct QueueRecord {
     queue: u16,
     mode: &'static str,
-    fallback: Option<String>,
+    /// Why it is not zero-copy.
+    fallback: Option<Worded<Fallback>>,
     made: u64,
     /// Frames that the kernel has given back.
     sent: u64,
@@ -66,22 +82,15 @@ struct QueueReport {
 }
 
 impl Report {
-    pub(super) fn new(
-        plan: &Plan,
-        started: SystemTime,
-        outcome: Outcome,
-        made: Made,
-        queues: Vec<QueueMade>,
-        in_flight: u64,
-        watch: &LinkWatch,
-    ) -> Self {
+    pub(super) fn new(plan: &Plan, started: SystemTime, sent: Sent) -> Self {
+        let Sent { outcome, totals, counters, queues, in_flight } = sent;
         let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
         let (end, error) = match outcome.end {
             End::Done => ("done", None),
             End::Stopped => ("signal", None),
             End::Failed(error) => ("failed", Some(error.to_string())),
         };
-        let taken: Option<Taken> = watch.settled(made.frames - in_flight).ok();
+        let counted = counters.settled(totals.frames - in_flight).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
         Self {
             head: Head::new("generate", started),
@@ -91,16 +100,16 @@ impl Report {
                 EngineOptions::Live(_) => "live",
             },
             run: plan.frame.run,
-            frames: made.frames,
-            bytes: made.bytes,
+            frames: totals.frames,
+            bytes: totals.bytes,
             seconds,
-            packets_per_second: made.frames as f64 / seconds,
-            bits_per_second: bits_with_fcs(made) as f64 / seconds,
+            packets_per_second: totals.frames as f64 / seconds,
+            bits_per_second: bits_with_fcs(totals) as f64 / seconds,
             asked_packets_per_second: asked.map(|rate| rate.frames_per_second(plan.sizes.mean())),
-            taken: taken.map(|taken| taken.frames),
-            dropped: taken.map(|taken| taken.dropped),
+            taken: counted.map(|counted| counted.packets),
+            dropped: counted.map(|counted| counted.dropped),
             in_flight,
-            queues: queues.into_iter().map(QueueReport::new).collect(),
+            queues: queues.into_iter().map(|queue| QueueRecord::new(plan, queue)).collect(),
             end,
             error,
         }
@@ -108,39 +117,22 @@ impl Report {
 
     /// Prints it, and warns of what is wrong. Says how the command ended.
     pub(super) fn print(&self, as_json: bool, quiet: bool) -> Exit {
-        let text = match (as_json, quiet) {
-            (true, _) => json(self),
-            (false, true) => String::new(),
-            (false, false) => self.in_words(),
-        };
-        let printed = print(Stream::Stdout, &text);
-        if let Err(cause) = &printed {
-            tell(format_args!("wirecap: cannot print the report: {cause}"));
-        }
+        let format = ReportFormat { stream: Stream::Stdout, json: as_json, quiet };
+        let is_printed = format.print("the report", || json(self), || self.describe());
         self.warn(quiet);
         let nothing = self.frames > 0 && self.taken == Some(0);
-        if printed.is_err() || self.error.is_some() || self.in_flight > 0 || nothing {
+        if !is_printed || self.error.is_some() || self.in_flight > 0 || nothing {
             Exit::Failed
         } else {
             Exit::Fine
         }
     }
 
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = String::new();
         if !self.queues.is_empty() {
-            let mut table = Table::new(&["queue", "mode", "made", "sent"]);
-            let (idle, busy): (Vec<_>, Vec<_>) =
-                self.queues.iter().partition(|queue| (queue.made, queue.sent) == (0, 0));
-            for queue in busy {
-                let [made, sent] = [queue.made, queue.sent].map(|frames| frames.to_string());
-                table.row(vec![queue.queue.to_string(), queue.mode.into(), made, sent]);
-            }
-            if let Some(first) = idle.first() {
-                let numbers = ranges(idle.iter().map(|queue| queue.queue.into()));
-                table.row(vec![numbers, first.mode.into(), "0".into(), "0".into()]);
-            }
-            text += &format!("{table}\n");
+            let queues = self.queues.iter().map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
+            text += &format!("{}\n", Table::of_queues(["made", "sent"], queues.collect()));
         }
         text += &format!(
             "{} of run {} in {:.3} s, {}, {:.1} Mbit/s with FCS\n",
@@ -174,10 +166,7 @@ impl Report {
             tell(format_args!("wirecap: {error}"));
         } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
             let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
-            tell(format_args!(
-                "wirecap: WARNING: {interface} dropped {} meanwhile{advice}",
-                counted(dropped, "frame")
-            ));
+            tell(format_args!("wirecap: WARNING: {interface} dropped {}{advice}", counted(dropped, "frame")));
         }
         let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
         if invalid > 0 {
@@ -203,13 +192,14 @@ fn frames_were(frames: u64) -> String {
     format!("{} {}", counted(frames, "frame"), was(frames))
 }
 
-impl QueueReport {
-    fn new(queue: QueueMade) -> Self {
-        let QueueMade { queue, mode, fallback, made, completed, invalid } = queue;
+impl QueueRecord {
+    fn new(plan: &Plan, queue: QueueReport) -> Self {
+        let fallback = plan.fallback(&queue).map(|fallback| Worded::new(fallback, describe));
+        let QueueReport { queue, mode, made, completed, invalid, .. } = queue;
         Self { queue, mode: mode.as_str(), fallback, made, sent: completed, invalid }
     }
 }
 
-pub(super) fn bits_with_fcs(made: Made) -> u64 {
-    8 * (made.bytes + FCS_LEN as u64 * made.frames)
+pub(super) fn bits_with_fcs(totals: FrameTotals) -> u64 {
+    8 * (totals.bytes + FCS_LEN as u64 * totals.frames)
 }

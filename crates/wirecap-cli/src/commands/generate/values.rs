@@ -44,11 +44,11 @@ pub(super) fn speed(text: &str) -> Result<u64, String> {
 
 /// A rate with a decimal suffix.
 fn per_second(text: &str) -> Option<u64> {
-    scaled(text).filter(|rate| (1..MOST_PER_SECOND).contains(rate))
+    scaled(text).filter(|rate| (1..MAX_PER_SECOND).contains(rate))
 }
 
 /// Far beyond any link.
-const MOST_PER_SECOND: u64 = 1_000_000_000_000_000;
+const MAX_PER_SECOND: u64 = 1_000_000_000_000_000;
 
 /// Reads the sizes of frames, with FCS: 64, imix, or 64:7,594:4,1518:1.
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
@@ -71,11 +71,11 @@ pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     }
 }
 
-/// Reads how popular flows are: turns, uniform, zipf or zipf:1.2.
+/// Reads how popular flows are: round-robin, uniform, zipf or zipf:1.2.
 pub(super) fn popularity(text: &str) -> Result<Popularity, String> {
-    let hint = "write turns, uniform, zipf, or zipf with an exponent up to 10, like zipf:1.2";
+    let hint = "write round-robin, uniform, zipf, or zipf with an exponent up to 10, like zipf:1.2";
     match text {
-        "turns" => Ok(Popularity::Turns),
+        "round-robin" => Ok(Popularity::RoundRobin),
         "uniform" => Ok(Popularity::Uniform),
         "zipf" => Ok(Popularity::Zipf(1.0)),
         _ => {
@@ -90,15 +90,15 @@ pub(super) fn popularity(text: &str) -> Result<Popularity, String> {
 pub(super) struct Shares(pub(super) Vec<u32>);
 
 /// Most queues, and the largest share.
-const MOST_QUEUES: usize = 1024;
-const MOST_SHARE: u32 = 1_000_000;
+const MAX_QUEUES: usize = 1024;
+const MAX_SHARE: u32 = 1_000_000;
 
 /// Reads the shares of queues: 80,20,20.
 pub(super) fn shares(text: &str) -> Result<Shares, String> {
     let hint = "write the share of each queue, like 80,20,20; each is relative to the others, and one at least is not 0";
-    let share = |item: &str| item.parse::<u32>().ok().filter(|&share| share <= MOST_SHARE);
+    let share = |item: &str| item.parse::<u32>().ok().filter(|&share| share <= MAX_SHARE);
     let shares = text.split(',').map(share).collect::<Option<Vec<_>>>();
-    let shares = shares.filter(|shares| shares.iter().any(|&share| share > 0) && shares.len() <= MOST_QUEUES);
+    let shares = shares.filter(|shares| shares.iter().any(|&share| share > 0) && shares.len() <= MAX_QUEUES);
     shares.map(Shares).ok_or_else(|| hint.into())
 }
 
@@ -150,10 +150,13 @@ mod tests {
 
     #[test]
     fn popularities_shares_and_gaps() {
+        assert_eq!(popularity("round-robin"), Ok(Popularity::RoundRobin));
         assert_eq!(popularity("zipf"), Ok(Popularity::Zipf(1.0)));
         assert_eq!(popularity("zipf:0.8"), Ok(Popularity::Zipf(0.8)));
         assert!(
-            ["zipf:", "zipf:11", "zipf:-1", "even", "zipf:NaN"].iter().all(|bad| popularity(bad).is_err())
+            ["zipf:", "zipf:11", "zipf:-1", "even", "turns", "zipf:NaN"]
+                .iter()
+                .all(|bad| popularity(bad).is_err())
         );
         assert_eq!(shares("80,20,0"), Ok(Shares(vec![80, 20, 0])));
         assert!(["", "0", "0,0", "a", "1,", "-1", "2000000"].iter().all(|bad| shares(bad).is_err()));

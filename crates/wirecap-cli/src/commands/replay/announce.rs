@@ -1,19 +1,22 @@
 //! What is said before the first packet.
 
+use wirecap::LeftToHost;
 use wirecap_replay::{Held, Replay, Tally};
+use wirecap_send::SendDiagnostic;
 
 use crate::{
     print::stdio::tell,
     text::{
         ranges,
+        sending::{Fallback, describe},
         units::{length, size},
     },
 };
 
 /// Says what will be sent, from where, and what will not be as in the files.
-pub(super) fn start(replay: &Replay, quiet: bool) {
+pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
     if !quiet {
-        for fact in place(replay).into_iter().chain(held(replay)) {
+        for fact in place(replay, spared).into_iter().chain(held(replay)) {
             tell(format_args!("wirecap: {fact}"));
         }
     }
@@ -27,7 +30,7 @@ pub(super) fn start(replay: &Replay, quiet: bool) {
 }
 
 /// From where, how, and why not better.
-fn place(replay: &Replay) -> Vec<String> {
+fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
     let interface = replay.interface();
     let (name, driver) =
         (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
@@ -36,8 +39,15 @@ fn place(replay: &Replay) -> Vec<String> {
     let several = if queues.len() == 1 { "queue" } else { "queues" };
     let numbers = ranges(queues.iter().map(|(queue, _)| u64::from(*queue)));
     let place = format!("{name} ({driver}), transmit {several} {numbers}: AF_XDP, {mode}");
-    let fallbacks = replay.fallbacks().iter().map(|fallback| format!("{name}: {fallback}"));
+    let fallbacks = fallbacks(spared, replay.fallbacks());
+    let fallbacks = fallbacks.iter().map(|fallback| format!("{name}: {}", describe(fallback)));
     [place].into_iter().chain(fallbacks).collect()
+}
+
+/// What is not as it was asked for: what was not tried for the sake of the host, and what failed.
+pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) -> Vec<Fallback> {
+    let spared = spared.cloned().map(|reason| Fallback::ZeroCopySpared { reason });
+    spared.into_iter().chain(failed.iter().cloned().map(Fallback::Sending)).collect()
 }
 
 /// Where the trace is kept.

@@ -2,12 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
+use wirecap_replay::{Cut, Placement};
 
-use super::values::{Where, factor, gap, rate, where_to};
+use super::values::{factor, gap, placement, rate};
 use crate::{
     flags::{SendFlags, TimeLimit},
-    values::{Number, count, number, size},
+    values::{Number, choice, count, number, size},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -30,13 +31,13 @@ pub(crate) struct ReplayFlags {
     #[arg(short, long, value_name = "IFACE")]
     pub(crate) interface: String,
 
-    /// So many times as fast as recorded: 10, 0.5 [default: 1].
+    /// Speed relative to the recording: 10, 0.5 [default: 1].
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) speed: Option<u64>,
-    /// So many packets a second, evenly: 1000, 10k, 1.5M.
+    /// Packets per second, evenly: 1000, 10k, 1.5M.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) pps: Option<u64>,
-    /// So many bits a second, of packets as they are in the file, without preamble and checksum: 100M, 2.5G.
+    /// Bits per second, of packets as they are in the file, without preamble and checksum: 100M, 2.5G.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) bps: Option<u64>,
     /// As fast as it goes.
@@ -63,26 +64,15 @@ pub(crate) struct ReplayFlags {
 
     /// From which transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over all
     /// of them or flow:0-3; file:SIDE is a text file with one queue number for each packet.
-    #[arg(long, value_name = "WHERE", default_value = "0", value_parser = where_to)]
-    pub(crate) queues: Where,
+    #[arg(long, value_name = "WHERE", default_value = "0", value_parser = placement)]
+    pub(crate) queues: Placement,
     /// What is done with packets of which the file has only the beginning.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) truncated: TruncatedFlag,
+    #[arg(long, value_parser = choice::<Cut>(), default_value_t)]
+    pub(crate) truncated: Cut,
     /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of what is free].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 
     #[command(flatten)]
     pub(crate) send: SendFlags,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TruncatedFlag {
-    /// What is there is sent.
-    #[default]
-    Send,
-    /// Zeros are put behind it, up to the length on the wire.
-    Pad,
-    /// They are left out.
-    Skip,
 }

@@ -28,7 +28,7 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_replay::{Control, Plan, Replay, Report};
 
-use self::{flags::ReplayFlags, progress::Bar};
+use self::{flags::ReplayFlags, plan::ReplayPlan, progress::Bar};
 use crate::{
     exit::Exit,
     print::{head::Head, stdio::tell},
@@ -46,12 +46,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Whatever keeps it from starting. What happens later is told, and is in the exit code.
 pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
-    let plan = plan::plan(flags)?;
+    let ReplayPlan { plan, spared } = plan::plan(flags)?;
     let started = SystemTime::now();
     let control = Arc::new(Control::default());
     let (events, happened) = mpsc::channel();
-    let thread = start(plan.clone(), &control, flags.send.quiet, events)?;
-    let mut waiting = Waiting { since: Instant::now(), plan: &plan, told: flags.send.quiet };
+    let (quiet, announced) = (flags.send.quiet, spared.clone());
+    let announce = move |replay: &Replay| announce::start(replay, announced.as_ref(), quiet);
+    let thread = start(plan.clone(), &control, events, announce)?;
+    let mut waiting = Waiting { since: Instant::now(), plan: &plan, told: quiet };
     let (mut bar, mut is_sending) = (Bar::new(flags), false);
     loop {
         match happened.recv_timeout(TICK) {
@@ -79,21 +81,8 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     bar.clear();
     let report = thread
         .join()
-        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))?
-        .map_err(with_advice)?;
-    Ok(report::print(&report, Head::new("replay", started), &flags.send))
-}
-
-/// An error, and which flag helps.
-fn with_advice(error: wirecap_replay::Error) -> anyhow::Error {
-    match &error {
-        wirecap_replay::Error::Queue { source, .. } if source.is_unsupported() => {
-            anyhow!(
-                "{error}: the driver does not offer zero-copy; leave --tx-mode out, or write --tx-mode copy"
-            )
-        }
-        _ => error.into(),
-    }
+        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
+    Ok(report::print(report, spared.as_ref(), Head::new("replay", started), &flags.send))
 }
 
 /// What the thread that replays has to say.
@@ -105,14 +94,14 @@ enum Event {
 fn start(
     plan: Plan,
     control: &Arc<Control>,
-    quiet: bool,
     events: Sender<Event>,
+    announce: impl FnOnce(&Replay) + Send + 'static,
 ) -> Result<JoinHandle<Result<Report, wirecap_replay::Error>>> {
     let control = Arc::clone(control);
     let work = move || {
         let replay = Replay::open(plan, &control)?;
-        announce::start(&replay, quiet);
-        // Nobody listens once a signal has come.
+        announce(&replay);
+        // The main thread does not listen after a signal.
         let _ = events.send(Event::Sending);
         let report = replay.run();
         let _ = events.send(Event::Over);

@@ -3,26 +3,29 @@
 use std::num::NonZeroU64;
 
 use anyhow::{Result, anyhow};
-use wirecap::HostView;
-use wirecap_replay::{Cut, Limits, Placement, Plan, Speed, Timing};
-use wirecap_sys::{memory::available, netdev, xsk::BindChoice};
+use wirecap::{HostView, LeftToHost};
+use wirecap_replay::{Limits, Plan, Speed, Timing};
+use wirecap_sys::memory::available;
 
-use super::{
-    flags::{ReplayFlags, TruncatedFlag},
-    values::Where,
-};
+use super::flags::ReplayFlags;
 use crate::{exit::Usage, flags::SendModeFlag};
 
 /// Memory for cells unless the user says otherwise, and there is less than twice that.
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Less is not worth the name, and too little to stream.
-const LEAST_MEMORY: u64 = 1 << 20;
+const MIN_MEMORY: u64 = 1 << 20;
 
-/// A plan that makes sense.
-///
+/// A replay that makes sense.
+#[derive(Debug)]
+pub(super) struct ReplayPlan {
+    pub(super) plan: Plan,
+    /// Why zero-copy is not tried, if it is not.
+    pub(super) spared: Option<LeftToHost>,
+}
+
 /// # Errors
 /// [`Usage`]; and if there is no such interface.
-pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
+pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
     let speed = speed(flags);
     let recorded = matches!(speed, Speed::Recorded { .. });
     for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
@@ -41,40 +44,31 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<Plan> {
         return Err(Usage("--align has no effect on one file: leave it out".into()).into());
     }
     let memory_bytes = memory(flags.memory)?;
-    let (mode, fallbacks) = mode(flags)?;
+    let spared = spared(flags)?;
     let nanoseconds = |gap: std::time::Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Plan {
+    let plan = Plan {
         files: flags.files.clone(),
         timing: Timing { align: flags.align, longest_gap_ns: flags.max_gap.map(nanoseconds) },
         interface: flags.interface.clone(),
         speed,
-        placement: placement(flags)?,
+        placement: flags.queues.clone(),
         passes: (flags.loops > 0).then_some(flags.loops),
         pass_gap_ns: flags.loop_gap.map(nanoseconds),
         limits: Limits { count: flags.count, duration: flags.limit.duration },
-        cut: match flags.truncated {
-            TruncatedFlag::Send => Cut::Send,
-            TruncatedFlag::Pad => Cut::Pad,
-            TruncatedFlag::Skip => Cut::Skip,
-        },
+        cut: flags.truncated,
         memory_bytes,
-        mode,
-        fallbacks,
+        mode: SendModeFlag::bind(flags.send.tx_mode, spared.is_some()),
         core: flags.send.core,
-    })
+    };
+    Ok(ReplayPlan { plan, spared })
 }
 
-/// How packets get to the driver, and what was not tried for the host's sake.
-fn mode(flags: &ReplayFlags) -> Result<(BindChoice, Vec<String>)> {
-    let host_use = match flags.send.tx_mode {
+/// Why zero-copy is not tried, for the sake of the host.
+fn spared(flags: &ReplayFlags) -> Result<Option<LeftToHost>> {
+    Ok(match flags.send.tx_mode {
         None => HostView::read()?.choose(&flags.interface)?.against_zero_copy_sending(),
         Some(_) => None,
-    };
-    let mode = SendModeFlag::bind(flags.send.tx_mode, host_use.is_some());
-    let fallback = host_use.map(|reason| {
-        format!("copy: the kernel copies each packet; zero-copy is left alone, since {reason}")
-    });
-    Ok((mode, Vec::from_iter(fallback)))
+    })
 }
 
 fn speed(flags: &ReplayFlags) -> Speed {
@@ -88,30 +82,11 @@ fn speed(flags: &ReplayFlags) -> Speed {
     }
 }
 
-fn placement(flags: &ReplayFlags) -> Result<Placement> {
-    let queues = |set: &Option<wirecap::QueueSet>| match set {
-        Some(set) => Ok(set.iter().collect()),
-        None => all_queues(&flags.interface),
-    };
-    Ok(match &flags.queues {
-        Where::One(queue) => Placement::One(*queue),
-        Where::Flow(set) => Placement::Flow(queues(set)?),
-        Where::RoundRobin(set) => Placement::RoundRobin(queues(set)?),
-        Where::Side(path) => Placement::Side(path.clone()),
-    })
-}
-
-fn all_queues(interface: &str) -> Result<Vec<u16>> {
-    let interface = netdev::interface(interface)?;
-    let queues = netdev::transmit_queues(&interface.name)?.unwrap_or(interface.queues.current);
-    Ok((0..u16::try_from(queues).unwrap_or(u16::MAX)).collect())
-}
-
 /// What was asked for, if there is so much; else [`MEMORY_BYTES`], or half of what is available.
 fn memory(wanted: Option<u64>) -> Result<u64> {
     let available = available().map(|available| available.bytes);
     match (wanted, available) {
-        (Some(wanted), _) if wanted < LEAST_MEMORY => {
+        (Some(wanted), _) if wanted < MIN_MEMORY => {
             Err(Usage("--memory has to be 1M at least".into()).into())
         }
         (Some(wanted), Some(available)) if wanted > available => Err(anyhow!(
@@ -122,7 +97,7 @@ fn memory(wanted: Option<u64>) -> Result<u64> {
         )),
         (Some(wanted), _) => Ok(wanted),
         (None, available) => {
-            Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(LEAST_MEMORY))
+            Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(MIN_MEMORY))
         }
     }
 }
@@ -138,7 +113,9 @@ mod tests {
         let words = format!("wirecap replay a.pcap -i lo {arguments}");
         let flags = Flags::try_parse_from(words.split_whitespace()).map_err(|error| error.to_string())?;
         match flags.command {
-            Command::Replay(flags) => plan(&flags).map_err(|error| error.to_string()),
+            Command::Replay(flags) => {
+                plan(&flags).map(|planned| planned.plan).map_err(|error| error.to_string())
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -1,10 +1,11 @@
 //! What is said at the end, as a table or as JSON.
 
 use serde::Serialize;
+use wirecap::LeftToHost;
 use wirecap_replay::{End, Held, Quantiles, Report};
 use wirecap_send::LaneReport;
 
-use super::announce::warnings;
+use super::announce::{fallbacks, warnings};
 use crate::{
     exit::Exit,
     flags::SendFlags,
@@ -12,13 +13,15 @@ use crate::{
         head::Head,
         layout::paragraph,
         printable::json,
-        stdio::{Stream, print as print_to, tell},
+        report::ReportFormat,
+        stdio::{Stream, tell},
         table::Table,
     },
     text::{
+        Worded,
         plural::counted,
-        ranges,
-        units::{bit_rate, rate, short},
+        sending::{Fallback, describe as describe_fallback},
+        units::{at_most, bit_rate, rate},
     },
 };
 
@@ -29,29 +32,30 @@ struct Record<'a> {
     head: Head,
     /// Why it failed, in one line.
     error: Option<String>,
+    /// Its own list of fallbacks is empty, and so not serialised.
     #[serde(flatten)]
     report: &'a Report,
+    fallbacks: Vec<Worded<Fallback>>,
 }
 
-/// Prints the report to standard output, and on standard error what went wrong. The exit code is that of the replay. Quiet
-/// people get errors and losses only.
-pub(super) fn print(report: &Report, head: Head, flags: &SendFlags) -> Exit {
-    let errors = errors(report);
-    let text = match (flags.json, flags.quiet) {
-        (true, _) => as_json(report, head, &errors),
-        (false, true) => String::new(),
-        (false, false) => in_words(report),
+/// Prints the report to standard output, and on standard error what went wrong. Returns the exit code of the replay. With `--quiet`
+/// it prints errors and losses only.
+pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head, flags: &SendFlags) -> Exit {
+    let errors = errors(&report);
+    let fallbacks = fallbacks(spared, &std::mem::take(&mut report.fallbacks));
+    let as_json = || {
+        let error = (!errors.is_empty()).then(|| errors.join("; "));
+        let fallbacks = fallbacks.into_iter().map(|fallback| Worded::new(fallback, describe_fallback));
+        json(&Record { head, error, report: &report, fallbacks: fallbacks.collect() })
     };
-    let printed = print_to(Stream::Stdout, &text);
-    if let Err(cause) = &printed {
-        tell(format_args!("wirecap: cannot print the report: {cause}"));
-    }
-    if let Some(warning) = not_sent(report) {
+    let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
+    let is_printed = format.print("the report", as_json, || describe(&report));
+    if let Some(warning) = not_sent(&report) {
         tell(format_args!("wirecap: WARNING: {warning}"));
     }
     // Last, since that is why it ended.
     errors.iter().for_each(|error| tell(format_args!("wirecap: {error}")));
-    if errors.is_empty() && printed.is_ok() { Exit::Fine } else { Exit::Failed }
+    if errors.is_empty() && is_printed { Exit::Fine } else { Exit::Failed }
 }
 
 /// Why the exit code is not 0.
@@ -75,30 +79,12 @@ fn not_sent(report: &Report) -> Option<String> {
     })
 }
 
-fn as_json(report: &Report, head: Head, errors: &[String]) -> String {
-    let error = (!errors.is_empty()).then(|| errors.join("; "));
-    json(&Record { head, error, report })
-}
-
-fn in_words(report: &Report) -> String {
-    let mut table = Table::new(&["queue", "mode", "packets", "bytes", "refused", "in flight"]);
-    let is_idle = |queue: &LaneReport| (queue.packets, queue.refused) == (0, 0) && queue.in_flight == 0;
-    let (idle, busy): (Vec<_>, Vec<_>) = report.queues.iter().partition(|queue| is_idle(queue));
-    for queue in busy {
-        table.row(vec![
-            queue.queue.to_string(),
-            queue.mode.into(),
-            queue.packets.to_string(),
-            queue.bytes.to_string(),
-            queue.refused.to_string(),
-            queue.in_flight.to_string(),
-        ]);
-    }
-    if let Some(first) = idle.first() {
-        let numbers = ranges(idle.iter().map(|queue| queue.queue.into()));
-        let zeros = (0..4).map(|_| "0".to_owned());
-        table.row([numbers, first.mode.into()].into_iter().chain(zeros).collect());
-    }
+fn describe(report: &Report) -> String {
+    let queues = report.queues.iter().map(|queue| {
+        let LaneReport { queue, mode, packets, bytes, refused, in_flight } = *queue;
+        (queue, mode, [packets, bytes, refused, in_flight.into()])
+    });
+    let table = Table::of_queues(["packets", "bytes", "refused", "in flight"], queues.collect());
     let mut text = format!("{table}\n");
     text += &format!(
         "{} packets, {} bytes in {:.3} s: {}, {}{}\n",
@@ -129,12 +115,13 @@ fn in_words(report: &Report) -> String {
 }
 
 fn quantiles(values: Quantiles) -> String {
-    format!("{} (p50), {} (p99), {} (most)", short(values.p50), short(values.p99), short(values.max))
+    format!("{} (p50), {} (p99), {} (most)", at_most(values.p50), at_most(values.p99), at_most(values.max))
 }
 
 #[cfg(test)]
 mod tests {
-    use wirecap_replay::{Counters, Cut, Tally};
+    use wirecap_replay::{Cut, Tally};
+    use wirecap_send::TxDelta;
 
     use super::*;
 
@@ -163,17 +150,17 @@ mod tests {
     #[test]
     fn files_are_called_empty_only_if_they_were_read_to_their_end() {
         let words = "no packets in the files";
-        assert!(in_words(&streamed(End::Complete, 0)).contains(words));
-        assert!(!in_words(&streamed(End::Complete, 1)).contains(words));
+        assert!(describe(&streamed(End::Complete, 0)).contains(words));
+        assert!(!describe(&streamed(End::Complete, 1)).contains(words));
         for end in [End::Stopped, End::Duration, End::Failed] {
-            assert!(!in_words(&streamed(end, 0)).contains(words));
+            assert!(!describe(&streamed(end, 0)).contains(words));
         }
     }
 
     #[test]
     fn what_the_interface_did_not_send_is_warned_of() {
         let report = |dropped, errors| {
-            let counters = Some(Counters { packets: 5, dropped, errors, ..Counters::default() });
+            let counters = Some(TxDelta { packets: 5, dropped, errors, ..TxDelta::default() });
             Report { counters, ..streamed(End::Complete, 8) }
         };
         let warning = not_sent(&report(2, 1)).unwrap();

@@ -1,37 +1,31 @@
 //! Values of flags that only `replay` has.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use wirecap::QueueSet;
+use wirecap_replay::Placement;
 
 use crate::values::{MILLION, decimal, scaled, time};
 
-/// Which queues, before the machine was asked how many there are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Where {
-    One(u16),
-    /// `None` is all of them.
-    Flow(Option<QueueSet>),
-    RoundRobin(Option<QueueSet>),
-    Side(PathBuf),
-}
-
 /// Reads `2`, `flow`, `flow:0-3`, `round-robin`, `round-robin:0,2`, `file:SIDE`.
-pub(crate) fn where_to(text: &str) -> Result<Where, String> {
+pub(crate) fn placement(text: &str) -> Result<Placement, String> {
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
-    let set = || rest.map(str::parse::<QueueSet>).transpose().map_err(|error| error.to_string());
+    let queues = || {
+        let set = rest.map(str::parse::<QueueSet>).transpose().map_err(|error| error.to_string())?;
+        Ok(set.map(|set| set.iter().collect()))
+    };
     match (kind, rest) {
-        ("flow", _) => Ok(Where::Flow(set()?)),
-        ("round-robin", _) => Ok(Where::RoundRobin(set()?)),
-        ("file", Some(path)) if !path.is_empty() => Ok(Where::Side(path.into())),
+        ("flow", _) => queues().map(Placement::Flow),
+        ("round-robin", _) => queues().map(Placement::RoundRobin),
+        ("file", Some(path)) if !path.is_empty() => Ok(Placement::Side(path.into())),
         (digits, None) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().map(Where::One).map_err(|_| WHERE.into())
+            digits.parse().map(Placement::One).map_err(|_| PLACEMENT.into())
         }
-        _ => Err(WHERE.into()),
+        _ => Err(PLACEMENT.into()),
     }
 }
 
-const WHERE: &str = "write a queue number, flow, round-robin, flow:0-3, round-robin:0,2 or file:SIDE";
+const PLACEMENT: &str = "write a queue number, flow, round-robin, flow:0-3, round-robin:0,2 or file:SIDE";
 
 /// Reads a factor, in millionths.
 pub(crate) fn factor(text: &str) -> Result<u64, String> {
@@ -61,22 +55,21 @@ mod tests {
 
     #[test]
     fn queues_are_a_number_a_rule_or_a_file() {
-        let set = |text: &str| Some(text.parse::<QueueSet>().unwrap());
         for (text, expected) in [
-            ("3", Where::One(3)),
-            ("flow", Where::Flow(None)),
-            ("flow:0-3", Where::Flow(set("0-3"))),
-            ("round-robin", Where::RoundRobin(None)),
-            ("round-robin:0,2", Where::RoundRobin(set("0,2"))),
-            ("file:side.txt", Where::Side("side.txt".into())),
-            ("file:a:b", Where::Side("a:b".into())),
+            ("3", Placement::One(3)),
+            ("flow", Placement::Flow(None)),
+            ("flow:0-3", Placement::Flow(Some(vec![0, 1, 2, 3]))),
+            ("round-robin", Placement::RoundRobin(None)),
+            ("round-robin:0,2", Placement::RoundRobin(Some(vec![0, 2]))),
+            ("file:side.txt", Placement::Side("side.txt".into())),
+            ("file:a:b", Placement::Side("a:b".into())),
         ] {
-            assert_eq!(where_to(text), Ok(expected), "{text}");
+            assert_eq!(placement(text), Ok(expected), "{text}");
         }
         for bad in
             ["", "flows", "flow:", "flow:x", "file", "file:", "-1", "65536", "0-3", "1:2", "round-robin:3-1"]
         {
-            assert!(where_to(bad).is_err(), "{bad}");
+            assert!(placement(bad).is_err(), "{bad}");
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::{io, time::Duration};
 
-use wirecap_send::Lane;
-use wirecap_sys::xsk::{TransmitOptions, XskError};
+use wirecap_sys::xsk::{TransmitOptions, TransmitQueue, XskError};
 
 /// The longest frame that fits into a cell.
 const CELL_BYTES: u32 = 4096;
@@ -11,14 +10,14 @@ const CELL_BYTES: u32 = 4096;
 /// Sends frames from one queue of an interface, by AF_XDP.
 #[derive(Debug)]
 pub struct CopySender {
-    lane: Lane,
+    queue: TransmitQueue,
     /// Cells that are not with the kernel.
     idle: Vec<u32>,
 }
 
 impl CopySender {
-    /// Opens a queue of an interface, by index in the calling thread's network namespace. At most `frames` frames (a
-    /// power of two) are under way at the same time.
+    /// Opens a queue of an interface, by index in the calling thread's network namespace. At most `frames` frames (a power of two) are
+    /// under way at the same time.
     ///
     /// # Errors
     /// [`XskError`] when the socket cannot be set up.
@@ -29,7 +28,8 @@ impl CopySender {
             ring_entries: frames,
             ..TransmitOptions::default()
         };
-        Ok(Self { lane: Lane::open(ifindex, queue, options)?, idle: (0..frames).collect() })
+        let queue = TransmitQueue::open(ifindex, queue.into(), options)?;
+        Ok(Self { queue, idle: (0..frames).collect() })
     }
 
     /// Sends as many of the frames as there is room for. Returns how many were taken.
@@ -40,19 +40,16 @@ impl CopySender {
     /// # Panics
     /// When a frame is empty, or longer than 4096 bytes.
     pub fn send<'f>(&mut self, frames: impl Iterator<Item = &'f [u8]>) -> io::Result<u64> {
-        let Self { lane, idle } = self;
-        lane.reclaim(|cell| idle.push(cell));
+        let Self { queue, idle } = self;
+        queue.complete(|cell| idle.push(cell));
         let mut taken = 0;
-        for frame in frames.take((lane.room() as usize).min(idle.len())) {
+        for frame in frames.take((queue.room() as usize).min(idle.len())) {
             let Some(cell) = idle.pop() else { break };
-            assert!(
-                frame.len() <= CELL_BYTES as usize && lane.write(cell, frame),
-                "it fits, and the cell is idle"
-            );
-            assert!(lane.stage(cell, frame.len() as u32), "a frame of at least a byte, and there was room");
+            queue.cell_mut(cell).expect("an idle cell")[..frame.len()].copy_from_slice(frame);
+            assert!(queue.stage(cell, frame.len() as u32), "a frame of at least a byte, and there was room");
             taken += 1;
         }
-        lane.flush()?;
+        queue.flush()?;
         Ok(taken)
     }
 
@@ -61,12 +58,7 @@ impl CopySender {
     /// # Errors
     /// As for [`CopySender::send`].
     pub fn finish(&mut self, timeout: Duration) -> io::Result<bool> {
-        let Self { lane, idle } = self;
-        lane.finish(timeout, |cell| idle.push(cell))
-    }
-
-    /// Frames taken since the start.
-    pub fn sent(&self) -> u64 {
-        self.lane.staged()
+        let Self { queue, idle } = self;
+        queue.finish(timeout, |cell| idle.push(cell))
     }
 }
