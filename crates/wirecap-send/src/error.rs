@@ -24,8 +24,8 @@ pub enum SendError {
     },
     /// The interface does not have this transmit queue.
     #[error(
-        "{interface} has {queues} queues, numbered from 0, to send from, so there is no queue {queue}; choose among them, or see \
-         ethtool -L"
+        "{interface} has {queues} transmit queues, numbers 0 to {}, so there is no queue {queue}; choose among them, or see ethtool -L",
+        .queues.saturating_sub(1)
     )]
     NoQueue {
         /// Name of the interface.
@@ -149,7 +149,7 @@ mod tests {
         let there = transmit_queues(&loopback);
         check_queues(&loopback, 0..there as u16).unwrap();
         let error = check_queues(&loopback, [0, there as u16]).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("lo has {there} queues, numbered from 0,")), "{error}");
+        assert!(error.starts_with(&format!("lo has {there} transmit queues, numbers 0 to")), "{error}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct Device {
     #[serde(skip)]
     queue: u16,
     /// `None` without the privilege to ask.
-    taken: Option<bool>,
+    in_use: Option<bool>,
     /// Who has it; empty if nobody we can see does.
     pids: Vec<u32>,
 }
@@ -159,21 +159,21 @@ impl Listed {
 impl From<QueueDevice> for Device {
     fn from(device: QueueDevice) -> Self {
         let QueueDevice { name, queue, taken, pids, .. } = device;
-        Self { name, queue, taken, pids }
+        Self { name, queue, in_use: taken, pids }
     }
 }
 
 impl Device {
-    /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 taken (pid 7)`.
+    /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 in use (pid 7)`.
     fn in_words(interface: &str, devices: &[Self]) -> String {
-        let alike = devices.chunk_by(|a, b| (a.taken, &a.pids) == (b.taken, &b.pids));
+        let alike = devices.chunk_by(|a, b| (a.in_use, &a.pids) == (b.in_use, &b.pids));
         let words = alike.map(|run| {
             let queues = QueueSet::new(run.iter().map(|device| device.queue)).expect("a run is not empty");
             let mut text = format!("{interface}@{queues}");
-            text += match run[0].taken {
+            text += match run[0].in_use {
                 Some(false) => "",
-                Some(true) => " taken",
-                None => " taken?",
+                Some(true) => " in use",
+                None => " in use?",
             };
             let pids: Vec<_> = run[0].pids.iter().map(|pid| format!("pid {pid}")).collect();
             if pids.is_empty() { text } else { format!("{text} ({})", pids.join(", ")) }
@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn queues_alike_are_listed_together() {
-        let device = |queue, taken, pids: &[u32]| {
+        let device = |queue, in_use, pids: &[u32]| {
             let (name, pids) = (format!("eth1@{queue}"), pids.to_vec());
-            Device { name, queue, taken, pids }
+            Device { name, queue, in_use, pids }
         };
         let devices = [
             device(0, Some(false), &[]),
@@ -294,7 +294,7 @@ mod tests {
             device(3, Some(true), &[9, 11]),
             device(4, None, &[]),
         ];
-        let words = "eth1@0-1, eth1@2 taken (pid 7), eth1@3 taken (pid 9, pid 11), eth1@4 taken?";
+        let words = "eth1@0-1, eth1@2 in use (pid 7), eth1@3 in use (pid 9, pid 11), eth1@4 in use?";
         assert_eq!(Device::in_words("eth1", &devices), words);
         assert_eq!(Device::in_words("lo", &[]), "-");
     }

@@ -215,7 +215,7 @@ fn what_cannot_be_generated_is_said_with_what_to_do() {
     for (arguments, code, words) in [
         (&["-i", "l9"][..], 1, "l9"),
         (&["-i", "lo"], 1, "lo is no Ethernet interface"),
-        (&["-i", "l0@7"], 1, "l0 has 2 queues, numbered from 0"),
+        (&["-i", "l0@7"], 1, "l0 has 2 transmit queues, numbers 0 to 1"),
         (&["-i", "l0", "--size", "1518"], 1, "lower --size to 1418"),
         (&["-i", "l0", "--size", "64", "--protocol", "tcp"], 2, "choose --size 76 to"),
         (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "leave --tx-mode out"),
