@@ -20,11 +20,13 @@
 //! | exit codes | `exit` |
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod print;
+
 mod capture;
 mod commands;
 mod exit;
 mod flags;
-mod print;
 mod process;
 mod settings;
 mod text;
@@ -39,7 +41,6 @@ use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{Command, Flags, forward, generate, interfaces, refusal, replay},
     exit::Exit,
-    print::stdio::tell,
     process::{privileges, signals::Signals},
     settings::Settings,
 };
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     };
     let exit = run(flags.command).unwrap_or_else(|error| {
         // Not the chain of causes: each message names its own already.
-        tell(format_args!("wirecap: {}", text::error::describe(&error)));
+        note!("{}", text::error::describe(&error));
         exit::code_of(&error)
     });
     exit.into()

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four fifths of the gap
-//! between them, and less the later it is; from [`MOST_LATE_NS`] on it goes at once. So a stall makes one gap wrong by as much as
+//! between them, and less the later it is; from [`MAX_LATE_NS`] on it goes at once. So a stall makes one gap wrong by as much as
 //! it lasted, and those behind it by a fifth or somewhat more, while the rate over the whole run holds.
 
 /// Later than that, in nanoseconds, nothing is held back.
-const MOST_LATE_NS: u64 = 10_000_000;
+const MAX_LATE_NS: u64 = 10_000_000;
 /// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up for at once.
 const DELAY_NS: u64 = 5_000;
 /// The same where packets follow each other so closely that a call is for several.
@@ -39,11 +39,9 @@ impl CatchUp {
     fn kept(&self, gap_ns: u64) -> u64 {
         let late_ns = self.last_ns.saturating_sub(self.last_due_ns);
         let most = gap_ns - gap_ns / 5;
-        match MOST_LATE_NS.checked_sub(late_ns) {
-            Some(MOST_LATE_NS) => most,
-            Some(patience_ns) => {
-                (u128::from(most) * u128::from(patience_ns) / u128::from(MOST_LATE_NS)) as u64
-            }
+        match MAX_LATE_NS.checked_sub(late_ns) {
+            Some(MAX_LATE_NS) => most,
+            Some(left_ns) => (u128::from(most) * u128::from(left_ns) / u128::from(MAX_LATE_NS)) as u64,
             None => 0,
         }
     }

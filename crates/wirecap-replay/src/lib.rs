@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   a.pcap ───┐
-//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ Preloaded: all of it in cells, passes copy nothing
-//!                 by time                                        └─ Streamed: read ahead by a thread of its own
+//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ PreloadedTrace: all of it in cells, passes copy nothing
+//!                 by time                                        └─ StreamedTrace: read ahead by a thread of its own
 //!                                                                               │
 //!   Report ◄── Pacing ◄── departures ◄── Player ◄── Schedule: when each is due ◄┘
 //!                                           │
@@ -70,6 +70,6 @@ pub use placement::Placement;
 pub use plan::Plan;
 pub use player::End;
 pub use replay::Replay;
-pub use report::{Held, Report};
+pub use report::{Report, Storage};
 pub use schedule::{Schedule, Speed, mean_gap_ns};
 pub use timeline::TimeFaults;

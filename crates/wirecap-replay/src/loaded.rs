@@ -3,13 +3,13 @@
 use crate::{
     Control, Error, Plan,
     feed::{Block, Feed, Fill},
-    preloaded::Preloaded,
+    preloaded::PreloadedTrace,
     shape::{RING, Shape},
     trace::is_regular,
 };
 
 /// What was read before the start.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFrames {
     pub(crate) blocks: Vec<Block>,
     /// It is all of the files.
     pub(crate) is_whole: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Loaded {
     cell_bytes: u32,
 }
 
-impl Loaded {
+impl LoadedFrames {
     /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
@@ -47,9 +47,13 @@ pub(crate) fn read_ahead(
     shape: Shape,
     lanes: usize,
     control: &Control,
-) -> Result<Loaded, Error> {
-    let mut loaded =
-        Loaded { blocks: Vec::new(), is_whole: false, cells: vec![0; lanes], cell_bytes: shape.cell_bytes };
+) -> Result<LoadedFrames, Error> {
+    let mut loaded = LoadedFrames {
+        blocks: Vec::new(),
+        is_whole: false,
+        cells: vec![0; lanes],
+        cell_bytes: shape.cell_bytes,
+    };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
     // Whoever writes a pipe may go on for ever: it is sent as it comes, unless it is wanted again.
     if pipe.is_some() && plan.passes == Some(1) {
@@ -58,7 +62,7 @@ pub(crate) fn read_ahead(
     while !loaded.is_whole && !control.is_stopped() {
         let mut block = Block::default();
         loaded.is_whole = !feed.fill(&mut block, Fill::Whole);
-        let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
+        let cells = PreloadedTrace::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         match loaded.blocks.last_mut() {
             // The next block has its tally, too.
@@ -102,7 +106,7 @@ mod tests {
     }
 
     /// Reads a trace ahead as if it were a pipe to be sent twice.
-    fn read(path: PathBuf, control: &Control) -> Result<Loaded, Error> {
+    fn read(path: PathBuf, control: &Control) -> Result<LoadedFrames, Error> {
         let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
         // A device stands for a pipe: neither is a regular file.
         let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
@@ -130,7 +134,7 @@ mod tests {
     }
 
     /// Reads a pipe into which a thread writes `first`, then `again` for ever; stops the replay after 200 ms.
-    fn stopped(first: Vec<u8>, again: &[u8]) -> Result<Loaded, Error> {
+    fn stopped(first: Vec<u8>, again: &[u8]) -> Result<LoadedFrames, Error> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Longest error that is told from longer ones, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
+const MAX_NS: u64 = 60_000_000_000;
 /// Decimal digits of what is told.
 const DIGITS: u8 = 3;
 
@@ -44,7 +44,7 @@ pub(crate) struct Pacing {
 
 impl Pacing {
     pub(crate) fn new() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that make sense");
+        let histogram = || Histogram::new_with_bounds(1, MAX_NS, DIGITS).expect("bounds that make sense");
         Self { error: histogram(), late: histogram(), last: None }
     }
 

@@ -23,8 +23,8 @@ use wirecap_sys::netdev::{Interface, LinkFault};
 use crate::{
     Control, Error,
     catch_up::CatchUp,
-    control::{Expected, Limits},
-    next::{Awaited, Next},
+    control::{Forecast, Limits},
+    next::{Next, WaitReason},
     pacing::{Pacing, PacingReport},
     source::Source,
     starvation::Starvation,
@@ -69,7 +69,7 @@ pub(crate) struct Player<'a> {
     source: Source,
     control: &'a Arc<Control>,
     limits: Limits,
-    expected: Expected,
+    expected: Forecast,
     started: Instant,
     /// `None` at top speed, where nothing is due.
     pacing: Option<Pacing>,
@@ -93,7 +93,7 @@ enum Step {
     /// So long until the next is due, in nanoseconds.
     Early(u64),
     /// No room, no cell, or the file is behind.
-    Held,
+    Blocked,
     Over(End),
 }
 
@@ -102,7 +102,7 @@ impl<'a> Player<'a> {
         interface: &'a Interface,
         (lanes, source): (Vec<Lane>, Source),
         control: &'a Arc<Control>,
-        expected: Expected,
+        expected: Forecast,
         is_timed: bool,
         link: Option<LinkMonitor>,
     ) -> Self {
@@ -192,7 +192,7 @@ impl<'a> Player<'a> {
                 self.turn()?;
                 self.wait(wait_ns);
             }
-            Step::Held => self.hold()?,
+            Step::Blocked => self.hold()?,
             Step::Sent | Step::Over(_) => {}
         }
         Ok(step)
@@ -215,10 +215,10 @@ impl<'a> Player<'a> {
             let frame = match self.source.peek(&mut self.lanes) {
                 Next::Frame(frame) => frame,
                 Next::Wait(awaited) => {
-                    if awaited == Awaited::File && self.packets > 0 {
+                    if awaited == WaitReason::File && self.packets > 0 {
                         self.starvation.waits();
                     }
-                    return Step::Held;
+                    return Step::Blocked;
                 }
                 Next::End => return Step::Over(End::Complete),
             };
@@ -228,7 +228,7 @@ impl<'a> Player<'a> {
                 return Step::Early(not_before_ns - now_ns);
             }
             if !self.lanes[usize::from(frame.lane)].stage(frame.cell, frame.len) {
-                return Step::Held;
+                return Step::Blocked;
             }
             self.source.advance();
             self.catch_up.departs(frame.due_ns, now_ns);

@@ -1,8 +1,8 @@
 //! A replay from its plan to its report.
 //!
 //! ```text
-//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► Preloaded ─┐
-//!                                                    └─ more ──────► Streamed ──┴─ run ─► Player ─► Report
+//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► PreloadedTrace ─┐
+//!                                                    └─ more ──────► StreamedTrace ──┴─ run ─► Player ─► Report
 //! ```
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -16,16 +16,16 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Control, Error, Held, Plan, Report, Schedule, Speed, Tally,
-    control::Expected,
+    Control, Error, Plan, Report, Schedule, Speed, Storage, Tally,
+    control::Forecast,
     feed::{Feed, FeedPlan, PassEnd},
-    loaded::{Loaded, read_ahead},
+    loaded::{LoadedFrames, read_ahead},
     next::Passes,
     player::Player,
-    preloaded::Preloaded,
+    preloaded::PreloadedTrace,
     shape::Shape,
     source::Source,
-    streamed::Streamed,
+    streamed::StreamedTrace,
     trace::is_stdin,
 };
 
@@ -36,7 +36,7 @@ pub struct Replay {
     interface: Interface,
     control: Arc<Control>,
     lanes: Vec<Lane>,
-    trace: Opened,
+    trace: OpenTrace,
     fallbacks: Vec<SendDiagnostic>,
     /// `None` if the kernel does not report changes.
     link: Option<LinkMonitor>,
@@ -44,54 +44,55 @@ pub struct Replay {
 
 /// A trace that can be sent.
 #[derive(Debug)]
-struct Opened {
+struct OpenTrace {
     source: Source,
-    expected: Expected,
-    held: Held,
+    expected: Forecast,
+    held: Storage,
     /// Of a pass that was read to its end before the start.
     pass: Option<PassEnd>,
 }
 
 /// What is known when the files are read as far as memory goes.
-struct Opening<'a> {
+struct TraceOpener<'a> {
     plan: &'a Plan,
     interface: &'a Interface,
     shape: Shape,
     feed: Feed,
     feed_plan: FeedPlan,
-    loaded: Loaded,
+    loaded: LoadedFrames,
 }
 
-impl Opening<'_> {
+impl TraceOpener<'_> {
     /// Puts all of it into cells.
-    fn preload(self) -> Result<(Vec<Lane>, Opened), Error> {
+    fn preload(self) -> Result<(Vec<Lane>, OpenTrace), Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
         let (end, bytes, passes) = (feed.end(), loaded.bytes(), passes(plan));
-        let expected = Expected {
+        let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
             planned: planned(plan.speed, passes, &end, bytes),
             ..expected(plan)
         };
-        let trace = Preloaded::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
-        let held = Held::Preloaded { cells_bytes: shape.bytes(&cells), copies };
-        Ok((lanes, Opened { source: Source::Preloaded(trace), expected, held, pass: Some(end) }))
+        let trace =
+            PreloadedTrace::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
+        let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
+        Ok((lanes, OpenTrace { source: Source::Preloaded(trace), expected, held, pass: Some(end) }))
     }
 
     /// Has the rest read while it is sent.
-    fn stream(self, control: &Arc<Control>) -> Result<(Vec<Lane>, Opened), Error> {
+    fn stream(self, control: &Arc<Control>) -> Result<(Vec<Lane>, OpenTrace), Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let cells =
             vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
         let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
         let timing = (Schedule::new(plan.speed), passes(plan));
-        let trace = Streamed::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
+        let trace = StreamedTrace::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
         let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
-        let held = Held::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
-        Ok((lanes, Opened { source, expected: expected(plan), held, pass: None }))
+        let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
+        Ok((lanes, OpenTrace { source, expected: expected(plan), held, pass: None }))
     }
 }
 
@@ -99,8 +100,8 @@ fn passes(plan: &Plan) -> Passes {
     Passes { count: plan.passes, gap_ns: plan.pass_gap_ns }
 }
 
-fn expected(plan: &Plan) -> Expected {
-    Expected { passes: plan.passes, limits: plan.limits, ..Expected::default() }
+fn expected(plan: &Plan) -> Forecast {
+    Forecast { passes: plan.passes, limits: plan.limits, ..Forecast::default() }
 }
 
 impl Replay {
@@ -125,7 +126,7 @@ impl Replay {
         };
         let mut feed = Feed::open(&feed_plan, control)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
-        let opening = Opening { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
+        let opening = TraceOpener { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
         let (lanes, trace) =
             if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
         let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
@@ -141,7 +142,7 @@ impl Replay {
     }
 
     /// Where the trace is kept.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> Storage {
         self.trace.held
     }
 
@@ -173,7 +174,7 @@ impl Replay {
     /// Sends, on the calling thread, which has to be in the interface's network namespace.
     pub fn run(self) -> Report {
         let Self { plan, interface, control, lanes, trace, mut fallbacks, link } = self;
-        let Opened { source, expected, held, pass } = trace;
+        let OpenTrace { source, expected, held, pass } = trace;
         if let Some((core, Err(cause))) = plan.core.map(|core| (core, cpu::pin_to_core(core))) {
             fallbacks.push(SendDiagnostic::NotPinned { core, cause: cause.to_string() });
         }
@@ -216,10 +217,10 @@ impl Replay {
     }
 }
 
-impl Held {
+impl Storage {
     fn with_starved(self, starved: u64) -> Self {
         match self {
-            Held::Streamed { cells_bytes, .. } => Held::Streamed { cells_bytes, starved },
+            Storage::Streamed { cells_bytes, .. } => Storage::Streamed { cells_bytes, starved },
             held => held,
         }
     }

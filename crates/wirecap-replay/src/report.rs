@@ -25,7 +25,7 @@ pub struct Report {
     /// Passes over the files that were begun.
     pub passes: u64,
     /// Whether the trace lay in cells as a whole, or was read while it was sent.
-    pub held: Held,
+    pub held: Storage,
     /// How evenly it was sent; `None` at top speed.
     pub pacing: Option<PacingReport>,
     /// What was sent from each queue.
@@ -46,7 +46,7 @@ pub struct Report {
 /// Where a trace was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
-pub enum Held {
+pub enum Storage {
     /// In cells as a whole: nothing was read or copied while it was sent.
     Preloaded {
         /// Memory of the cells, in bytes.

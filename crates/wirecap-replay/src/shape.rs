@@ -13,7 +13,7 @@ pub(crate) const RING: u32 = 2048;
 /// Cells of a queue where the trace is streamed: twice the ring, so that there are some to be filled.
 const STREAM_CELLS: u32 = 2 * RING;
 /// Half of them have to hold the longest frame.
-const LEAST_STREAM_CELLS: u32 = 64;
+const MIN_STREAM_CELLS: u32 = 64;
 const SHORT_CELL: u32 = 2048;
 const LONG_CELL: u32 = 4096;
 
@@ -53,7 +53,7 @@ impl Shape {
     /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory goes.
     pub(crate) fn stream_cells(&self, memory_bytes: u64, lanes: usize) -> u32 {
         let possible = memory_bytes / (lanes as u64 * u64::from(self.cell_bytes)).max(1);
-        possible.clamp(LEAST_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
+        possible.clamp(MIN_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
     }
 
     /// Memory of so many cells of each queue.
@@ -142,7 +142,7 @@ mod tests {
         let shape = Shape { cell_bytes: SHORT_CELL, multi_buffer: false, room, refused: false };
         assert_eq!(shape.stream_cells(1 << 30, 4), STREAM_CELLS);
         assert_eq!(shape.stream_cells(1 << 20, 4), 128);
-        assert_eq!(shape.stream_cells(1 << 20, 4_096), LEAST_STREAM_CELLS);
+        assert_eq!(shape.stream_cells(1 << 20, 4_096), MIN_STREAM_CELLS);
         assert_eq!(shape.bytes(&[128, 2]), 130 * 2_048);
     }
 }

@@ -27,7 +27,7 @@ use wirecap_send::Lane;
 use crate::{
     Control, Error,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    next::{Awaited, Next, Passes, Ready},
+    next::{Next, NextFrame, Passes, WaitReason},
     schedule::Schedule,
 };
 
@@ -49,12 +49,12 @@ enum Message {
 }
 
 #[derive(Debug)]
-pub(crate) struct Streamed {
+pub(crate) struct StreamedTrace {
     messages: Receiver<Message>,
     emptied: Sender<Block>,
     block: Block,
     at: usize,
-    ready: VecDeque<Waiting>,
+    ready: VecDeque<ReadyFrame>,
     circles: Vec<Circle>,
     schedule: Schedule,
     passes: Passes,
@@ -75,8 +75,8 @@ pub(crate) struct Streamed {
 
 /// A frame that lies ready.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    frame: Ready,
+struct ReadyFrame {
+    frame: NextFrame,
     /// Cells that it takes.
     cells: u32,
     /// The pass it belongs to, from 1.
@@ -101,7 +101,7 @@ impl Circle {
     }
 }
 
-impl Streamed {
+impl StreamedTrace {
     /// Goes on with a feed, of which these blocks are read already.
     ///
     /// # Errors
@@ -145,12 +145,12 @@ impl Streamed {
         match self.ready.front() {
             Some(waiting) => Next::Frame(waiting.frame),
             None if self.is_at_end => Next::End,
-            None => Next::Wait(if self.is_dry { Awaited::File } else { Awaited::Cells }),
+            None => Next::Wait(if self.is_dry { WaitReason::File } else { WaitReason::Cells }),
         }
     }
 
     pub(crate) fn advance(&mut self) {
-        if let Some(Waiting { frame, cells, pass }) = self.ready.pop_front() {
+        if let Some(ReadyFrame { frame, cells, pass }) = self.ready.pop_front() {
             self.circles[usize::from(frame.lane)].ready -= cells;
             self.begun = pass;
         }
@@ -171,8 +171,8 @@ impl Streamed {
             *circle = Circle { next: cell + cells, ready: circle.ready + cells, ..*circle };
             let due_ns = self.schedule.due_ns(frame.offset_ns);
             self.schedule.sent(frame.len);
-            let frame = Ready { due_ns, cell, len: frame.len, lane: frame.lane };
-            self.ready.push_back(Waiting { frame, cells, pass: self.ended + 1 });
+            let frame = NextFrame { due_ns, cell, len: frame.len, lane: frame.lane };
+            self.ready.push_back(ReadyFrame { frame, cells, pass: self.ended + 1 });
             self.at += 1;
         }
         self.ready.len() > before

@@ -11,7 +11,7 @@ use crate::{Cut, Placement, Speed, Timing, feed::Room};
 const PACKETS: u64 = 20_000;
 
 /// Begins to read such a trace, this often.
-fn started(path: &Path, count: u64) -> Streamed {
+fn started(path: &Path, count: u64) -> StreamedTrace {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
     for number in 0..PACKETS {
@@ -30,11 +30,11 @@ fn started(path: &Path, count: u64) -> Streamed {
     };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
     let timing = (Schedule::new(Speed::Top), Passes { count: Some(count), gap_ns: None });
-    Streamed::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
+    StreamedTrace::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
 }
 
 /// Takes the next block, and all frames of it. False at the end.
-fn take_block(trace: &mut Streamed) -> bool {
+fn take_block(trace: &mut StreamedTrace) -> bool {
     while !trace.has_frame() {
         if trace.is_at_end {
             return false;

@@ -47,11 +47,11 @@ pub trait Engine {
     /// no room. Returns how many units were sent.
     ///
     /// # Errors
-    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::made`].
+    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::totals`].
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error>;
 
     /// What was made so far.
-    fn made(&self) -> FrameTotals;
+    fn totals(&self) -> FrameTotals;
 }
 
 /// Why a run ended.
@@ -88,7 +88,7 @@ pub fn drive<E: Engine>(
     let mut next_call = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
-        if !go_on(elapsed, engine.made()) {
+        if !go_on(elapsed, engine.totals()) {
             return Outcome { elapsed, end: End::Stopped };
         }
         match pace.next(elapsed) {
@@ -98,12 +98,12 @@ pub fn drive<E: Engine>(
             Step::Send { .. } if elapsed < next_call => thread::sleep(next_call - elapsed),
             Step::Send { frames, units } => {
                 next_call = elapsed + between_calls;
-                let before = engine.made().frames;
+                let before = engine.totals().frames;
                 match engine.send(frames, units, unit) {
                     Ok(units) => {
                         // Only the gap between bursts begins with the end of sending.
                         let now = if timing.bursts.is_some() { start.elapsed() } else { elapsed };
-                        pace.sent(now, engine.made().frames - before, units);
+                        pace.sent(now, engine.totals().frames - before, units);
                     }
                     Err(error) => return Outcome { elapsed: start.elapsed(), end: End::Failed(error) },
                 }
@@ -155,7 +155,7 @@ mod tests {
             Ok(taken * unit.of_frame(60))
         }
 
-        fn made(&self) -> FrameTotals {
+        fn totals(&self) -> FrameTotals {
             self.made
         }
     }

@@ -226,7 +226,7 @@ impl Engine for LiveGenerator {
         Ok(frames * of_frame)
     }
 
-    fn made(&self) -> FrameTotals {
+    fn totals(&self) -> FrameTotals {
         self.made
     }
 }

@@ -31,7 +31,7 @@ pub const PACKET_LEN_MIN: usize = 14;
 pub const PACKET_LEN_MAX: usize = 65_549;
 
 /// How long a full queue is asked again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before it is asked again.
 const RETRY: Duration = Duration::from_micros(50);
 /// Which way frames take to the driver.
@@ -95,7 +95,7 @@ impl PacketSender {
                 }
                 Err(Errno::EINTR) => {}
                 // The frame was dropped for want of room in a queue; nothing has left.
-                Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < TIMEOUT => thread::sleep(RETRY),
                 Err(errno) => {
                     return Err(Error::NotAccepted {
                         interface: self.interface.clone(),

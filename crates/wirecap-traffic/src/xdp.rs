@@ -154,7 +154,7 @@ impl Engine for XdpGenerator {
         Ok(units)
     }
 
-    fn made(&self) -> FrameTotals {
+    fn totals(&self) -> FrameTotals {
         self.made
     }
 }

@@ -20,12 +20,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Alarm {
     next_look: Instant,
     /// By port, in the order of the report.
-    ports: Vec<Warned>,
+    ports: Vec<PortAlarm>,
 }
 
 /// What was warned of.
 #[derive(Debug, Default)]
-struct Warned {
+struct PortAlarm {
     losses: Losses,
     /// Not before this time again, and then not for how long.
     silence: Option<(Instant, Duration)>,
@@ -47,13 +47,13 @@ impl Alarm {
     }
 
     fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
-        self.ports.resize_with(report.ports.len(), Warned::default);
+        self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);
         ports.filter_map(|(warned, port)| warned.line(port, now)).collect()
     }
 }
 
-impl Warned {
+impl PortAlarm {
     fn line(&mut self, port: &PortReport, now: Instant) -> Option<String> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
@@ -71,7 +71,7 @@ impl Warned {
             port.name,
             counted(since.total(), "packet"),
             losses.total(),
-            since.in_words()
+            since.describe()
         ))
     }
 }

@@ -9,20 +9,17 @@ use wirecap::{
 };
 
 use super::{job::Job, plan::Plan};
-use crate::{
-    print::stdio::tell,
-    text::{diagnostic::describe, host_use, plural::counted},
-};
+use crate::text::{diagnostic::describe, host_use, plural::counted};
 
 /// Says how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
-        facts(port).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
+        facts(port).iter().for_each(|fact| note!("{fact}"));
         for warning in host_use_lines(port, job) {
-            tell(format_args!("wirecap: WARNING: {warning}"));
+            warn!("{warning}");
         }
     }
-    sizes(plan, report).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
+    sizes(plan, report).iter().for_each(|fact| note!("{fact}"));
 }
 
 /// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at the end counts its long
@@ -30,7 +27,7 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {
-            tell(format_args!("wirecap: WARNING: {}: {}", port.name, describe(fallback)));
+            warn!("{}: {}", port.name, describe(fallback));
         }
     }
 }

@@ -15,22 +15,17 @@ use super::{
     summary::{self, Account, Ending},
     threads::Threads,
 };
-use crate::{
-    exit::Exit,
-    print::{head::Head, stdio::tell},
-    process::signals::Signals,
-    text::loss,
-};
+use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
 
 /// A capture in which nothing more is to come.
-pub(super) struct Ended<'a> {
+pub(super) struct EndedCapture<'a> {
     pub(super) plan: &'a Plan,
     pub(super) head: &'a Head,
     pub(super) signals: &'a Signals,
     pub(super) end: End,
 }
 
-impl Ended<'_> {
+impl EndedCapture<'_> {
     /// Writes all there is, closes the account, and tells.
     pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
         self.signals.begin_ending();
@@ -75,19 +70,19 @@ impl Ended<'_> {
         let written = outcome.map(|outcome| outcome.written);
         let ending = Some(Ending { end: self.end, error });
         let account = Account { head: self.head, end: ending, report, written };
-        let tell_all = || {
-            moved.iter().for_each(|line| tell(format_args!("wirecap: {line}")));
-            failures.iter().for_each(|failure| tell(format_args!("wirecap: {failure}")));
+        let print_all = || {
+            moved.iter().for_each(|line| note!("{line}"));
+            failures.iter().for_each(|failure| note!("{failure}"));
             let warning = if is_failure { "" } else { "WARNING: " };
-            loss.iter().for_each(|loss| tell(format_args!("wirecap: {warning}{loss}")));
-            summary::tell_unexplained(report);
+            loss.iter().for_each(|loss| note!("{warning}{loss}"));
+            summary::warn_of_unexplained(report);
         };
         let printed = if self.plan.output.json {
-            tell_all();
+            print_all();
             account.print(self.plan, job)
         } else {
             let printed = account.print(self.plan, job);
-            tell_all();
+            print_all();
             printed
         };
         match (failures, printed) {

@@ -18,7 +18,7 @@ use wirecap_record::Progress;
 
 use super::plan::{Destination, Plan};
 use crate::{
-    print::{status_line::StatusLine, stdio::tell},
+    print::{status_line::StatusLine, stdio::print_stderr},
     process::signals::Signals,
     text::{
         plural::{counted, is},
@@ -101,7 +101,7 @@ impl<'a> Drain<'a> {
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            tell(rest.line(output));
+            print_stderr(rest.line(output));
         } else {
             self.line.show(&rest.status());
         }

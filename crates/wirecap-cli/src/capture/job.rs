@@ -1,8 +1,8 @@
 //! What is done with packets besides capturing them.
 //!
 //! ```text
-//!   worker ─ batch ─► encoded for the file, if there is one ─► Onward::batch ─► dropped, sent on, …
-//!                                                              Onward::idle      when none comes
+//!   worker ─ batch ─► encoded for the file, if there is one ─► BatchHandler::batch ─► dropped, sent on, …
+//!                                                              BatchHandler::idle      when none comes
 //! ```
 //!
 //! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
@@ -19,12 +19,12 @@ use super::end::End;
 const LONG: Duration = Duration::from_secs(1);
 
 /// What a worker does with each batch.
-pub(crate) trait Onward: Send + 'static {
+pub(crate) trait BatchHandler: Send + 'static {
     /// Takes a batch: what was to be read of it has been.
     fn batch(&mut self, batch: Batch);
 
     /// Nothing came for as long as this.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         LONG
     }
 
@@ -41,7 +41,7 @@ pub(crate) trait Job {
     const COMMAND: &'static str;
 
     /// What its workers do.
-    type Onward: Onward;
+    type BatchHandler: BatchHandler;
 
     /// Gets ready: the work of each worker. `output` is what is written, if anything is.
     ///
@@ -52,7 +52,7 @@ pub(crate) trait Job {
         capture: &mut Capture,
         workers: usize,
         output: Option<Progress>,
-    ) -> Result<Vec<Self::Onward>>;
+    ) -> Result<Vec<Self::BatchHandler>>;
 
     /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
@@ -82,7 +82,7 @@ pub(crate) trait Job {
     }
 
     /// What is added to the account in words.
-    fn in_words(&self, report: &Report) -> String;
+    fn describe(&self, report: &Report) -> String;
 
     /// What is added to the account as JSON: an object whose members stand beside those of the report.
     fn json(&self, report: &Report) -> serde_json::Map<String, serde_json::Value>;
@@ -92,7 +92,7 @@ pub(crate) trait Job {
 #[derive(Debug)]
 pub(crate) struct JustCapture;
 
-impl Onward for () {
+impl BatchHandler for () {
     fn batch(&mut self, batch: Batch) {
         drop(batch);
     }
@@ -100,7 +100,7 @@ impl Onward for () {
 
 impl Job for JustCapture {
     const COMMAND: &'static str = "capture";
-    type Onward = ();
+    type BatchHandler = ();
 
     fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<()>> {
         Ok(vec![(); workers])
@@ -110,7 +110,7 @@ impl Job for JustCapture {
         (Vec::new(), None)
     }
 
-    fn in_words(&self, _: &Report) -> String {
+    fn describe(&self, _: &Report) -> String {
         String::new()
     }
 

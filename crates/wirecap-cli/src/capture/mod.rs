@@ -91,16 +91,16 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
 
     let workers = capture.take_workers();
     let progress = recorder.as_ref().map(Recorder::progress);
-    let onward = job.begin(&mut capture, workers.len(), progress.clone())?;
+    let handler = job.begin(&mut capture, workers.len(), progress.clone())?;
     let count = Count::new(plan.output.count, &notices);
     drop(notices);
-    let work = workers.into_iter().zip(onward);
+    let work = workers.into_iter().zip(handler);
     let threads = Threads::start(idle.workers, work, recorder, &count);
     drop(count);
     let head = Head::new(J::COMMAND, started);
     let statistics = Statistics::new(&plan, &head, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
-    let ended = close::Ended { plan: &plan, head: &head, signals: &signals, end };
+    let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
     Ok(ended.close(capture, threads, &mut job))
 }

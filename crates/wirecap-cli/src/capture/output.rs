@@ -13,7 +13,7 @@ use anyhow::{Result, anyhow};
 use wirecap_record::{Output, RecordError};
 
 use super::plan::Destination;
-use crate::{print::stdio::tell, process::signals::Signals};
+use crate::process::signals::Signals;
 
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
         match Output::open(path, format) {
             Err(RecordError::NoReader) => {
                 if !waits {
-                    tell(format_args!("wirecap: waiting for a program that reads {}", path.display()));
+                    note!("waiting for a program that reads {}", path.display());
                     waits = true;
                 }
                 if signals.end() {
@@ -43,10 +43,10 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
             Err(error) => return Err(cannot_open(path, &error)),
             Ok(output) => {
                 if let Some(cause) = output.lock_error() {
-                    tell(format_args!(
-                        "wirecap: {} cannot be locked ({cause}); see to it that nothing else writes it",
+                    note!(
+                        "{} cannot be locked ({cause}); see to it that nothing else writes it",
                         path.display()
-                    ));
+                    );
                 }
                 return Ok(output);
             }

@@ -20,7 +20,6 @@ use wirecap_sys::netdev::Interface;
 use super::plan::{Destination, Plan};
 use crate::{
     exit::Usage,
-    print::stdio::tell,
     process::{
         signals::Signals,
         step::{LONG, Step},
@@ -93,20 +92,20 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     let builder = builder.give_up(signals.flag());
     let builder = match plan.output.quiet {
         true => builder,
-        false => builder.on_wait(|wait| tell(format_args!("wirecap: {}", event::wait(wait)))),
+        false => builder.on_wait(|wait| note!("{}", event::wait(wait))),
     };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.config.filter) {
         ("", None) => Step {
             waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
-            patience: LONG,
+            timeout: LONG,
             given_up: "the ports were not known yet".into(),
         },
         ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
-            patience: MOMENT,
+            timeout: MOMENT,
             given_up: format!("nobody writes {pipes}"),
         },
     };
@@ -121,7 +120,7 @@ pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) ->
     let reserving = Step {
         waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
             .into(),
-        patience: LONG,
+        timeout: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
     let opened =

@@ -6,7 +6,7 @@ use wirecap::{Capture, Report};
 
 use super::plan::Plan;
 use crate::{
-    print::{status_line::StatusLine, stdio::tell},
+    print::{status_line::StatusLine, stdio::print_stderr},
     text::{plural::counted, units::rate},
 };
 
@@ -51,15 +51,15 @@ impl Progress {
     }
 
     /// Says what quiet people are told as well: an error, a loss, what they have asked for.
-    pub(crate) fn tell(&mut self, line: impl Display) {
+    pub(crate) fn print(&mut self, line: impl Display) {
         self.clear();
-        tell(line);
+        print_stderr(line);
     }
 
     /// Says what may be of interest.
     pub(crate) fn note(&mut self, line: impl Display) {
         if !self.quiet {
-            self.tell(line);
+            self.print(line);
         }
     }
 }

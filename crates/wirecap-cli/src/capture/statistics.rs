@@ -70,7 +70,7 @@ impl<'a> Statistics<'a> {
         if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
-            progress.tell(format_args!("wirecap: {}", self.rates.line(&capture.report())));
+            progress.print(format_args!("wirecap: {}", self.rates.line(&capture.report())));
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Statistics<'a> {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader takes nothing".into(),
                 _ => cause.to_string(),
             };
-            progress.tell(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
+            progress.print(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
         }
     }
 }

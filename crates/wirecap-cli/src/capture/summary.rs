@@ -20,7 +20,7 @@ use crate::{
         layout::paragraph,
         printable::json,
         report::ReportFormat,
-        stdio::{self, Stream, tell},
+        stdio::{self, Stream},
     },
     text::{
         diagnostic::describe,
@@ -54,7 +54,7 @@ impl Account<'_> {
     /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
         let format = ReportFormat { stream: stream(plan), json: plan.output.json, quiet: plan.output.quiet };
-        format.print("the account", || self.json(plan, job), || self.in_words(plan, job))
+        format.print("the account", || self.json(plan, job), || self.describe(plan, job))
     }
 
     /// Prints it while the capture goes on, if there is room for it.
@@ -62,7 +62,7 @@ impl Account<'_> {
     /// # Errors
     /// See [`stdio::offer`].
     pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
-        let text = if plan.output.json { self.json(plan, job) } else { self.in_words(plan, job) + "\n" };
+        let text = if plan.output.json { self.json(plan, job) } else { self.describe(plan, job) + "\n" };
         stdio::offer(stream(plan), &text)
     }
 
@@ -79,7 +79,7 @@ impl Account<'_> {
         })
     }
 
-    fn in_words(&self, plan: &Plan, job: &impl Job) -> String {
+    fn describe(&self, plan: &Plan, job: &impl Job) -> String {
         let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
         let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
         let mut text = format!("{queues}\n{workers}");
@@ -88,21 +88,21 @@ impl Account<'_> {
         if let Some((output, written)) = plan.destination.as_ref().zip(self.written.as_ref()) {
             text += &in_output(self.report, &output.describe(), written, stage);
         }
-        text + &job.in_words(self.report)
+        text + &job.describe(self.report)
     }
 }
 
 /// Warns of an account that does not close.
-pub(super) fn tell_unexplained(report: &Report) {
+pub(super) fn warn_of_unexplained(report: &Report) {
     let unexplained = report.total().unexplained();
     let mut queues = report.ports.iter().flat_map(|port| &port.queues);
     if queues.any(|queue| queue.unexplained != 0) {
-        tell(format_args!(
-            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
+        warn!(
+            "the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
              with the account, the kernel version and the driver",
             counted(unexplained, "packet"),
             is(unexplained)
-        ));
+        );
     }
 }
 

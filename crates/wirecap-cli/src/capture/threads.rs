@@ -9,7 +9,7 @@ use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop
 use super::{
     describe,
     end::Notice,
-    job::Onward,
+    job::BatchHandler,
     output,
     place::Place,
     plan::Plan,
@@ -86,7 +86,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    pub(super) fn start<O: Onward>(
+    pub(super) fn start<O: BatchHandler>(
         idle: Vec<IdleThread>,
         work: impl Iterator<Item = (Worker, O)>,
         mut recorder: Option<Recorder>,
@@ -96,8 +96,8 @@ impl Threads {
         let lanes = lanes.into_iter().map(Sink::Record);
         let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
         let mut workers = Vec::new();
-        for ((thread, (worker, onward)), sink) in idle.into_iter().zip(work).zip(sinks) {
-            workers.push(thread.run(move || worker::run(worker, sink, onward)));
+        for ((thread, (worker, handler)), sink) in idle.into_iter().zip(work).zip(sinks) {
+            workers.push(thread.run(move || worker::run(worker, sink, handler)));
         }
         Self { workers, recorder }
     }

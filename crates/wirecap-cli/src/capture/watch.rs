@@ -97,7 +97,7 @@ impl<'a> Watch<'a> {
             Ok(Notice::WriteFailed(why)) => match job.without_output() {
                 None => Some(End::WriteFailed),
                 Some(what) => {
-                    self.progress.tell(format_args!("wirecap: WARNING: {why}; {what}"));
+                    self.progress.print(format_args!("wirecap: WARNING: {why}; {what}"));
                     None
                 }
             },
@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
             self.report(&event, capture, job);
         }
         for line in self.alarm.look(capture) {
-            self.progress.tell(line);
+            self.progress.print(line);
         }
         for line in self.times.look(capture) {
             self.progress.note(line);
@@ -152,7 +152,7 @@ impl<'a> Watch<'a> {
             | PortEvent::Warning { warning: Diagnostic::RssChanged { .. }, .. } => {
                 self.progress.note(format_args!("wirecap: {line}"));
             }
-            _ => self.progress.tell(format_args!("wirecap: {line}")),
+            _ => self.progress.print(format_args!("wirecap: {line}")),
         }
     }
 }

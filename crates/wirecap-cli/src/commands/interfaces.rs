@@ -25,7 +25,7 @@ pub(crate) struct InterfacesFlags {
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
 #[derive(Debug, Serialize)]
-struct Listed {
+struct InterfaceRecord {
     name: String,
     /// Names that serve as well.
     alternative_names: Vec<String>,
@@ -74,12 +74,12 @@ struct Features {
     zero_copy: bool,
     multi_buffer: bool,
     /// What the driver hands to XDP programs beside the packet; `None` before Linux 6.7.
-    rx_metadata: Option<Handed>,
+    rx_metadata: Option<MetadataRecord>,
 }
 
 /// What the NIC knows of a packet and the driver hands to XDP programs.
 #[derive(Debug, Serialize)]
-struct Handed {
+struct MetadataRecord {
     timestamp: bool,
     hash: bool,
     vlan_tag: bool,
@@ -112,13 +112,13 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let links = bpf::links().unwrap_or_default();
     let host = HostView::read()?;
     let listed: Vec<_> =
-        interfaces.into_iter().map(|interface| Listed::new(interface, &links, &host)).collect();
+        interfaces.into_iter().map(|interface| InterfaceRecord::new(interface, &links, &host)).collect();
     let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
     let printed = print(Stream::Stdout, &text);
     printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
 }
 
-impl Listed {
+impl InterfaceRecord {
     fn new(interface: Interface, links: &[XdpLink], host: &HostView) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
@@ -165,7 +165,7 @@ impl From<QueueDevice> for Device {
 
 impl Device {
     /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 in use (pid 7)`.
-    fn in_words(interface: &str, devices: &[Self]) -> String {
+    fn describe(interface: &str, devices: &[Self]) -> String {
         let alike = devices.chunk_by(|a, b| (a.in_use, &a.pids) == (b.in_use, &b.pids));
         let words = alike.map(|run| {
             let queues = QueueSet::new(run.iter().map(|device| device.queue)).expect("a run is not empty");
@@ -186,14 +186,17 @@ impl Device {
 impl From<XdpFeatures> for Features {
     fn from(features: XdpFeatures) -> Self {
         let XdpFeatures { native, redirect, zero_copy, multi_buffer, rx_metadata, .. } = features;
-        let rx_metadata =
-            rx_metadata.map(|RxMetadata { timestamp, hash, vlan_tag }| Handed { timestamp, hash, vlan_tag });
+        let rx_metadata = rx_metadata.map(|RxMetadata { timestamp, hash, vlan_tag }| MetadataRecord {
+            timestamp,
+            hash,
+            vlan_tag,
+        });
         Self { native, redirect, zero_copy, multi_buffer, rx_metadata }
     }
 }
 
 impl Features {
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         // AF_XDP needs the redirect; without it only generic XDP serves.
         if !self.native || !self.redirect {
             return "generic only".into();
@@ -221,7 +224,7 @@ impl Holder {
         }
     }
 
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         let program = self.program.as_deref().unwrap_or("?");
         let mut text = format!("{} {program} (id {})", self.mode, self.program_id);
         for process in &self.processes {
@@ -231,7 +234,7 @@ impl Holder {
     }
 }
 
-fn table(listed: &[Listed]) -> Table {
+fn table(listed: &[InterfaceRecord]) -> Table {
     let heads = [
         "name",
         "driver",
@@ -247,7 +250,7 @@ fn table(listed: &[Listed]) -> Table {
     ];
     let mut table = Table::new(&heads);
     for interface in listed {
-        let holders: Vec<_> = interface.holders.iter().map(Holder::in_words).collect();
+        let holders: Vec<_> = interface.holders.iter().map(Holder::describe).collect();
         table.row(vec![
             [&interface.name]
                 .into_iter()
@@ -261,9 +264,9 @@ fn table(listed: &[Listed]) -> Table {
             or_dash(interface.numa_node),
             interface.mtu.to_string(),
             interface.state.into(),
-            interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::in_words),
+            interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::describe),
             if holders.is_empty() { "-".into() } else { holders.join(", ") },
-            Device::in_words(&interface.name, &interface.devices),
+            Device::describe(&interface.name, &interface.devices),
             match (interface.captured_over, &interface.left_to_host) {
                 (Some(port), Some(reason)) => format!("{port}: {reason}"),
                 (port, _) => or_dash(port),
@@ -295,7 +298,7 @@ mod tests {
             device(4, None, &[]),
         ];
         let words = "eth1@0-1, eth1@2 in use (pid 7), eth1@3 in use (pid 9, pid 11), eth1@4 in use?";
-        assert_eq!(Device::in_words("eth1", &devices), words);
-        assert_eq!(Device::in_words("lo", &[]), "-");
+        assert_eq!(Device::describe("eth1", &devices), words);
+        assert_eq!(Device::describe("lo", &[]), "-");
     }
 }

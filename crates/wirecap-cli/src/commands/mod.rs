@@ -195,7 +195,7 @@ mod tests {
         let section = section.split("\n## ").next().unwrap();
         for table in CaptureSettings::tables().iter().chain(&ForwardSettings::tables()) {
             assert!(section.contains(&format!("`[{}]`", table.name)) && !table.keys.is_empty());
-            for key in table.keys {
+            for key in &table.keys {
                 assert!(section.contains(&format!("`{key}`")), "{key}");
             }
         }

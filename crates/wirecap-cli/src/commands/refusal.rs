@@ -11,7 +11,7 @@ use wirecap::config::nearest;
 use super::Flags;
 use crate::{
     exit::Exit,
-    print::stdio::{Stream, print_styled, tell},
+    print::stdio::{Stream, print_styled},
 };
 
 /// Where to look when there is nothing better to say.
@@ -28,12 +28,12 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
         let _ = print_styled(Stream::Stderr, &refused.render());
         return Exit::Usage;
     }
-    tell(format_args!("wirecap: {}", in_words(refused, arguments)));
+    note!("{}", describe(refused, arguments));
     Exit::Usage
 }
 
 /// What is wrong with the command line, in one line of our own words.
-fn in_words(refused: &clap::Error, arguments: &[String]) -> String {
+fn describe(refused: &clap::Error, arguments: &[String]) -> String {
     let said = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
     let (flag, value) = (said(ContextKind::InvalidArg), said(ContextKind::InvalidValue));
     // `--mode <MODE>`: the user knows it as `--mode`.
@@ -98,7 +98,7 @@ mod tests {
     fn refusal(arguments: &str) -> String {
         let words: Vec<_> =
             ["wirecap"].into_iter().chain(arguments.split_whitespace()).map(String::from).collect();
-        in_words(&Flags::try_parse_from(&words).expect_err(arguments), &words)
+        describe(&Flags::try_parse_from(&words).expect_err(arguments), &words)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Escapes foreign text: names of files, interfaces and processes, and texts from trace files.
 //!
 //! ```text
-//!   a line about what happens ── stdio::tell ────────┐
+//!   a line about what happens ── ────────┐
 //!   the progress line ── stdio::show_over ───────────┤
 //!   a cell of a table ── table ──────────────────────┤
 //!   a line of a report in words ── text::paragraph ──┼─► printable ─► terminal, log

@@ -1,6 +1,6 @@
 //! Prints a report where and how the user asked for it.
 
-use super::stdio::{Stream, print, tell};
+use super::stdio::{Stream, print};
 
 /// Where and how a report is printed.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ impl ReportFormat {
             Self { stream, .. } => print(stream, &words()),
         };
         if let Err(cause) = &printed {
-            tell(format_args!("wirecap: cannot print {name}: {cause}"));
+            note!("cannot print {name}: {cause}");
         }
         printed.is_ok()
     }

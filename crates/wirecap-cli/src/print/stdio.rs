@@ -1,13 +1,13 @@
 //! Standard output and standard error, which may not take everything at once.
 //!
 //! ```text
-//!   tell, print, offer, show_over ─► printable ─► wait for room ─► standard output, standard error
+//!   print_stderr, print, offer, show_over ─► printable ─► wait for room ─► standard output, standard error
 //! ```
 //!
 //! | | waits for room |
 //! |---|---|
 //! | [`print()`]: the account, a report, help | as long as it takes |
-//! | [`tell`]: a line about what happens | two seconds; what is left out is counted, and said later |
+//! | [`print_stderr`]: a line about what happens | two seconds; what is left out is counted, and said later |
 //! | [`offer`]: a line that another follows anyway | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
 //!
@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// How long a line waits for room.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the rest of a text waits whose beginning is written.
 const REST: Duration = Duration::from_secs(1);
 /// How long the kernel waits at once.
@@ -57,17 +57,17 @@ pub(crate) enum Stream {
 static UNSAID: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a line to standard error, on a terminal broken between words. A closed one is no reason to fail.
-pub(crate) fn tell(line: impl Display) {
+pub(crate) fn print_stderr(line: impl Display) {
     let unsaid = UNSAID.load(Ordering::Relaxed);
     // Known to take nothing: not waited for again.
-    let patience = if unsaid == 0 { PATIENCE } else { Duration::ZERO };
+    let timeout = if unsaid == 0 { TIMEOUT } else { Duration::ZERO };
     let mut text = shaped(&line.to_string());
     if unsaid > 0 {
         let (lines, were) = (counted(unsaid, "line"), was(unsaid));
         text = shaped(&format!("wirecap: WARNING: {lines} {were} left out: standard error took nothing"))
             + &text;
     }
-    match write(Stream::Stderr, text.as_bytes(), Some(patience)) {
+    match write(Stream::Stderr, text.as_bytes(), Some(timeout)) {
         Err(cause) if cause.kind() == ErrorKind::TimedOut => _ = UNSAID.fetch_add(1, Ordering::Relaxed),
         Err(_) => {}
         Ok(()) => _ = UNSAID.fetch_sub(unsaid, Ordering::Relaxed),
@@ -138,8 +138,8 @@ fn write_if_room(stream: Stream, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-fn write(stream: Stream, bytes: &[u8], patience: Option<Duration>) -> io::Result<()> {
-    with(stream, |fd| write_all(fd, bytes, patience))
+fn write(stream: Stream, bytes: &[u8], timeout: Option<Duration>) -> io::Result<()> {
+    with(stream, |fd| write_all(fd, bytes, timeout))
 }
 
 /// The stream for one thread at a time, so that no line is torn by another.
@@ -150,10 +150,10 @@ fn with<T>(stream: Stream, work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
     }
 }
 
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], patience: Option<Duration>) -> io::Result<()> {
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], timeout: Option<Duration>) -> io::Result<()> {
     let begun = Instant::now();
     while !bytes.is_empty() {
-        let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
+        let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
         if !wait_for_room(fd, left.map_or(TURN, |left| left.min(TURN))) {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(ErrorKind::TimedOut.into());

@@ -10,8 +10,6 @@ use std::{
 
 use wirecap_sys::file_capabilities::has_capabilities;
 
-use crate::print::stdio::tell;
-
 /// The right of others to execute a file, or to pass a directory.
 const OTHERS_MAY_EXECUTE: u32 = 0o001;
 
@@ -19,10 +17,10 @@ const OTHERS_MAY_EXECUTE: u32 = 0o001;
 pub(crate) fn warn_if_for_everyone() {
     let Some(program) = env::current_exe().ok().filter(|program| is_for_everyone(program)) else { return };
     let program = program.display();
-    tell(format_args!(
-        "wirecap: WARNING: {program} has capabilities and every user may execute it, so every user of this machine can read all \
+    warn!(
+        "{program} has capabilities and every user may execute it, so every user of this machine can read all \
          traffic; let a group: chgrp GROUP {program} && chmod 750 {program}, and setcap again, which chgrp undoes"
-    ));
+    );
 }
 
 /// Whether a program has capabilities, and every user may execute it.

@@ -25,7 +25,7 @@ use crate::exit::Exit;
 
 /// How long a signal may be repeated before that means impatience: `timeout` and some service managers
 /// send theirs twice.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What signals have asked for.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct Signals {
 impl Default for Signals {
     /// Without listening.
     fn default() -> Self {
-        Self { escalation: Escalation::new(PATIENCE), report: Arc::default() }
+        Self { escalation: Escalation::new(TIMEOUT), report: Arc::default() }
     }
 }
 

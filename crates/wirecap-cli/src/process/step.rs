@@ -7,10 +7,7 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-use crate::{
-    print::stdio::tell,
-    process::{idle_thread::no_thread, signals::Signals},
-};
+use crate::process::{idle_thread::no_thread, signals::Signals};
 
 /// How often signals are looked at once it is known that it takes long.
 const TICK: Duration = Duration::from_millis(50);
@@ -23,9 +20,9 @@ const THREAD: &str = "wirecap-open";
 
 /// Something that may take long and changes nothing, so that it can be given up.
 pub(crate) struct Step {
-    /// Printed when the step takes longer than `patience`.
+    /// Printed when the step takes longer than `timeout`.
     pub(crate) waits_for: String,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Said when a signal has ended it.
     pub(crate) given_up: String,
 }
@@ -36,7 +33,7 @@ impl Step {
         Self {
             waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
                 .into(),
-            patience: LONG,
+            timeout: LONG,
             given_up: "the filter was not compiled".into(),
         }
     }
@@ -56,14 +53,14 @@ impl Step {
         let begun = Instant::now();
         let mut announced = quiet;
         while !working.is_finished() {
-            if !announced && begun.elapsed() >= self.patience {
-                tell(format_args!("wirecap: {}", self.waits_for));
+            if !announced && begun.elapsed() >= self.timeout {
+                note!("{}", self.waits_for);
                 announced = true;
             }
             if signals.end() {
                 return Err(anyhow!("{}, so nothing was captured", self.given_up));
             }
-            thread::sleep(if begun.elapsed() >= self.patience { TICK } else { GLANCE });
+            thread::sleep(if begun.elapsed() >= self.timeout { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))
     }
@@ -75,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
-        let step = Step { waits_for: "waiting".into(), patience: LONG, given_up: "it was not there".into() };
+        let step = Step { waits_for: "waiting".into(), timeout: LONG, given_up: "it was not there".into() };
         let begun = Instant::now();
         let given_up =
             step.run(&Signals::sent(), true, || thread::sleep(Duration::from_secs(60))).unwrap_err();

@@ -224,7 +224,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
                  to have them, or take the queues away (ethtool -L)",
                 counted(*queues, "receive queue"),
                 is(*captured),
-                added.as_ref().map(queues_in_words).unwrap_or_default()
+                added.as_ref().map(describe_queues).unwrap_or_default()
             )
         }
         Diagnostic::QueuesGone { queues } => format!(
@@ -238,7 +238,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "the program was taken out of the table of the processes that share the interface; packets of {} went to the host, \
              uncounted, {}",
-            queues_in_words(queues),
+            describe_queues(queues),
             until(recovery, "put back")
         ),
         Diagnostic::RssChanged { recovery: Recovery::Failed(cause) } => format!(
@@ -254,7 +254,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
     })
 }
 
-fn queues_in_words(queues: &QueueSet) -> String {
+fn describe_queues(queues: &QueueSet) -> String {
     format!("queue{} {queues}", if queues.iter().len() == 1 { "" } else { "s" })
 }
 

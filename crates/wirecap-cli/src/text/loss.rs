@@ -95,7 +95,7 @@ impl Losses {
     }
 
     /// The causes there are, each with its packets, its reason and what helps.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let causes = CAUSES.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
         let words = causes
             .map(|(cause, packets)| format!("{} {packets} ({})", cause.name(), cause.reason(self.of_trace)));
@@ -111,7 +111,7 @@ pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let came = report.total().seen + early;
     let percent = 100.0 * lost as f64 / came.max(1) as f64;
-    let mut words = losses.in_words();
+    let mut words = losses.describe();
     if not_sent > 0 {
         let comma = if words.is_empty() { "" } else { ", " };
         words += &format!("{comma}captured and not sent on {not_sent} (the table of ways has the causes)");
@@ -173,6 +173,6 @@ mod tests {
     fn losses_are_told_since_the_last_time() {
         let before = Losses::of(&report(Lost { no_free_cell: 5, ..Lost::default() }, 1));
         let now = Losses::of(&report(Lost { no_free_cell: 8, ..Lost::default() }, 1));
-        assert_eq!((now.since(&before).total(), before.since(&before).in_words()), (3, String::new()));
+        assert_eq!((now.since(&before).total(), before.since(&before).describe()), (3, String::new()));
     }
 }

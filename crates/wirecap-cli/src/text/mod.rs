@@ -11,6 +11,7 @@
 pub(crate) mod diagnostic;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod forward;
 pub(crate) mod host_use;
 pub(crate) mod loss;
 pub(crate) mod plural;

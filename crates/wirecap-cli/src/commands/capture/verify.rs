@@ -21,7 +21,7 @@ use wirecap_traffic::{Marks, Percentiles, RunVerdict, Verdict, Verifier};
 use crate::{
     capture::{
         end::End,
-        job::{Job, Onward},
+        job::{BatchHandler, Job},
     },
     print::{layout::paragraph, table::Table},
     text::plural::counted,
@@ -31,24 +31,24 @@ use crate::{
 pub(crate) struct Verify {
     /// Frames that each run has, if it is known.
     expected: Option<u64>,
-    book: Arc<Mutex<Book>>,
+    verifier: Arc<Mutex<OrderedVerifier>>,
 }
 
 /// What was noted so far.
 #[derive(Debug)]
-struct Book {
+struct OrderedVerifier {
     verifier: Verifier,
     queues: usize,
-    sequencer: Sequencer<Vec<Seen>>,
+    sequencer: Sequencer<Vec<Arrival>>,
     /// In order, to be noted.
-    ready: VecDeque<Vec<Seen>>,
+    ready: VecDeque<Vec<Arrival>>,
     /// Batches that have been noted, to be used again.
-    empty: Vec<Vec<Seen>>,
+    empty: Vec<Vec<Arrival>>,
 }
 
 /// A frame that was seen.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Arrival {
     marks: Option<Marks>,
     arrived_ns: u64,
 }
@@ -56,16 +56,16 @@ struct Seen {
 impl Verify {
     /// Of runs that have so many frames each, if that is known.
     pub(crate) fn new(expected: Option<u64>) -> Self {
-        Self { expected, book: Arc::new(Mutex::new(Book::new(0, expected))) }
+        Self { expected, verifier: Arc::new(Mutex::new(OrderedVerifier::new(0, expected))) }
     }
 
     /// What was found so far.
     fn verdict(&self) -> Verdict {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).verifier.verdict()
+        self.verifier.lock().unwrap_or_else(PoisonError::into_inner).verifier.verdict()
     }
 }
 
-impl Book {
+impl OrderedVerifier {
     fn new(queues: usize, expected: Option<u64>) -> Self {
         Self {
             verifier: expected.map_or_else(Verifier::new, Verifier::expecting),
@@ -77,7 +77,7 @@ impl Book {
     }
 
     /// Takes note of a batch, or keeps it until those before it in its queue have come. Gives an empty buffer back.
-    fn note(&mut self, queue: usize, first_number: u64, seen: Vec<Seen>) -> Vec<Seen> {
+    fn note(&mut self, queue: usize, first_number: u64, seen: Vec<Arrival>) -> Vec<Arrival> {
         let numbers = first_number..first_number + seen.len() as u64;
         self.sequencer.accept(queue, numbers, seen, &mut self.ready);
         self.note_ready(queue);
@@ -94,7 +94,7 @@ impl Book {
 
     fn note_ready(&mut self, queue: usize) {
         while let Some(mut seen) = self.ready.pop_front() {
-            for Seen { marks, arrived_ns } in seen.drain(..) {
+            for Arrival { marks, arrived_ns } in seen.drain(..) {
                 self.verifier.note(queue as u16, marks, arrived_ns);
             }
             self.empty.push(seen);
@@ -103,36 +103,46 @@ impl Book {
 }
 
 /// A worker's share of it.
-pub(crate) struct Look {
-    book: Arc<Mutex<Book>>,
+pub(crate) struct VerifyWorker {
+    verifier: Arc<Mutex<OrderedVerifier>>,
     queues: Arc<Queues>,
-    buffer: Vec<Seen>,
+    buffer: Vec<Arrival>,
 }
 
-impl Onward for Look {
+impl BatchHandler for VerifyWorker {
     fn batch(&mut self, batch: Batch) {
         self.buffer.clear();
         for packet in &batch {
             // Of a packet in several cells the first has far more than the marks.
-            self.buffer.push(Seen { marks: Marks::read(packet.data()), arrived_ns: packet.timestamp_ns() });
+            self.buffer
+                .push(Arrival { marks: Marks::read(packet.data()), arrived_ns: packet.timestamp_ns() });
         }
         let (queue, first_number) = (self.queues.index(batch.port(), batch.queue()), batch.first_number());
         drop(batch);
         let Some(queue) = queue else { return };
         let seen = std::mem::take(&mut self.buffer);
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        self.buffer = book.note(queue, first_number, seen);
+        let mut verifier = self.verifier.lock().unwrap_or_else(PoisonError::into_inner);
+        self.buffer = verifier.note(queue, first_number, seen);
     }
 }
 
 impl Job for Verify {
     const COMMAND: &'static str = "capture";
-    type Onward = Look;
+    type BatchHandler = VerifyWorker;
 
-    fn begin(&mut self, capture: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<Look>> {
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        _: Option<Progress>,
+    ) -> Result<Vec<VerifyWorker>> {
         let queues = Arc::new(Queues::of(&capture.report()));
-        self.book = Arc::new(Mutex::new(Book::new(queues.count(), self.expected)));
-        let look = || Look { book: Arc::clone(&self.book), queues: Arc::clone(&queues), buffer: Vec::new() };
+        self.verifier = Arc::new(Mutex::new(OrderedVerifier::new(queues.count(), self.expected)));
+        let look = || VerifyWorker {
+            verifier: Arc::clone(&self.verifier),
+            queues: Arc::clone(&queues),
+            buffer: Vec::new(),
+        };
         Ok((0..workers).map(|_| look()).collect())
     }
 
@@ -141,15 +151,15 @@ impl Job for Verify {
     }
 
     fn end(&mut self) {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).close();
+        self.verifier.lock().unwrap_or_else(PoisonError::into_inner).close();
     }
 
     fn failure(&self) -> Option<String> {
         failure(&self.verdict())
     }
 
-    fn in_words(&self, _: &Report) -> String {
-        in_words(&self.verdict())
+    fn describe(&self, _: &Report) -> String {
+        describe(&self.verdict())
     }
 
     fn json(&self, _: &Report) -> Map<String, Value> {
@@ -172,7 +182,7 @@ fn failure(verdict: &Verdict) -> Option<String> {
     })
 }
 
-fn in_words(verdict: &Verdict) -> String {
+fn describe(verdict: &Verdict) -> String {
     let mut text = String::new();
     if !verdict.runs.is_empty() {
         text += &format!("\n{}\n{}", frames(verdict), times(verdict));
@@ -230,8 +240,8 @@ fn times(verdict: &Verdict) -> Table {
 mod tests {
     use super::*;
 
-    fn batch(numbers: std::ops::Range<u64>) -> Vec<Seen> {
-        let seen = |sequence| Seen {
+    fn batch(numbers: std::ops::Range<u64>) -> Vec<Arrival> {
+        let seen = |sequence| Arrival {
             marks: Some(Marks { run: 3, flow: 0, sequence, sent_ns: 1_000 }),
             arrived_ns: 2_000,
         };
@@ -240,17 +250,17 @@ mod tests {
 
     #[test]
     fn batches_of_several_workers_are_put_in_order_first() {
-        let mut book = Book::new(2, None);
+        let mut verifier = OrderedVerifier::new(2, None);
         for (queue, numbers) in [(0, 0..10), (0, 20..30), (1, 0..5), (0, 10..20), (0, 30..31)] {
-            book.note(queue, numbers.start, batch(if queue == 0 { numbers } else { 100..105 }));
+            verifier.note(queue, numbers.start, batch(if queue == 0 { numbers } else { 100..105 }));
         }
-        book.note(1, 7, batch(107..110));
-        assert_eq!(book.verifier.verdict().runs[0].received, 36, "5 and 6 of queue 1 are missing");
-        book.close();
-        let verdict = book.verifier.verdict();
+        verifier.note(1, 7, batch(107..110));
+        assert_eq!(verifier.verifier.verdict().runs[0].received, 36, "5 and 6 of queue 1 are missing");
+        verifier.close();
+        let verdict = verifier.verifier.verdict();
         let RunVerdict { received, lost, reordered, duplicated, .. } = verdict.runs[0];
         assert_eq!((received, lost, reordered, duplicated), (39, 71, 0, 0));
-        assert!(in_words(&verdict).contains("p99.9 us"));
+        assert!(describe(&verdict).contains("p99.9 us"));
         assert_eq!(
             failure(&verdict).unwrap(),
             "verified: 71 frames of wirecap generate lost, 0 duplicated, 0 unexpected"

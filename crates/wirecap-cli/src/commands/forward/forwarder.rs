@@ -19,16 +19,16 @@ use wirecap_headers::{Rewrite, Toward, checksum};
 use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, RouterWorker};
 
 use super::stats::{ForwardStats, cause_of};
-use crate::capture::job::Onward;
+use crate::capture::job::BatchHandler;
 
 /// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
-const ROOM_PATIENCE: Duration = Duration::from_millis(20);
+const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
 /// How often the kernel is asked for cells that it has sent, while nothing comes: at first, and at most.
 const TICK: Duration = Duration::from_millis(1);
 const MAX_TICK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
 /// How long packets that were taken have to leave at the end.
-const LAST_PATIENCE: Duration = Duration::from_millis(500);
+const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
@@ -40,7 +40,7 @@ pub(super) enum Path {
 
 /// What a worker of a router decides with, and makes packets with.
 pub(super) struct RouterPath {
-    pub(super) router: RouterWorker<Parked>,
+    pub(super) router: RouterWorker<WaitingPacket>,
     /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells from the pool, and the cells
     /// behind them would go to the kernel in short runs.
     pub(super) stock: Stock,
@@ -54,7 +54,7 @@ pub(super) struct Origin {
 }
 
 /// A packet that waits for its next hop.
-pub(super) struct Parked {
+pub(super) struct WaitingPacket {
     packet: OwnedPacket<'static>,
     origin: Origin,
 }
@@ -79,7 +79,7 @@ pub(super) struct Forwarder {
     stats: Vec<Arc<ForwardStats>>,
     workers: usize,
     tick: Duration,
-    stuck: Stuck,
+    stuck: StuckLanes,
     path: Path,
     /// Empty between batches.
     tally: Tally,
@@ -88,12 +88,12 @@ pub(super) struct Forwarder {
 /// Which transmit queues did not move while they were waited for: each by itself, since a worker may have several of a port, and
 /// one that moves says nothing about another.
 #[derive(Debug)]
-struct Stuck {
+struct StuckLanes {
     /// By port, those of this worker.
     lanes: Vec<Vec<bool>>,
 }
 
-impl Stuck {
+impl StuckLanes {
     /// None is, of so many by port.
     fn none(lanes: impl Iterator<Item = usize>) -> Self {
         Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
@@ -146,7 +146,7 @@ impl Forwarder {
         stats: Vec<Arc<ForwardStats>>,
         workers: usize,
     ) -> Self {
-        let stuck = Stuck::none(transmitters.iter().map(Vec::len));
+        let stuck = StuckLanes::none(transmitters.iter().map(Vec::len));
         // A router may send a packet back out of the port that it came in by.
         let outputs = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
         transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
@@ -213,7 +213,7 @@ impl Forwarder {
         let Path::Router(path) = &mut self.path else { return };
         let RouterPath { router, stock } = &mut **path;
         let admission = router.admit(pending);
-        if let Admission::InsteadOf(Parked { origin, .. }) = &admission {
+        if let Admission::InsteadOf(WaitingPacket { origin, .. }) = &admission {
             self.stats[origin.port].count_dropped(DropCause::WaitingFull);
         }
         let kept = match admission {
@@ -222,7 +222,7 @@ impl Forwarder {
             Admission::Free | Admission::InsteadOf(_) => stock.keep(packet),
         };
         match kept {
-            Some(packet) => router.park(Parked { packet, origin }, pending),
+            Some(packet) => router.park(WaitingPacket { packet, origin }, pending),
             None => self.stats[origin.port].count_dropped(DropCause::WaitingFull),
         }
     }
@@ -253,7 +253,7 @@ impl Forwarder {
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
             Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is((to, lane)) => {
-                refused.wait(transmitter, ROOM_PATIENCE)
+                refused.wait(transmitter, ROOM_TIMEOUT)
             }
             sent => sent,
         };
@@ -317,7 +317,7 @@ impl Forwarder {
             return;
         }
         let mut taken = Vec::new();
-        for (Parked { packet, origin }, outcome) in settled {
+        for (WaitingPacket { packet, origin }, outcome) in settled {
             match outcome {
                 Outcome::Lost => self.discard(&packet, origin, DropCause::NoNeighbour),
                 Outcome::Known => {
@@ -334,7 +334,7 @@ impl Forwarder {
     }
 }
 
-impl Onward for Forwarder {
+impl BatchHandler for Forwarder {
     fn batch(&mut self, mut batch: Batch) {
         self.retry();
         let origin = Origin { port: batch.port(), queue: batch.queue() };
@@ -351,7 +351,7 @@ impl Onward for Forwarder {
         self.tick = TICK;
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         let flies = self.transmitters.iter().flatten().any(|transmitter| transmitter.in_flight() > 0);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
         match (waits, flies) {
@@ -368,13 +368,13 @@ impl Onward for Forwarder {
 
     fn end(&mut self) {
         if let Path::Router(path) = &mut self.path {
-            for Parked { origin, .. } in path.router.take_waiting() {
+            for WaitingPacket { origin, .. } in path.router.take_waiting() {
                 self.stats[origin.port].count_dropped(DropCause::NoNeighbour);
             }
         }
         for transmitter in self.transmitters.iter_mut().flatten() {
             // What is left in a ring whose link is down is not sent; the account has it in flight.
-            let _ = transmitter.finish(LAST_PATIENCE);
+            let _ = transmitter.finish(LAST_TIMEOUT);
         }
     }
 }
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_moves_says_nothing_about_another() {
-        let mut stuck = Stuck::none([2, 2].into_iter());
+        let mut stuck = StuckLanes::none([2, 2].into_iter());
         stuck.note((1, 0), true);
         // The other one of the same port, and the same one of the other port.
         stuck.note((1, 1), false);

@@ -46,9 +46,12 @@ use self::{
 use crate::{
     capture::{self, end::End, job::Job},
     exit::Exit,
-    print::{layout::paragraph, stdio::tell, table::Table},
+    print::{layout::paragraph, table::Table},
     process::{idle_thread::no_thread, signals::Signals},
-    text::plural::counted,
+    text::{
+        forward::{self, ForwardWarning},
+        plural::counted,
+    },
 };
 
 /// How often it is told that packets are dropped, at most.
@@ -62,7 +65,7 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
         ForwardPlan::new(settings, &signals)?;
     if !capture.output.quiet {
-        warnings.iter().for_each(|warning| tell(format_args!("wirecap: WARNING: {warning}")));
+        warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
         announce(&interfaces, &rules);
     }
     let router = router.map(Router::start).transpose().map_err(in_anyhow)?;
@@ -95,10 +98,7 @@ fn in_anyhow(error: wirecap_router::Error) -> anyhow::Error {
 fn announce(interfaces: &[Interface], rules: &Rules) {
     let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
     for (interface, _) in completing {
-        tell(format_args!(
-            "wirecap: {}: checksums left to a NIC are completed (or: --checksums keep)",
-            interface.name
-        ));
+        note!("{}: checksums left to a NIC are completed (or: --checksums keep)", interface.name);
     }
 }
 
@@ -158,7 +158,7 @@ impl Forward {
         for (port, report) in self.reports().iter().enumerate() {
             let dropped = report.causes().map(|(_, packets)| packets).sum();
             if let Some(since) = self.dropped.since(port, dropped) {
-                lines.push(format!("wirecap: {}", in_words(report, since)));
+                lines.push(format!("wirecap: {}", describe(report, since)));
             }
         }
         for (number, port) in capture.report().ports.iter().enumerate() {
@@ -215,20 +215,16 @@ fn unsent(port: &PortReport) -> (u64, String) {
     (by_counters.max(by_driver), format!("driver {by_driver}, by its own counters {by_counters}"))
 }
 
-/// Said where packets come whole that a virtual interface's other end has not cut yet.
+/// Warns of packets that come whole because the other end of a virtual interface has not segmented them yet.
 fn warn_of_generic(capture: &Capture) {
     for port in capture.report().ports {
         if port.queues.iter().any(|queue| queue.mode == QueueMode::Generic) {
-            tell(format_args!(
-                "wirecap: WARNING: {}: in generic XDP, packets that the other end has not cut yet (TSO) come whole, and those longer than a \
-                 cell are lost as too_long; there: ethtool -K IFACE tso off gso off",
-                port.name
-            ));
+            warn!("{}", forward::describe(&ForwardWarning::Unsegmented { interface: port.name }));
         }
     }
 }
 
-fn in_words(report: &ForwardReport, since: u64) -> String {
+fn describe(report: &ForwardReport, since: u64) -> String {
     let since = counted(since, "packet");
     let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
     let to = report.to.as_deref().unwrap_or("where they were to go");
@@ -237,7 +233,7 @@ fn in_words(report: &ForwardReport, since: u64) -> String {
 
 impl Job for Forward {
     const COMMAND: &'static str = "forward";
-    type Onward = Forwarder;
+    type BatchHandler = Forwarder;
 
     fn begin(
         &mut self,
@@ -299,7 +295,7 @@ impl Job for Forward {
         dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
     }
 
-    fn in_words(&self, report: &Report) -> String {
+    fn describe(&self, report: &Report) -> String {
         let reports = self.reports();
         let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {

@@ -17,6 +17,7 @@ use crate::{
     capture::{known_interfaces::KnownInterfaces, plan::Plan},
     exit::Usage,
     process::{signals::Signals, step::Step},
+    text::forward::ForwardWarning,
 };
 
 /// Most entries of a ring: more than any NIC has.
@@ -37,7 +38,7 @@ pub(super) struct ForwardPlan {
     /// What becomes of headers without a router, by port that packets go out of.
     pub(super) rewrite: [Rewrite; 2],
     /// What the user may not have thought of.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<ForwardWarning>,
 }
 
 impl ForwardPlan {
@@ -121,7 +122,7 @@ fn taken(port: PortSpec) -> Result<PortSpec> {
 fn look_up(
     ports: &[PortSpec],
     known: &mut KnownInterfaces,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<ForwardWarning>,
 ) -> Result<(Vec<Interface>, usize)> {
     let mut interfaces: Vec<Interface> = Vec::new();
     let mut least = usize::MAX;
@@ -153,24 +154,21 @@ fn look_up(
 }
 
 /// Queues of an interface that are not named: what comes in by them is not forwarded.
-fn left_out(interface: &Interface, named: &QueueSet) -> Option<String> {
-    let others =
-        (0..interface.queues.current).filter(|&queue| !named.iter().any(|name| u32::from(name) == queue));
-    let others: Vec<_> = others.map(|queue| queue.to_string()).collect();
-    let (name, queues) = (&interface.name, others.join(", "));
-    (!others.is_empty()).then(|| {
-        format!("{name}: what comes in by its other queues ({queues}) is left to the host, and not forwarded")
-    })
+fn left_out(interface: &Interface, named: &QueueSet) -> Option<ForwardWarning> {
+    let is_named = |&queue: &u32| named.iter().any(|name| u32::from(name) == queue);
+    let others = (0..interface.queues.current).filter(|queue| !is_named(queue)).map(u64::from);
+    let (interface, queues) = (interface.name.clone(), Vec::from_iter(others));
+    (!queues.is_empty()).then_some(ForwardWarning::QueuesLeftOut { interface, queues })
 }
 
-/// What one side takes, and the other does not: a cable tells no sender of it.
-fn narrower(first: &Interface, second: &Interface) -> Option<String> {
+/// A difference between the MTUs.
+fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
     let (wide, narrow) = if first.mtu > second.mtu { (first, second) } else { (second, first) };
-    (wide.mtu > narrow.mtu).then(|| {
-        format!(
-            "{} has an MTU of {} and {} of {}: longer packets from {} are dropped (too_long), and no sender is told; give both the same",
-            wide.name, wide.mtu, narrow.name, narrow.mtu, wide.name
-        )
+    (wide.mtu > narrow.mtu).then(|| ForwardWarning::NarrowerMtu {
+        wide: wide.name.clone(),
+        wide_mtu: wide.mtu,
+        narrow: narrow.name.clone(),
+        narrow_mtu: narrow.mtu,
     })
 }
 

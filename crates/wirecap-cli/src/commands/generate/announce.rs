@@ -4,10 +4,7 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueReport, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::{
-    print::stdio::tell,
-    text::{host_use, ranges, sending::describe, units::rate},
-};
+use crate::text::{host_use, ranges, sending::describe, units::rate};
 
 /// Says it, one line a fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
@@ -15,7 +12,7 @@ pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
         let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
         let warnings = warnings.map(|warning| format!("WARNING: {warning}"));
         for fact in of_engine(plan, queues).into_iter().chain(warnings).chain(of_frames(plan)) {
-            tell(format_args!("wirecap: {fact}"));
+            note!("{fact}");
         }
     }
 }

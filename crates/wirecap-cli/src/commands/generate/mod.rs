@@ -36,7 +36,6 @@ use self::{
 };
 use crate::{
     exit::{Exit, Usage},
-    print::stdio::tell,
     process::{cores::check_cores, signals::Signals},
 };
 
@@ -85,7 +84,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
         progress.show(elapsed, totals);
         if signals.take_report_request() {
-            progress.tell(elapsed, totals);
+            progress.print(elapsed, totals);
         }
         lost = link.lost(begun + elapsed);
         lost.is_none() && !signals.end()
@@ -96,9 +95,9 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     }
     progress.clear();
     if let End::Failed(error) = &outcome.end {
-        tell(format_args!("wirecap: {error}"));
+        note!("{error}");
     }
-    Ok(Sent { outcome, totals: engine.made(), counters, queues: Vec::new(), in_flight: 0 })
+    Ok(Sent { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
 }
 
 /// The error of an engine that cannot be opened: values that no machine could take are wrong usage.

@@ -5,10 +5,7 @@ use std::time::Duration;
 use wirecap_traffic::FrameTotals;
 
 use super::{plan::Plan, report::bits_with_fcs};
-use crate::{
-    print::{status_line::StatusLine, stdio::tell},
-    text::units::rate,
-};
+use crate::{print::status_line::StatusLine, text::units::rate};
 
 /// How generating goes.
 pub(super) struct Progress {
@@ -32,9 +29,9 @@ impl Progress {
     }
 
     /// Says how far it is, with the rates since the start.
-    pub(super) fn tell(&mut self, elapsed: Duration, made: FrameTotals) {
+    pub(super) fn print(&mut self, elapsed: Duration, made: FrameTotals) {
         self.clear();
-        tell(format_args!("wirecap: {}", line((Duration::ZERO, FrameTotals::default()), (elapsed, made))));
+        note!("{}", line((Duration::ZERO, FrameTotals::default()), (elapsed, made)));
     }
 
     /// Takes the line away.

@@ -9,13 +9,7 @@ use wirecap_traffic::{End, FCS_LEN, FrameTotals, Outcome, QueueReport};
 use super::plan::{EngineOptions, Plan};
 use crate::{
     exit::Exit,
-    print::{
-        head::Head,
-        printable::json,
-        report::ReportFormat,
-        stdio::{Stream, tell},
-        table::Table,
-    },
+    print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
     text::{
         Worded,
         plural::{counted, was},
@@ -155,34 +149,25 @@ impl Report {
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.in_flight > 0 {
-            tell(format_args!(
-                "wirecap: {} still with the kernel at the end, and may be lost",
-                frames_were(self.in_flight)
-            ));
+            note!("{} still with the kernel at the end, and may be lost", frames_were(self.in_flight));
         }
         if self.frames > 0 && self.taken == Some(0) {
             let error =
                 wirecap_traffic::Error::NothingTaken { interface: interface.clone(), frames: self.frames };
-            tell(format_args!("wirecap: {error}"));
+            note!("{error}");
         } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
             let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
-            tell(format_args!("wirecap: WARNING: {interface} dropped {}{advice}", counted(dropped, "frame")));
+            warn!("{interface} dropped {}{advice}", counted(dropped, "frame"));
         }
         let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
         if invalid > 0 {
-            tell(format_args!(
-                "wirecap: WARNING: the kernel refused {invalid} frames. This is a defect of wirecap"
-            ));
+            warn!("the kernel refused {invalid} frames. This is a defect of wirecap");
         }
         let asked = self.asked_packets_per_second.filter(|_| self.error.is_none() && !quiet);
         if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
             // Less than one frame at a time says nothing about a rate.
             if asked * self.seconds >= 100.0 {
-                tell(format_args!(
-                    "wirecap: WARNING: {} were asked for, and {} reached",
-                    rate(asked),
-                    rate(self.packets_per_second)
-                ));
+                warn!("{} were asked for, and {} reached", rate(asked), rate(self.packets_per_second));
             }
         }
     }

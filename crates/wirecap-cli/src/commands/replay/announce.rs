@@ -1,31 +1,28 @@
 //! What is said before the first packet.
 
 use wirecap::LeftToHost;
-use wirecap_replay::{Held, Replay, Tally};
+use wirecap_replay::{Replay, Storage, Tally};
 use wirecap_send::SendDiagnostic;
 
-use crate::{
-    print::stdio::tell,
-    text::{
-        ranges,
-        sending::{Fallback, describe},
-        units::{length, size},
-    },
+use crate::text::{
+    ranges,
+    sending::{Fallback, describe},
+    units::{length, size},
 };
 
 /// Says what will be sent, from where, and what will not be as in the files.
 pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
     if !quiet {
         for fact in place(replay, spared).into_iter().chain(held(replay)) {
-            tell(format_args!("wirecap: {fact}"));
+            note!("{fact}");
         }
     }
     let Some((_, tally, failures)) = replay.pass().filter(|_| !quiet) else { return };
     for warning in warnings(&tally, true, &replay.interface().name) {
-        tell(format_args!("wirecap: WARNING: {warning}"));
+        warn!("{warning}");
     }
     for failure in failures {
-        tell(format_args!("wirecap: WARNING: {failure}"));
+        warn!("{failure}");
     }
 }
 
@@ -53,7 +50,7 @@ pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) 
 /// Where the trace is kept.
 fn held(replay: &Replay) -> Vec<String> {
     match (replay.held(), replay.pass()) {
-        (Held::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
+        (Storage::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
             let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
             let size = size(cells_bytes);
             let takes = replay.planned().map(|planned| format!("it will take {}", length(planned)));
@@ -62,7 +59,7 @@ fn held(replay: &Replay) -> Vec<String> {
         }
         (held, _) => {
             let cells = match held {
-                Held::Preloaded { cells_bytes, .. } | Held::Streamed { cells_bytes, .. } => cells_bytes,
+                Storage::Preloaded { cells_bytes, .. } | Storage::Streamed { cells_bytes, .. } => cells_bytes,
             };
             vec![format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))]
         }

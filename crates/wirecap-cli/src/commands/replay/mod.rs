@@ -31,14 +31,14 @@ use wirecap_replay::{Control, Plan, Replay, Report};
 use self::{flags::ReplayFlags, plan::ReplayPlan, progress::Bar};
 use crate::{
     exit::Exit,
-    print::{head::Head, stdio::tell},
+    print::head::Head,
     process::{cores::check_cores, idle_thread::no_thread, signals::Signals},
 };
 
 /// How often signals and the progress are looked at: seldom, since it may take the core from the thread that sends.
 const TICK: Duration = Duration::from_millis(200);
 /// After this time it is said what is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Replays as the flags say, to the end.
 ///
@@ -65,12 +65,12 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
             control.stop();
             if !is_sending {
                 // It may wait for somebody who never writes; the process ends without it.
-                tell("wirecap: stopped before anything was sent");
+                note!("stopped before anything was sent");
                 return Ok(Exit::Failed);
             }
         }
         if signals.take_report_request() {
-            bar.tell(&control);
+            bar.print(&control);
         }
         if is_sending {
             bar.show(&control);
@@ -120,7 +120,7 @@ struct Waiting<'a> {
 
 impl Waiting<'_> {
     fn look(&mut self) {
-        if self.told || self.since.elapsed() < PATIENCE {
+        if self.told || self.since.elapsed() < TIMEOUT {
             return;
         }
         self.told = true;
@@ -128,8 +128,10 @@ impl Waiting<'_> {
             path.as_path() == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file())
         };
         match self.plan.files.iter().find(is_pipe) {
-            Some(pipe) => tell(format_args!("wirecap: waiting for a program that writes {}", pipe.display())),
-            None => tell("wirecap: reading"),
+            Some(pipe) => {
+                note!("waiting for a program that writes {}", pipe.display())
+            }
+            None => note!("reading"),
         }
     }
 }

@@ -4,7 +4,7 @@ use wirecap_replay::{Control, Progress};
 
 use super::flags::ReplayFlags;
 use crate::{
-    print::{status_line::StatusLine, stdio::tell},
+    print::status_line::StatusLine,
     text::units::{length, rate},
 };
 
@@ -35,11 +35,11 @@ impl Bar {
     }
 
     /// Says how far it is, with the rate since the start.
-    pub(super) fn tell(&mut self, control: &Control) {
+    pub(super) fn print(&mut self, control: &Control) {
         self.clear();
         match control.progress() {
-            Some(progress) => tell(format_args!("wirecap: {}", line(&progress, (0.0, 0)))),
-            None => tell("wirecap: nothing is sent yet"),
+            Some(progress) => note!("{}", line(&progress, (0.0, 0))),
+            None => note!("nothing is sent yet"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wirecap::LeftToHost;
-use wirecap_replay::{End, Held, Quantiles, Report};
+use wirecap_replay::{End, Quantiles, Report, Storage};
 use wirecap_send::LaneReport;
 
 use super::announce::{fallbacks, warnings};
@@ -10,12 +10,7 @@ use crate::{
     exit::Exit,
     flags::SendFlags,
     print::{
-        head::Head,
-        layout::paragraph,
-        printable::json,
-        report::ReportFormat,
-        stdio::{Stream, tell},
-        table::Table,
+        head::Head, layout::paragraph, printable::json, report::ReportFormat, stdio::Stream, table::Table,
     },
     text::{
         Worded,
@@ -51,10 +46,10 @@ pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head,
     let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
     let is_printed = format.print("the report", as_json, || describe(&report));
     if let Some(warning) = not_sent(&report) {
-        tell(format_args!("wirecap: WARNING: {warning}"));
+        warn!("{warning}");
     }
     // Last, since that is why it ended.
-    errors.iter().for_each(|error| tell(format_args!("wirecap: {error}")));
+    errors.iter().for_each(|error| note!("{error}"));
     if errors.is_empty() && is_printed { Exit::Fine } else { Exit::Failed }
 }
 
@@ -105,7 +100,7 @@ fn describe(report: &Report) -> String {
             report.interface, counted.packets, counted.bytes, counted.dropped, counted.errors
         ));
     }
-    if let Held::Streamed { starved, .. } = report.held {
+    if let Storage::Streamed { starved, .. } = report.held {
         text += &format!("the file was behind {starved} times\n");
         for warning in warnings(&report.trace, report.end == End::Complete, &report.interface) {
             text += &paragraph(&format!("WARNING: {warning}"));
@@ -136,7 +131,7 @@ mod tests {
             pps: 0.0,
             bps: 0.0,
             passes: 0,
-            held: Held::Streamed { cells_bytes: 0, starved: 0 },
+            held: Storage::Streamed { cells_bytes: 0, starved: 0 },
             pacing: None,
             queues: Vec::new(),
             trace: Tally { packets, ..Tally::default() },
