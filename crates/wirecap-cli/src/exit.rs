@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense; nothing was done.
     Usage = 2,
-    /// As asked, but packets were lost, and that was to be told by the exit code.
+    /// As asked, but packets were lost, and `--fail-on-loss` was given.
     Lost = 3,
 }
 
@@ -26,7 +26,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The command line makes no sense, for a reason the message tells.
+/// The command line makes no sense; the message says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);

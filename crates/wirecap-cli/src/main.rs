@@ -3,7 +3,7 @@
 //! ```text
 //!   arguments ─► flags ─► plan ─┬─► capture      ports ─► workers ─► writer ─► file
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
-//!                               ├─► generate     frames that can be told apart ─► transmit queues
+//!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               └─► interfaces   what there is, and what XDP can do on it
 //! ```

@@ -1,4 +1,4 @@
-//! What is done about packets that are late: nobody wants them in one burst.
+//! Spreads packets that are late, so that they do not leave in one burst.
 //!
 //! ```text
 //!   due        │   │   │   │   │   │   │   │   │   │
@@ -61,7 +61,7 @@ impl CatchUp {
 mod tests {
     use super::*;
 
-    /// Departures of packets that are due every `gap_ns`, seen by somebody who looks every 100 ns but for a stall.
+    /// Departures of packets that are due every `gap_ns`, with a look at the clock every 100 ns except during a stall.
     fn departures(gap_ns: u64, packets: u64, stall: std::ops::Range<u64>) -> Vec<u64> {
         let (mut catch_up, mut now) = (CatchUp::default(), 0);
         let departures = (0..packets).map(|number| {
@@ -90,7 +90,7 @@ mod tests {
     fn what_is_very_late_goes_at_once() {
         let departures = departures(100_000, 2_000, 1_000_000..101_000_000);
         let at_once = departures.iter().filter(|&&departed| departed == 101_000_000).count();
-        // Of a thousand that were due meanwhile; the others wait for each other.
+        // Of a thousand that fell due during the stall; the others wait for each other.
         assert!((900..=910).contains(&at_once), "{at_once}");
         assert_eq!(departures[1_999], 1_999 * 100_000, "it is caught up");
     }

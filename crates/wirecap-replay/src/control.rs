@@ -1,4 +1,4 @@
-//! What others say to a replay that runs, and what it tells them.
+//! Stops a running replay, and reports its progress to other threads.
 
 use std::{
     sync::{
@@ -11,16 +11,16 @@ use std::{
 /// When to stop before the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// After so many packets.
+    /// After this number of packets.
     pub count: Option<u64>,
-    /// After so long.
+    /// After this time.
     pub duration: Option<Duration>,
 }
 
 /// Stops a replay, and watches it. Shared between the thread that sends and those that look.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Written by whoever stops it; nothing else hangs on it.
+    /// Written by the thread that stops it; orders nothing else.
     stopped: AtomicBool,
     /// Set when the first packet is about to be sent.
     started: OnceLock<Start>,
@@ -49,7 +49,7 @@ impl Forecast {
     /// How long it will take, until the files or a limit end it, where that is known.
     pub(crate) fn length(&self) -> Option<Duration> {
         let Limits { count, duration } = self.limits;
-        // When so many packets are sent is not known before.
+        // The time at which a number of packets is reached is not known in advance.
         let is_cut = count.is_some_and(|count| self.packets.is_none_or(|packets| count < packets));
         let planned = self.planned.filter(|_| !is_cut)?;
         Some(planned.min(duration.unwrap_or(planned)))
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_end_is_the_one_that_is_told() {
+    fn the_nearest_end_is_reported() {
         let four = Forecast { passes: Some(4), ..Forecast::default() };
         let planned = Forecast { planned: Some(40 * SECOND), packets: Some(600), ..four };
         assert_eq!(share(planned, None), Some(0.25), "as planned, whatever the packets are");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_nobody_knows_is_not_told() {
+    fn an_unknown_end_is_not_reported() {
         assert_eq!(share(Forecast::default(), None), None);
         assert_eq!(share(Forecast::default(), Some((2, 0.5))), None);
         let late = Forecast { planned: Some(SECOND), ..Forecast::default() };

@@ -62,9 +62,7 @@ pub enum Error {
         memory_mib: u64,
     },
     /// Files had packets in one pass, and none in a later one.
-    #[error(
-        "in pass {pass} over the files there was nothing to send any more: they were changed meanwhile; replay a copy of them"
-    )]
+    #[error("pass {pass} found no packets: the files changed during replay; replay a copy")]
     Emptied {
         /// The pass, from 1.
         pass: u64,
@@ -86,7 +84,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, from 1.
         line: u64,
-        /// What stands there.
+        /// The text of the line.
         text: String,
     },
     /// The side file has fewer lines than there are packets.

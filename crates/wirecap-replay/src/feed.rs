@@ -20,7 +20,7 @@ use crate::{
 
 /// Bytes of an Ethernet header, the shortest that is sent.
 const HEADER: usize = 14;
-/// A block is full with so many bytes or frames.
+/// A block is full with this number of bytes or frames.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
 /// The most packets that are read for one block, those that are left out included.

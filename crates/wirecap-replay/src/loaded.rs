@@ -19,7 +19,7 @@ pub(crate) struct LoadedFrames {
 }
 
 impl LoadedFrames {
-    /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is one pass.
+    /// Copies of the trace that give the busiest queue cells for twice its ring, as far as memory goes; one for one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {
@@ -55,7 +55,7 @@ pub(crate) fn read_ahead(
         cell_bytes: shape.cell_bytes,
     };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
-    // Whoever writes a pipe may go on for ever: it is sent as it comes, unless it is wanted again.
+    // The writer of a pipe may go on for ever: the pipe is sent as it comes, unless several passes are wanted.
     if pipe.is_some() && plan.passes == Some(1) {
         return Ok(loaded);
     }
@@ -75,7 +75,7 @@ pub(crate) fn read_ahead(
         }
     }
     match pipe {
-        // Who stops it does not want to hear of memory.
+        // A user who stops it does not want to hear of memory.
         Some(pipe) if !loaded.is_whole && !control.is_stopped() => {
             Err(Error::OnePass { name: pipe.display().to_string(), memory_mib: plan.memory_bytes >> 20 })
         }
@@ -108,7 +108,7 @@ mod tests {
     /// Reads a trace ahead as if it were a pipe to be sent twice.
     fn read(path: PathBuf, control: &Control) -> Result<LoadedFrames, Error> {
         let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
-        // A device stands for a pipe: neither is a regular file.
+        // A device replaces a pipe: neither is a regular file.
         let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
         let shape = Shape::of(&interface, &plan, &[0]);
         let feed_plan = FeedPlan {

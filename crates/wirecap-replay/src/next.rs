@@ -41,7 +41,7 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Whether there is none after this one, counted from 0.
+    /// Whether this pass, counted from 0, is the last one.
     pub(crate) fn is_last(&self, pass: u64) -> bool {
         self.count.is_some_and(|count| pass + 1 >= count)
     }

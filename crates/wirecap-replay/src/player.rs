@@ -32,9 +32,9 @@ use crate::{
 
 /// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its own departure.
 const BATCH_TIMED: usize = 32;
-/// The same where nobody measures departures.
+/// The same where departures are not measured.
 const BATCH_TOP: usize = 256;
-/// Closer to a departure than that, in nanoseconds, nobody sleeps: waking up takes long now and then.
+/// Closer to a departure than that, in nanoseconds, the thread does not sleep: waking up takes long now and then.
 const NEAR_NS: u64 = 200_000;
 /// The longest sleep: so soon a stop is noticed.
 const NAP_NS: u64 = 10_000_000;
@@ -42,7 +42,7 @@ const NAP_NS: u64 = 10_000_000;
 const FINISH: Duration = Duration::from_secs(2);
 /// Before it, how long something may not go on for want of a completion.
 const STUCK: Duration = Duration::from_secs(10);
-/// How often others are told how far it is, in looks.
+/// How often the progress is published, in looks.
 const TELL: u32 = 64;
 
 /// Why it is over.
@@ -90,7 +90,7 @@ pub(crate) struct Player<'a> {
 /// What one look at the clock came to.
 enum Step {
     Sent,
-    /// So long until the next is due, in nanoseconds.
+    /// Time until the next is due, in nanoseconds.
     Early(u64),
     /// No room, no cell, or the file is behind.
     Blocked,
@@ -282,7 +282,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Waits for what is due in so long, or for a part of it.
+    /// Waits for what is due in `wait_ns`, or for a part of that.
     fn wait(&mut self, wait_ns: u64) {
         if self.source.work_ahead(&mut self.lanes) {
             return;

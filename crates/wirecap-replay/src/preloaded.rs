@@ -47,7 +47,7 @@ impl PreloadedTrace {
         cells
     }
 
-    /// Writes the frames into the lanes' cells, so many copies of them. Blocks are freed as they are written.
+    /// Writes `copies` copies of the frames into the lanes' cells. Blocks are freed as they are written.
     pub(crate) fn load(
         blocks: Vec<Block>,
         lanes: &mut [Lane],

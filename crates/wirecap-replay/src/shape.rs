@@ -41,7 +41,7 @@ impl Shape {
             // With a larger MTU, frames might take several.
             return shape(1, LONG_CELL * MAX_PARTS as u32, false);
         }
-        // Only trying tells whether the driver sends frames of several cells.
+        // Whether the driver sends frames of several cells is found only by trying.
         let queue = queues.first().copied().unwrap_or(0);
         let options =
             TransmitOptions { cells: 64, cell_bytes, ring_entries: 64, bind: plan.mode, multi_buffer: true };
@@ -50,13 +50,13 @@ impl Shape {
         shape(parts, cell_bytes * parts, opened.is_err())
     }
 
-    /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory goes.
+    /// Cells of each queue of a trace that is streamed: as many as are of use, as far as memory goes.
     pub(crate) fn stream_cells(&self, memory_bytes: u64, lanes: usize) -> u32 {
         let possible = memory_bytes / (lanes as u64 * u64::from(self.cell_bytes)).max(1);
         possible.clamp(MIN_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
     }
 
-    /// Memory of so many cells of each queue.
+    /// Memory of these cells, by queue.
     pub(crate) fn bytes(&self, cells: &[u64]) -> u64 {
         cells.iter().map(|cells| cells * u64::from(self.cell_bytes)).sum()
     }
@@ -66,7 +66,7 @@ impl Shape {
         self.refused.then_some(SendDiagnostic::NoMultiBuffer { longest: self.cell_bytes })
     }
 
-    /// Opens the queues, with so many cells each.
+    /// Opens the queues, with these numbers of cells.
     ///
     /// # Errors
     /// [`SendError::Open`].

@@ -93,7 +93,7 @@ struct Circle {
 }
 
 impl Circle {
-    /// Where a frame of so many cells can be written, if it may be.
+    /// Where a frame of `cells` cells can be written, if it may be.
     fn place(&self, cells: u32) -> Option<u32> {
         // What is left at the end of the circle is too short.
         let cell = if self.next + cells > self.cells { 0 } else { self.next };
@@ -156,7 +156,7 @@ impl StreamedTrace {
         }
     }
 
-    /// Makes up to so many frames ready. Returns whether it made any.
+    /// Makes up to `frames` frames ready. Returns whether it made any.
     pub(crate) fn prepare(&mut self, lanes: &mut [Lane], frames: usize) -> bool {
         let before = self.ready.len();
         while self.ready.len() < AHEAD.min(before + frames) && self.has_frame() {
@@ -215,7 +215,7 @@ impl StreamedTrace {
             self.tally = block.tally;
         }
         self.control.read(self.ended, block.share_read);
-        // Nobody takes it once all is read.
+        // The reading thread takes it no longer once all is read.
         let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
         self.at = 0;
     }
@@ -282,7 +282,7 @@ impl Ahead {
         }
     }
 
-    /// Reads what is left of a pass. An error if nobody wants it any more.
+    /// Reads what is left of a pass. An error if the receiver is gone.
     fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();

@@ -88,7 +88,7 @@ fn a_file_that_is_gone_at_the_second_pass_takes_nothing_from_the_first() {
 }
 
 #[test]
-fn a_file_that_was_emptied_is_told_of() {
+fn a_file_that_was_emptied_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     let mut trace = started(&path, 1_000);
@@ -98,7 +98,7 @@ fn a_file_that_was_emptied_is_told_of() {
     std::fs::rename(&empty, &path).unwrap();
     while take_block(&mut trace) {}
     assert_eq!(trace.tally.packets, PACKETS);
-    assert!(trace.failures.len() == 1 && trace.failures[0].contains("any more"), "{:?}", trace.failures);
+    assert!(trace.failures.len() == 1 && trace.failures[0].contains("found no packets"), "{:?}", trace.failures);
     assert!(trace.failures[0].contains(&format!("pass {}", trace.ended)), "{:?}", trace.failures);
 }
 

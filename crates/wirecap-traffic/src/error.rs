@@ -35,7 +35,7 @@ pub enum Error {
     FewFlows {
         /// Number asked for.
         flows: u32,
-        /// Queues they shall be sent from.
+        /// Queues to send from.
         queues: usize,
     },
     /// No flows, or more than addresses and ports can tell apart.

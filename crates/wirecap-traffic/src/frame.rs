@@ -33,7 +33,7 @@ pub const FRAME_LEN_MIN: usize = 60;
 pub const FRAME_LEN_MAX: usize = 9018;
 /// Bytes of the frame check sequence, which the device adds.
 pub const FCS_LEN: usize = 4;
-/// Most flows that can be told apart: 256 source addresses with 64,512 source ports each.
+/// Most distinct flows: 256 source addresses with 64,512 source ports each.
 pub const FLOWS_MAX: u32 = (65_536 - PORT_FIRST as u32) << HOST_BITS;
 
 /// Destination port: discard.
@@ -45,7 +45,7 @@ const HOPS: u8 = 64;
 /// A header of 20 bytes; ACK and PSH; the largest window.
 const TCP_FLAGS: [u8; 4] = [0x50, 0x18, 0xff, 0xff];
 
-/// What frames shall be like.
+/// Properties of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Length in bytes without FCS, Ethernet header included.

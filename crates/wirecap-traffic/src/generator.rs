@@ -1,7 +1,7 @@
 //! A run of a generator: what is due is sent, until the end.
 //!
 //! ```text
-//!   time ─► Pace ──► Step: so much is due ──► Engine: AF_XDP queues, or the kernel's live frames
+//!   time ─► Pace ──► Step: what is due ──► Engine: AF_XDP queues, or the kernel's live frames
 //!              ▲                                │
 //!              └──────── what was sent ─────────┘
 //! ```
@@ -59,7 +59,7 @@ pub trait Engine {
 pub enum End {
     /// All of it was sent.
     Done,
-    /// It was told to.
+    /// It was stopped.
     Stopped,
     /// It could not go on.
     Failed(Error),
@@ -114,7 +114,7 @@ pub fn drive<E: Engine>(
 
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// Waits exactly so long: sleeps as far as sleeping can be relied on.
+/// Waits for exactly `time`: sleeps for the part in which sleeping is reliable.
 fn rest(time: Duration) {
     let start = Instant::now();
     if let Some(sleep) = time.checked_sub(OVERSLEEP) {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest time that is told apart, 100 s: longer ones count as that.
+/// Longest time that is distinguished, 100 s: longer ones count as that.
 const MAX_NS: u64 = 100_000_000_000;
 /// Significant figures of each time: within 1 %.
 const FIGURES: u8 = 2;

@@ -1,4 +1,4 @@
-//! Traffic for tests, the demo and benchmarks: frames that can be told apart, and a generator that sends millions of
+//! Traffic for tests, the demo and benchmarks: numbered frames, and a generator that sends millions of
 //! them per second from one core.
 //!
 //! ```text

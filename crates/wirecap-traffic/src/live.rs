@@ -69,7 +69,7 @@ impl Default for LiveOptions {
 pub struct Sent {
     /// Frames the generator made and redirected to the interface, by its own count.
     pub frames: u64,
-    /// Frames by which the interface's `tx_packets` grew meanwhile; other traffic on it counts, too. For veth these
+    /// Frames by which the interface's `tx_packets` grew during the run; other traffic on it counts, too. For veth these
     /// are the frames the other end has taken from its ring, whatever it then did with them.
     pub taken: u64,
     /// Frames by which the interface's `tx_dropped` grew.
@@ -205,7 +205,7 @@ impl LiveGenerator {
         }
     }
 
-    /// No run is under way: nobody else writes the state.
+    /// Call it while no run is under way: only a run writes the state.
     fn tell_time(&self) -> Result<(), Error> {
         let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
         Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)

@@ -16,7 +16,7 @@ use crate::{
     marks::Marks,
 };
 
-/// Runs that are told apart; frames of further ones are counted as such.
+/// Runs that are distinguished; frames of further ones are counted as such.
 const MAX_RUNS: usize = 8;
 /// Flows of a run whose order is looked at.
 const MAX_FLOWS: u32 = 1 << 20;
@@ -41,7 +41,7 @@ pub struct Verdict {
     pub runs: Vec<RunVerdict>,
     /// Frames that no generator of this crate made.
     pub unmarked: u64,
-    /// Frames of more runs than are told apart.
+    /// Frames of more runs than are distinguished.
     pub of_further_runs: u64,
 }
 
@@ -80,8 +80,8 @@ impl Verifier {
         Self::default()
     }
 
-    /// A verifier of runs that have so many frames each, numbered from 0. So it is found as well when the first or the last did
-    /// not come, which else nobody can know.
+    /// A verifier of runs of `frames` frames each, numbered from 0. It also finds missing frames at the start and at the end of
+    /// a run.
     pub fn expecting(frames: u64) -> Self {
         Self { expected: Some(frames), ..Self::default() }
     }

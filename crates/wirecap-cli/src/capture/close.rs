@@ -26,7 +26,7 @@ pub(super) struct EndedCapture<'a> {
 }
 
 impl EndedCapture<'_> {
-    /// Writes all there is, closes the account, and tells.
+    /// Writes all there is, closes the account, and prints it.
     pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
         self.signals.begin_ending();
         // An interface may have gone since events were last looked at; the report knows it then.

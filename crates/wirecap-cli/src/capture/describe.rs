@@ -1,4 +1,4 @@
-//! What stands around the packets: who captured, on what, and how exact the times are.
+//! What a file says besides its packets: who captured, on what, and how exact the times are.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use wirecap_sys::netdev::Interface;
 use super::{place::Place, plan::Plan, times};
 use crate::text::diagnostic;
 
-/// What stands in front of the packets.
+/// The blocks before the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {

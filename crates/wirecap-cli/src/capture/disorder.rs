@@ -1,4 +1,4 @@
-//! Why packets in the file stand behind a later one.
+//! Why packets in the file are behind a later one.
 
 use std::fmt;
 

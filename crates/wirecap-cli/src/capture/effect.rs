@@ -43,7 +43,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
     ] {
         if !has_effect {
-            let message = format!("{flag} is for {needs}, and {} is none: leave it out", names.join(", "));
+            let message = format!("{flag} is for {needs}, which {} is not: leave it out", names.join(", "));
             return Err(Usage(message).into());
         }
     }

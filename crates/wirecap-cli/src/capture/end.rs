@@ -24,7 +24,7 @@ pub(crate) enum End {
     Read,
     /// Every interface is gone.
     Deserted,
-    /// A worker ended before it was told to.
+    /// A worker ended before the capture.
     WorkerGone,
     /// What is done with the packets cannot go on.
     Cut,

@@ -54,7 +54,7 @@ pub(crate) trait Job {
         output: Option<Progress>,
     ) -> Result<Vec<Self::BatchHandler>>;
 
-    /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
+    /// Looks at how it goes, many times a second: lines to print, and why the capture has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
 
     /// Whether such a user of a port goes without the packets that the job takes.
@@ -84,7 +84,7 @@ pub(crate) trait Job {
     /// What is added to the account in words.
     fn describe(&self, report: &Report) -> String;
 
-    /// What is added to the account as JSON: an object whose members stand beside those of the report.
+    /// What is added to the account as JSON: an object whose members are added to those of the report.
     fn json(&self, report: &Report) -> serde_json::Map<String, serde_json::Value>;
 }
 

@@ -25,7 +25,7 @@ impl KnownInterfaces {
         Ok(interface)
     }
 
-    /// What may be handed on: all that was not looked up so long ago that it may have changed, as while a pipe had no reader.
+    /// The interfaces that may be handed on. Older ones may have changed, as while a pipe had no reader.
     pub(crate) fn fresh(&self) -> Vec<Interface> {
         let fresh = self.0.iter().filter(|(looked_up, _)| looked_up.elapsed() < FRESH);
         fresh.map(|(_, interface)| interface.clone()).collect()

@@ -1,7 +1,7 @@
 //! What this process may have: open files, address space.
 //!
 //! Rule: looked at before anything is opened, so that the error names the limit and the figure that would
-//! do. Whatever stands in the way later is an error of the step that fails.
+//! do. What fails later is an error of its own step.
 
 use std::{fs, thread};
 

@@ -19,7 +19,7 @@
 //! | what other commands do with captured packets | [`job`] |
 //! | what ends a capture, and what is done then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
 //! | what is wrong with times, and with their order | [`times`], [`disorder`] |
-//! | what the user is told | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
+//! | what is printed | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
 mod accounts;
 mod alarm;
@@ -68,7 +68,7 @@ use crate::{
 /// Captures as planned, to the end, and does its job with the packets.
 ///
 /// # Errors
-/// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
+/// Whatever keeps the capture from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;

@@ -36,7 +36,7 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
                     waits = true;
                 }
                 if signals.end() {
-                    return Err(anyhow!("nobody reads {}, so nothing was captured", path.display()));
+                    return Err(anyhow!("no program reads {}, so nothing was captured", path.display()));
                 }
                 thread::sleep(TICK);
             }

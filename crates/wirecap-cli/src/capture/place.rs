@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// Its name in messages, if somebody has to write it before it can be opened.
+    /// Its name in messages, if it can be opened only once a program writes it.
     fn pipe(&self) -> Option<String> {
         match self {
             Place::Trace(path) if path == Path::new("-") => {
@@ -77,7 +77,7 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
         PortSpec::Interface { name, queues, .. } => {
             Ok(Place::Interface(Box::new(interfaces.look_up(name)?), queues.clone()))
         }
-        port => unreachable!("no word stands for {}", port.name()),
+        port => unreachable!("no word names {}", port.name()),
     };
     config.ports.iter().map(&mut look_up).collect()
 }
@@ -106,7 +106,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             timeout: MOMENT,
-            given_up: format!("nobody writes {pipes}"),
+            given_up: format!("no program writes {pipes}"),
         },
     };
     looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))

@@ -119,7 +119,7 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
 }
 
 /// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
-/// /dev/null. Not a disk: whoever means to overwrite one has to say so in its name. A directory is let
+/// /dev/null. Not a disk: a user who means to overwrite one has to say so in its name. A directory is let
 /// through, as opening it has the better words.
 fn needs_no_suffix(path: &Path) -> bool {
     let kind = path.metadata().map(|metadata| metadata.file_type());

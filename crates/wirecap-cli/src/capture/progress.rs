@@ -50,7 +50,7 @@ impl Progress {
         self.line.clear();
     }
 
-    /// Says what quiet people are told as well: an error, a loss, what they have asked for.
+    /// Prints what `--quiet` does not suppress: an error, a loss, what the user asked for.
     pub(crate) fn print(&mut self, line: impl Display) {
         self.clear();
         print_stderr(line);

@@ -74,7 +74,7 @@ impl<'a> Statistics<'a> {
         }
     }
 
-    /// Prints the account as it stands.
+    /// Prints the account so far.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
         let (report, written) = (capture.report(), self.output.as_ref().map(WriteProgress::written));
         let account = Account { head: self.head, end: None, report: &report, written };

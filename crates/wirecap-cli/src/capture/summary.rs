@@ -156,11 +156,11 @@ fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> 
     }
     let mut text = paragraph(&line);
     if written.out_of_order > 0 {
-        let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
         let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();
         text += &paragraph(&format!(
-            "{} of them {stand} behind a later one: {}",
+            "{} of them {} behind a later one: {}",
             written.out_of_order,
+            is(written.out_of_order),
             reasons.join(", and ")
         ));
     }

@@ -66,7 +66,7 @@ impl<'a> Watch<'a> {
         Self { signals, notices, deadline, progress, statistics, alarm, times, down: HashSet::new() }
     }
 
-    /// Waits for what ends the capture; meanwhile tells how it goes.
+    /// Waits for what ends the capture, and shows how it goes.
     pub(crate) fn until_end(
         mut self,
         capture: &mut Capture,

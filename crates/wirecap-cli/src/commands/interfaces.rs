@@ -23,7 +23,7 @@ pub(crate) struct InterfacesFlags {
     pub(crate) json: bool,
 }
 
-/// One interface, as it is listed. `None`: not known, or not to be had.
+/// One interface, as it is listed. `None`: unknown or not available.
 #[derive(Debug, Serialize)]
 struct InterfaceRecord {
     name: String,
@@ -50,7 +50,7 @@ struct InterfaceRecord {
     left_to_host: Option<String>,
     /// How the host and others use it; empty if it is no Ethernet interface.
     host_use: Vec<HostUse>,
-    /// Why the NIC's own times of packets cannot be had over AF_XDP; `None` if they can.
+    /// Why the NIC's own times of packets are not available over AF_XDP; `None` if they are.
     no_hardware_timestamps: Option<String>,
 }
 
@@ -62,7 +62,7 @@ struct Device {
     queue: u16,
     /// `None` without the privilege to ask.
     in_use: Option<bool>,
-    /// Who has it; empty if nobody we can see does.
+    /// The processes that have it, as far as they are visible.
     pids: Vec<u32>,
 }
 
@@ -92,7 +92,7 @@ struct Holder {
     program_id: u32,
     /// `None` without the privilege to ask.
     program: Option<String>,
-    /// Who keeps it attached; empty if nobody we can see does.
+    /// The processes that keep it attached, as far as they are visible.
     processes: Vec<Process>,
 }
 

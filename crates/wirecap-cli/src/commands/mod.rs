@@ -71,7 +71,7 @@ The workers:
   offloaded_in    packets of these that it took over from buddies
   offloaded_out   packets of its own queues that buddies took over
 
-An error leaves standard output empty, with --json, too: it is said on standard error.
+An error leaves standard output empty, also with --json: it is printed on standard error.
 ";
 
 /// Lossless packet capture on multi-queue interfaces, over AF_XDP.
@@ -91,8 +91,8 @@ pub(crate) enum Command {
     /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
     /// the others at the same time. replay:FILE is a trace file in the place of an interface.
     ///
-    /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
-    /// kernel where that can be had. Quote it, so that the shell leaves it alone.
+    /// A filter may follow the interfaces, in the language of tcpdump (man 7 pcap-filter): it runs in the kernel where that is
+    /// possible. Quote it, so that the shell leaves it alone.
     #[command(
         after_help = EXAMPLES,
         after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),
@@ -105,7 +105,7 @@ pub(crate) enum Command {
     /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
     /// while it runs, and are given back at the end.
     Forward(Box<ForwardFlags>),
-    /// Generate traffic: frames that `capture --verify` at the other end can tell apart.
+    /// Generate traffic: numbered frames, which `capture --verify` at the other end checks.
     ///
     /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from the host, also where
     /// it uses the interface.

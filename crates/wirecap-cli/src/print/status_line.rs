@@ -35,7 +35,7 @@ impl StatusLine {
         self.enabled
     }
 
-    /// Whether it is time to write it: what stands in it need not be known before. Costs a reading of the clock, and nothing where
+    /// Whether it is time to write it: its words need not be known before. Costs a reading of the clock, and nothing where
     /// there is no such line.
     pub(crate) fn is_due(&self) -> bool {
         self.enabled && self.last.elapsed() >= PERIOD

@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(1);
 /// How long the kernel waits at once.
 const TURN: Duration = Duration::from_secs(1);
-/// What continues a line of ours stands below its words.
+/// The continuation of a line is indented to its words.
 const INDENT: usize = "wirecap: ".len();
 /// Back to the start of the line, and clear it.
 const CLEAR: &str = "\r\x1b[K";

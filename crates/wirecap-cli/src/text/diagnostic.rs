@@ -1,6 +1,6 @@
 //! Diagnostics of the library in words, each with the flag or the command that helps.
 //!
-//! Rule: each is worded here and nowhere else, without the name of its port, which stands in front of it. What is printed at the
+//! Rule: each is worded here and nowhere else, without the name of its port, which the printed line begins with. What is printed at the
 //! start, while a capture runs, at its end and in `--json` is the same sentence.
 
 use wirecap::{

@@ -1,6 +1,6 @@
 //! Packets that were lost: how many, why, and what helps.
 //!
-//! Rule: a cause is a value until it is printed; its name, its reason and its remedy stand here and nowhere else.
+//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are written here and nowhere else.
 
 use wirecap::{
     Lost, Report,

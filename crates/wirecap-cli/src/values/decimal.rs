@@ -25,7 +25,7 @@ pub(crate) fn scaled(text: &str) -> Option<u64> {
     decimal(digits, unit)
 }
 
-/// Whether [`decimal`] reads it, but for its size.
+/// Whether [`decimal`] reads it, however large it is.
 pub(super) fn is_decimal(text: &str) -> bool {
     parts(text).is_some()
 }

@@ -1,6 +1,6 @@
 //! Values of flags, read from text. What cannot be read is answered with what can, and an example.
 //!
-//! Those that one command alone has stand with that command.
+//! Values of one command only are in the folder of that command.
 
 mod decimal;
 mod trace;

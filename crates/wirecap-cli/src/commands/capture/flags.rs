@@ -73,12 +73,11 @@ pub(crate) struct CaptureFlags {
     #[arg(long)]
     no_promiscuous: bool,
 
-    /// Tell what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
+    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
     /// duplicated frames, or none at all, are exit code 1.
     #[arg(long)]
     verify: bool,
-    /// Each run that comes has so many frames, as `wirecap generate` has said: those that are missing at its beginning or end are lost,
-    /// too.
+    /// Frames in each run; those missing at its start or end then count as lost.
     #[arg(long, value_name = "FRAMES", value_parser = count)]
     expect: Option<u64>,
     #[command(flatten)]

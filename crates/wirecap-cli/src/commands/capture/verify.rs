@@ -54,7 +54,7 @@ struct Arrival {
 }
 
 impl Verify {
-    /// Of runs that have so many frames each, if that is known.
+    /// For runs of `expected` frames each, if that is known.
     pub(crate) fn new(expected: Option<u64>) -> Self {
         Self { expected, verifier: Arc::new(Mutex::new(OrderedVerifier::new(0, expected))) }
     }

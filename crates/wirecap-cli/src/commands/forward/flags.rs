@@ -19,7 +19,7 @@ const WORKERS: &str = "Number of workers, at most as many as each interface has 
 const WAIT: &str = "What workers do while nothing comes [default: block]";
 const CHUNKS: &str = "R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all take no more than \
                       an eighth of the memory that is available]";
-const TIMESTAMP: &str = "Where the times of packets come from, by which the latency is told as well [default: kernel with -w, else batch]";
+const TIMESTAMP: &str = "Where the times of packets come from, which the latency is measured from as well [default: kernel with -w, else batch]";
 
 /// What to forward, how, and what is kept of it.
 #[derive(Debug, Args)]

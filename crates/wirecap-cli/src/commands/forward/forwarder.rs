@@ -21,7 +21,7 @@ use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, R
 use super::stats::{ForwardStats, cause_of};
 use crate::capture::job::BatchHandler;
 
-/// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
+/// How long a packet waits for room before it is dropped: a ring that does not move for this time is stuck.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
 /// How often the kernel is asked for cells that it has sent, while nothing comes: at first, and at most.
 const TICK: Duration = Duration::from_millis(1);
@@ -94,7 +94,7 @@ struct StuckLanes {
 }
 
 impl StuckLanes {
-    /// None is, of so many by port.
+    /// None is stuck; `lanes` are their numbers, by port.
     fn none(lanes: impl Iterator<Item = usize>) -> Self {
         Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
     }
@@ -218,7 +218,7 @@ impl Forwarder {
         }
         let kept = match admission {
             Admission::Full => None,
-            // What it replaces is dropped by now, and its cells are free.
+            // The packet it replaces is dropped, and its cells are free.
             Admission::Free | Admission::InsteadOf(_) => stock.keep(packet),
         };
         match kept {
@@ -276,7 +276,7 @@ impl Forwarder {
         }
     }
 
-    /// Counts what was taken of the packets that came in by a port, once the kernel was told of it.
+    /// Counts what was taken of the packets that came in by a port, after the system call that sends them.
     fn count(&self, from: usize, tally: &Tally) {
         let stats = &self.stats[from];
         if tally.packets > 0 {
@@ -299,7 +299,7 @@ impl Forwarder {
         for transmitter in self.transmitters.iter_mut().flatten() {
             let before = transmitter.in_flight();
             if before > 0 {
-                // What is wrong with the link is told by its events, and by what is refused from then on.
+                // Events report what is wrong with the link, and so do later refusals.
                 let _ = transmitter.flush();
                 moved |= transmitter.in_flight() != before;
             }

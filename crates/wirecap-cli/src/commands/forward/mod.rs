@@ -54,13 +54,13 @@ use crate::{
     },
 };
 
-/// How often it is told that packets are dropped, at most.
+/// Shortest time between two reports of dropped packets.
 const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Forwards until it is ended.
 ///
 /// # Errors
-/// Whatever keeps it from starting. What happens later is told, and is in the exit code.
+/// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
         ForwardPlan::new(settings, &signals)?;
@@ -148,7 +148,7 @@ impl Forward {
         reports.collect()
     }
 
-    /// What was dropped since it was last told of, in words; once in a period at most.
+    /// What was dropped since the last report, in words; once in a period at most.
     fn complaints(&mut self, capture: &Capture) -> Vec<String> {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return Vec::new();
@@ -174,7 +174,7 @@ impl Forward {
         let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
-                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; they are sent \
+                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; forwarding \
                  on all the same",
                 counted(since, "packet")
             ));
@@ -191,18 +191,18 @@ impl Forward {
     }
 }
 
-/// By port, how many packets were told of.
+/// By port, how many packets were reported.
 #[derive(Debug, Default)]
 struct ReportedCounts(Vec<u64>);
 
 impl ReportedCounts {
-    /// How many of `by_now` were not told of yet, if there are any: from now on they were.
-    fn since(&mut self, port: usize, by_now: u64) -> Option<u64> {
+    /// How many of `packets` were not reported yet, if there are any: now they are.
+    fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
         if self.0.len() <= port {
             self.0.resize(port + 1, 0);
         }
-        let told = std::mem::replace(&mut self.0[port], by_now);
-        by_now.checked_sub(told).filter(|since| *since > 0)
+        let reported = std::mem::replace(&mut self.0[port], packets);
+        packets.checked_sub(reported).filter(|since| *since > 0)
     }
 }
 
@@ -286,7 +286,7 @@ impl Job for Forward {
 
     /// A reader that stalls is no reason to cut the wire, nor is a full disk.
     fn without_output(&self) -> Option<&'static str> {
-        Some("packets are sent on all the same, and not written any more")
+        Some("forwarding continues, but packets are no longer written")
     }
 
     /// What a rule, a route or a length asks to drop is not lost.

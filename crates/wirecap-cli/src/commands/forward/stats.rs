@@ -91,7 +91,7 @@ pub(super) struct ForwardReport {
     pub(super) bytes: u64,
     /// Checksums that their senders had left to be computed, and that were.
     pub(super) checksums_completed: u64,
-    /// ICMP errors by which a router has told senders of packets that it dropped.
+    /// ICMP errors that a router sent about packets that it dropped.
     pub(super) icmp_errors_sent: u64,
     /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
     pub(super) icmp_errors_suppressed: u64,
@@ -100,7 +100,7 @@ pub(super) struct ForwardReport {
     /// Those of them that no rule asked to drop.
     #[serde(skip)]
     pub(super) lost: u64,
-    /// From the packets' timestamps to when the kernel was told to send them.
+    /// From the packets' timestamps to the system call that sends them.
     pub(super) latency: Option<Percentiles>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct GenerateFlags {
     /// [default: 64, or the least that has room for the headers].
     #[arg(long, value_name = "BYTES", value_parser = sizes)]
     pub(super) size: Option<Sizes>,
-    /// Number of flows, told apart by source address and port.
+    /// Number of flows, which differ in source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
     pub(crate) flows: u32,
     /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large ones).

@@ -1,4 +1,4 @@
-//! `wirecap generate`: frames that can be told apart, from the transmit queues of an interface.
+//! `wirecap generate`: numbered frames from the transmit queues of an interface.
 //!
 //! ```text
 //!   flags ─► plan ─► engine: AF_XDP queues, or the kernel's live frames ─► interface

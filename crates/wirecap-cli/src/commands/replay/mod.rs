@@ -43,7 +43,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// Replays as the flags say, to the end.
 ///
 /// # Errors
-/// Whatever keeps it from starting. What happens later is told, and is in the exit code.
+/// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
     let ReplayPlan { plan, spared } = plan::plan(flags)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     let (quiet, announced) = (flags.send.quiet, spared.clone());
     let announce = move |replay: &Replay| announce::start(replay, announced.as_ref(), quiet);
     let thread = start(plan.clone(), &control, events, announce)?;
-    let mut waiting = Waiting { since: Instant::now(), plan: &plan, told: quiet };
+    let mut waiting = Waiting { since: Instant::now(), plan: &plan, is_printed: quiet };
     let (mut bar, mut is_sending) = (Bar::new(flags), false);
     loop {
         match happened.recv_timeout(TICK) {
@@ -64,7 +64,7 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
         if !control.is_stopped() && signals.end() {
             control.stop();
             if !is_sending {
-                // It may wait for somebody who never writes; the process ends without it.
+                // The thread may wait for a writer that never comes; the process ends without it.
                 note!("stopped before anything was sent");
                 return Ok(Exit::Failed);
             }
@@ -115,15 +115,15 @@ fn start(
 struct Waiting<'a> {
     since: Instant,
     plan: &'a Plan,
-    told: bool,
+    is_printed: bool,
 }
 
 impl Waiting<'_> {
     fn look(&mut self) {
-        if self.told || self.since.elapsed() < TIMEOUT {
+        if self.is_printed || self.since.elapsed() < TIMEOUT {
             return;
         }
-        self.told = true;
+        self.is_printed = true;
         let is_pipe = |path: &&std::path::PathBuf| {
             path.as_path() == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file())
         };
