@@ -100,7 +100,8 @@ enum Step {
 impl<'a> Player<'a> {
     pub(crate) fn new(
         interface: &'a Interface,
-        (lanes, source): (Vec<Lane>, Source),
+        lanes: Vec<Lane>,
+        source: Source,
         control: &'a Arc<Control>,
         expected: Forecast,
         is_timed: bool,

@@ -35,7 +35,6 @@ pub struct Replay {
     plan: Plan,
     interface: Interface,
     control: Arc<Control>,
-    lanes: Vec<Lane>,
     trace: OpenTrace,
     fallbacks: Vec<SendDiagnostic>,
     /// `None` if the kernel does not report changes.
@@ -45,6 +44,7 @@ pub struct Replay {
 /// A trace that can be sent.
 #[derive(Debug)]
 struct OpenTrace {
+    lanes: Vec<Lane>,
     source: Source,
     expected: Forecast,
     held: Storage,
@@ -64,7 +64,7 @@ struct TraceOpener<'a> {
 
 impl TraceOpener<'_> {
     /// Puts all of it into cells.
-    fn preload(self) -> Result<(Vec<Lane>, OpenTrace), Error> {
+    fn preload(self) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
@@ -78,21 +78,21 @@ impl TraceOpener<'_> {
         let trace =
             PreloadedTrace::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
         let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
-        Ok((lanes, OpenTrace { source: Source::Preloaded(trace), expected, held, pass: Some(end) }))
+        Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
     }
 
     /// Has the rest read while it is sent.
-    fn stream(self, control: &Arc<Control>) -> Result<(Vec<Lane>, OpenTrace), Error> {
+    fn stream(self, control: &Arc<Control>) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let cells =
             vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
         let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
-        let timing = (Schedule::new(plan.speed), passes(plan));
-        let trace = StreamedTrace::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
+        let (schedule, passes) = (Schedule::new(plan.speed), passes(plan));
+        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, schedule, passes, control);
         let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
         let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
-        Ok((lanes, OpenTrace { source, expected: expected(plan), held, pass: None }))
+        Ok(OpenTrace { lanes, source, expected: expected(plan), held, pass: None })
     }
 }
 
@@ -127,10 +127,9 @@ impl Replay {
         let mut feed = Feed::open(&feed_plan, control)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
         let opening = TraceOpener { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
-        let (lanes, trace) =
-            if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
+        let trace = if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
         let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
-        fallbacks.extend(lanes.first().and_then(Lane::fallback));
+        fallbacks.extend(trace.lanes.first().and_then(Lane::fallback));
         let link = match LinkMonitor::watch(interface.ifindex) {
             Ok(link) => Some(link),
             Err(cause) => {
@@ -138,7 +137,7 @@ impl Replay {
                 None
             }
         };
-        Ok(Self { plan, interface, control: Arc::clone(control), lanes, trace, fallbacks, link })
+        Ok(Self { plan, interface, control: Arc::clone(control), trace, fallbacks, link })
     }
 
     /// Where the trace is kept.
@@ -163,7 +162,7 @@ impl Replay {
 
     /// The queues that are sent from, with `zero-copy` or `copy` for each.
     pub fn queues(&self) -> Vec<(u16, &'static str)> {
-        self.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
+        self.trace.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
     }
 
     /// What is not as it was asked for.
@@ -173,15 +172,15 @@ impl Replay {
 
     /// Sends, on the calling thread, which has to be in the interface's network namespace.
     pub fn run(self) -> Report {
-        let Self { plan, interface, control, lanes, trace, mut fallbacks, link } = self;
-        let OpenTrace { source, expected, held, pass } = trace;
+        let Self { plan, interface, control, trace, mut fallbacks, link } = self;
+        let OpenTrace { lanes, source, expected, held, pass } = trace;
         if let Some((core, Err(cause))) = plan.core.map(|core| (core, cpu::pin_to_core(core))) {
             fallbacks.push(SendDiagnostic::NotPinned { core, cause: cause.to_string() });
         }
         cpu::precise_sleeps();
         let counters = TxCounters::start(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
-        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed, link);
+        let mut player = Player::new(&interface, lanes, source, &control, expected, is_timed, link);
         let (end, error) = player.run();
         let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();

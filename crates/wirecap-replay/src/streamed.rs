@@ -102,15 +102,17 @@ impl Circle {
 }
 
 impl StreamedTrace {
-    /// Goes on with a feed, of which these blocks are read already.
+    /// Goes on with a feed, of which the blocks of `head` are read already.
     ///
     /// # Errors
     /// If the thread that reads cannot be started.
     pub(crate) fn start(
-        (feed, head): (Feed, Vec<Block>),
+        feed: Feed,
+        head: Vec<Block>,
         plan: FeedPlan,
         cells: &[u32],
-        (schedule, passes): (Schedule, Passes),
+        schedule: Schedule,
+        passes: Passes,
         control: &Arc<Control>,
     ) -> io::Result<Self> {
         let (messages, receiver) = sync_channel(BLOCKS);

@@ -29,8 +29,9 @@ fn started(path: &Path, count: u64) -> StreamedTrace {
         room: Room { longest: 60, of_cells: 60 },
     };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
-    let timing = (Schedule::new(Speed::Top), Passes { count: Some(count), gap_ns: None });
-    StreamedTrace::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
+    let passes = Passes { count: Some(count), gap_ns: None };
+    let schedule = Schedule::new(Speed::Top);
+    StreamedTrace::start(feed, Vec::new(), plan, &[64], schedule, passes, &Arc::default()).unwrap()
 }
 
 /// Takes the next block, and all frames of it. False at the end.
@@ -98,7 +99,11 @@ fn a_file_that_was_emptied_is_reported() {
     std::fs::rename(&empty, &path).unwrap();
     while take_block(&mut trace) {}
     assert_eq!(trace.tally.packets, PACKETS);
-    assert!(trace.failures.len() == 1 && trace.failures[0].contains("found no packets"), "{:?}", trace.failures);
+    assert!(
+        trace.failures.len() == 1 && trace.failures[0].contains("found no packets"),
+        "{:?}",
+        trace.failures
+    );
     assert!(trace.failures[0].contains(&format!("pass {}", trace.ended)), "{:?}", trace.failures);
 }
 

@@ -99,12 +99,12 @@ impl StuckLanes {
         Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
     }
 
-    fn is(&self, (port, lane): (usize, usize)) -> bool {
+    fn is(&self, port: usize, lane: usize) -> bool {
         self.lanes[port][lane]
     }
 
     /// It has taken a packet, or has not though it was waited for.
-    fn note(&mut self, (port, lane): (usize, usize), is_stuck: bool) {
+    fn note(&mut self, port: usize, lane: usize, is_stuck: bool) {
         self.lanes[port][lane] = is_stuck;
     }
 }
@@ -170,7 +170,7 @@ impl Forwarder {
             }
         });
         if run.packets > 0 {
-            self.stuck.note((to, lane), false);
+            self.stuck.note(to, lane, false);
             tally.add(run.packets, run.bytes, run.first_timestamp_ns);
         }
     }
@@ -252,7 +252,7 @@ impl Forwarder {
         let transmitter = &mut self.transmitters[to][lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
-            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is((to, lane)) => {
+            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is(to, lane) => {
                 refused.wait(transmitter, ROOM_TIMEOUT)
             }
             sent => sent,
@@ -260,7 +260,7 @@ impl Forwarder {
         let stats = &self.stats[origin.port];
         match sent {
             Ok(()) => {
-                self.stuck.note((to, lane), false);
+                self.stuck.note(to, lane, false);
                 tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
                     tally.each_ns.push(came_ns);
@@ -268,7 +268,7 @@ impl Forwarder {
             }
             Err(refused) => {
                 if refused.reason.is_for_room() && self.rules.wait {
-                    self.stuck.note((to, lane), true);
+                    self.stuck.note(to, lane, true);
                 }
                 stats.count_dropped(cause_of(refused.reason));
                 refused.give_up(transmitter);
@@ -405,13 +405,13 @@ mod tests {
     #[test]
     fn a_queue_that_moves_says_nothing_about_another() {
         let mut stuck = StuckLanes::none([2, 2].into_iter());
-        stuck.note((1, 0), true);
+        stuck.note(1, 0, true);
         // The other one of the same port, and the same one of the other port.
-        stuck.note((1, 1), false);
-        stuck.note((0, 0), false);
+        stuck.note(1, 1, false);
+        stuck.note(0, 0, false);
         let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
-        assert_eq!(places.map(|place| stuck.is(place)), [false, false, true, false]);
-        stuck.note((1, 0), false);
-        assert!(!places.iter().any(|&place| stuck.is(place)));
+        assert_eq!(places.map(|(port, lane)| stuck.is(port, lane)), [false, false, true, false]);
+        stuck.note(1, 0, false);
+        assert!(!places.iter().any(|&(port, lane)| stuck.is(port, lane)));
     }
 }

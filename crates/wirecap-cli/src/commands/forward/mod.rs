@@ -175,7 +175,7 @@ impl Forward {
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
                 "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; forwarding \
-                 on all the same",
+                 continues",
                 counted(since, "packet")
             ));
         }
