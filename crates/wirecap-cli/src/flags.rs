@@ -6,7 +6,8 @@
 //! | [`TimeLimit`] | x | x | x | x |
 //! | [`SendFlags`] | | | x | x |
 //!
-//! Where a command means a flag a little differently, it says so where it takes the group (`mut_arg`): another default, other words.
+//! Where a command means a flag a little differently, it says so where it takes the group (`mut_arg`):
+//! another default, other words.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,8 +24,8 @@ use crate::{
 /// The file that packets are written to.
 #[derive(Debug, Args)]
 pub(crate) struct FileFlags {
-    /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it
-    /// they are only counted.
+    /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without
+    /// it they are only counted.
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
@@ -53,8 +54,8 @@ pub(crate) struct PoolFlags {
     /// M, cells per chunk: a power of two [default: 256].
     #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(Number::of("-M 256")))]
     cells_per_chunk: Option<u32>,
-    /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all take no more than an
-    /// eighth of the memory that is available].
+    /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all
+    /// take no more than an eighth of the memory that is available].
     #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(Number::of("-R 128")))]
     chunks_per_pool: Option<u32>,
     /// Memory for the cells of all receive queues together, from which R follows: 512M, 2G.
@@ -105,7 +106,8 @@ pub(crate) struct PortFlags {
     /// Fail where packets would be copied: as --xdp-mode zero-copy.
     #[arg(long, conflicts_with = "xdp_mode")]
     require_zero_copy: bool,
-    /// Where the times of packets come from [default: kernel with -w or --verify, and beside the host; batch otherwise].
+    /// Where the times of packets come from [default: kernel with -w or --verify, and beside the host; batch
+    /// otherwise].
     #[arg(long, value_name = "SOURCE", value_parser = choice_but(Timestamp::File))]
     timestamp: Option<Timestamp>,
 }
@@ -121,11 +123,12 @@ impl PortFlags {
 /// What is said of a capture, and how.
 #[derive(Debug, Args)]
 pub(crate) struct OutputFlags {
-    /// Print the account as one JSON object, as the last line of standard output (of standard error with -w -).
+    /// Print the account as one JSON object, as the last line of standard output (of standard error with -w
+    /// -).
     #[arg(long)]
     json: bool,
-    /// Print the statistics so far on standard error as often as this: 10s, 1m. With --json, the account so far, as one
-    /// JSON object in a line, where the account goes at the end.
+    /// Print the statistics so far on standard error as often as this: 10s, 1m. With --json, the account so
+    /// far, as one JSON object in a line, where the account goes at the end.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stats: Option<Duration>,
     /// Exit code 3 if packets were lost, and nothing else failed.
@@ -201,8 +204,8 @@ pub(crate) enum SendModeFlag {
 }
 
 impl SendModeFlag {
-    /// How a queue is bound to send. Sending takes nothing from the host, but zero-copy may take its queue: where the host uses the
-    /// interface, that is not tried unless it is asked for.
+    /// How a queue is bound to send. Sending takes nothing from the host, but zero-copy may take its queue:
+    /// where the host uses the interface, that is not tried unless it is asked for.
     pub(crate) fn bind(flag: Option<Self>, host_uses: bool) -> BindChoice {
         match flag {
             Some(Self::ZeroCopy) => BindChoice::Only(BindMode::ZeroCopy),

@@ -67,8 +67,9 @@ fn run(command: Command) -> Result<Exit> {
     if let Command::Interfaces(flags) = &command {
         return interfaces::run(flags).map(|()| Exit::Fine);
     }
-    // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit code. And where SIGINT is
-    // ignored from the start, as by jobs of a shell script, one that comes before is lost.
+    // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit
+    // code. And where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before
+    // is lost.
     let signals = Signals::listen()?;
     match command {
         Command::Capture(flags) => {

@@ -5,13 +5,15 @@
 //!   departs    │   │   │ stall  │  │  │  │  │  │   │      gaps are 4/5 of what they should be until it is caught up
 //! ```
 //!
-//! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four fifths of the gap
-//! between them, and less the later it is; from [`MAX_LATE_NS`] on it goes at once. So a stall makes one gap wrong by as much as
-//! it lasted, and those behind it by a fifth or somewhat more, while the rate over the whole run holds.
+//! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four
+//! fifths of the gap between them, and less the later it is; from [`MAX_LATE_NS`] on it goes at once. So a
+//! stall makes one gap wrong by as much as it lasted, and those behind it by a fifth or somewhat more, while
+//! the rate over the whole run holds.
 
 /// Later than that, in nanoseconds, nothing is held back.
 const MAX_LATE_NS: u64 = 10_000_000;
-/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up for at once.
+/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up
+/// for at once.
 const DELAY_NS: u64 = 5_000;
 /// The same where packets follow each other so closely that a call is for several.
 const DENSE_DELAY_NS: u64 = 50_000;
@@ -61,7 +63,8 @@ impl CatchUp {
 mod tests {
     use super::*;
 
-    /// Departures of packets that are due every `gap_ns`, with a look at the clock every 100 ns except during a stall.
+    /// Departures of packets that are due every `gap_ns`, with a look at the clock every 100 ns except during
+    /// a stall.
     fn departures(gap_ns: u64, packets: u64, stall: std::ops::Range<u64>) -> Vec<u64> {
         let (mut catch_up, mut now) = (CatchUp::default(), 0);
         let departures = (0..packets).map(|number| {

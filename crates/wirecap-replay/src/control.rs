@@ -28,8 +28,8 @@ pub struct Control {
     packets: AtomicU64,
     /// Of these, in bytes. Written by the thread that sends.
     bytes: AtomicU64,
-    /// How much of the files is read in this pass, as a share, and which pass it is. Written by the thread that sends,
-    /// once for each block that it takes.
+    /// How much of the files is read in this pass, as a share, and which pass it is. Written by the thread
+    /// that sends, once for each block that it takes.
     read: Mutex<Option<(u64, f64)>>,
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct Room {
     pub(crate) of_cells: u32,
 }
 
-/// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends within its first
-/// pass, as much as was read for what was sent.
+/// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends
+/// within its first pass, as much as was read for what was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Packets that were read.
@@ -71,7 +71,8 @@ pub struct Tally {
     pub too_long: u64,
     /// Those of them that no MTU would do for: the cells of one frame do not hold them.
     pub oversized: u64,
-    /// The MTU that would do for the others, in bytes: what the longest has behind its Ethernet header; 0 if there are none.
+    /// The MTU that would do for the others, in bytes: what the longest has behind its Ethernet header; 0 if
+    /// there are none.
     pub mtu_needed: u32,
     /// Packets of which the file has only the beginning.
     pub cut: u64,
@@ -168,8 +169,8 @@ impl Feed {
         })
     }
 
-    /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may have no frame although more
-    /// follow. Returns whether more may follow.
+    /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may
+    /// have no frame although more follow. Returns whether more may follow.
     pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
         block.clear();
         let more = self.append(block, how);

@@ -7,8 +7,8 @@
 //!                          └► anything else                                    both MAC addresses, EtherType
 //! ```
 //!
-//! Rule: source and destination are mixed in a way that does not know which is which. Damaged packets have a number, too:
-//! that of as much as can be read.
+//! Rule: source and destination are mixed in a way that does not know which is which. Damaged packets have a
+//! number, too: that of as much as can be read.
 
 use std::net::IpAddr;
 
@@ -55,7 +55,8 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The same for both orders. Not the exclusive or of the two, which would be 0 for everything sent to oneself.
+/// The same for both orders. Not the exclusive or of the two, which would be 0 for everything sent to
+/// oneself.
 fn both(one: &[u8], other: &[u8]) -> u64 {
     digest(one).wrapping_add(digest(other))
 }

@@ -34,7 +34,8 @@
 //! # Ok::<(), wirecap_replay::Error>(())
 //! ```
 //!
-//! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the file, is counted.
+//! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the
+//! file, is counted.
 #![forbid(unsafe_code)]
 
 mod catch_up;

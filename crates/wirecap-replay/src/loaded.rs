@@ -19,7 +19,8 @@ pub(crate) struct LoadedFrames {
 }
 
 impl LoadedFrames {
-    /// Copies of the trace that give the busiest queue cells for twice its ring, as far as memory goes; one for one pass.
+    /// Copies of the trace that give the busiest queue cells for twice its ring, as far as memory goes; one
+    /// for one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {
@@ -55,7 +56,8 @@ pub(crate) fn read_ahead(
         cell_bytes: shape.cell_bytes,
     };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
-    // The writer of a pipe may go on for ever: the pipe is sent as it comes, unless several passes are wanted.
+    // The writer of a pipe may go on for ever: the pipe is sent as it comes, unless several passes are
+    // wanted.
     if pipe.is_some() && plan.passes == Some(1) {
         return Ok(loaded);
     }

@@ -5,8 +5,8 @@
 //!   b.pcapng      1.1       1.3  2.0       ┘─►  1.0a 1.1b 1.2a 1.3a 1.3b 2.0b
 //! ```
 //!
-//! Rule: packets of one file keep its order; of two packets with the same time the one of the file that was named first goes
-//! first. A packet without a time goes with the one before it.
+//! Rule: packets of one file keep its order; of two packets with the same time the one of the file that was
+//! named first goes first. A packet without a time goes with the one before it.
 
 use std::path::PathBuf;
 
@@ -74,8 +74,8 @@ impl Merge {
         Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
     }
 
-    /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` it waits for a silent pipe, but
-    /// returns [`Step::Nothing`] after many records without a packet.
+    /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` it waits for
+    /// a silent pipe, but returns [`Step::Nothing`] after many records without a packet.
     pub(crate) fn next(&mut self, waits: bool) -> Step<'_> {
         if let Some(current) = self.current {
             if !self.sources[current].trace.advance(waits) {

@@ -1,7 +1,7 @@
 //! How evenly it was sent: what the gaps between departures were, against what they should have been.
 //!
-//! Rule: a departure is the moment of the call that gives the packet to the kernel. What the kernel, the NIC and the wire add
-//! is not in it; a capture at the other end shows that.
+//! Rule: a departure is the moment of the call that gives the packet to the kernel. What the kernel, the NIC
+//! and the wire add is not in it; a capture at the other end shows that.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

@@ -19,13 +19,14 @@ const QUOTED: usize = 40;
 pub enum Placement {
     /// All from one queue: in the order of the file, whatever the NIC does.
     One(u16),
-    /// One after the other from each of these queues, of which there is one at least; `None` is all of the interface.
+    /// One after the other from each of these queues, of which there is one at least; `None` is all of the
+    /// interface.
     RoundRobin(Option<Vec<u16>>),
-    /// All packets of a flow, both directions, from one of these queues, of which there is one at least; `None` is all of the interface.
-    /// See [`flow_hash`].
+    /// All packets of a flow, both directions, from one of these queues, of which there is one at least;
+    /// `None` is all of the interface. See [`flow_hash`].
     Flow(Option<Vec<u16>>),
-    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the order in which they
-    /// are sent. Empty lines, and what follows a `#`, do not count.
+    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the
+    /// order in which they are sent. Empty lines, and what follows a `#`, do not count.
     Side(PathBuf),
 }
 

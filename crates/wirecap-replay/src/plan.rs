@@ -36,8 +36,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB of memory for
-    /// cells. The rest is for the fields.
+    /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB
+    /// of memory for cells. The rest is for the fields.
     ///
     /// ```
     /// use wirecap_replay::{Plan, Speed};

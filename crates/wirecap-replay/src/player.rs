@@ -6,10 +6,12 @@
 //!        └───────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! One thread for all queues: packets depart in the order of their times, over all queues, to within the frames that are due
-//! at the same look. Several threads would each be as exact, and the order of their packets a matter of luck.
+//! One thread for all queues: packets depart in the order of their times, over all queues, to within the
+//! frames that are due at the same look. Several threads would each be as exact, and the order of their
+//! packets a matter of luck.
 //!
-//! Rule: nothing departs before it is due; what is late is made up for without a burst. A frame for which there is no room waits, and all behind it.
+//! Rule: nothing departs before it is due; what is late is made up for without a burst. A frame for which
+//! there is no room waits, and all behind it.
 
 use std::{
     sync::Arc,
@@ -30,11 +32,13 @@ use crate::{
     starvation::Starvation,
 };
 
-/// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its own departure.
+/// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its
+/// own departure.
 const BATCH_TIMED: usize = 32;
 /// The same where departures are not measured.
 const BATCH_TOP: usize = 256;
-/// Closer to a departure than that, in nanoseconds, the thread does not sleep: waking up takes long now and then.
+/// Closer to a departure than that, in nanoseconds, the thread does not sleep: waking up takes long now and
+/// then.
 const NEAR_NS: u64 = 200_000;
 /// The longest sleep: so soon a stop is noticed.
 const NAP_NS: u64 = 10_000_000;

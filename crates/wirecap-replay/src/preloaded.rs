@@ -5,8 +5,8 @@
 //!                       pass 0, 3, …                  pass 1, 4, …
 //! ```
 //!
-//! Rule: a cell that is with the kernel cannot be given to it again. So that a short trace does not wait for that, it lies
-//! there several times, and passes take turns.
+//! Rule: a cell that is with the kernel cannot be given to it again. So that a short trace does not wait for
+//! that, it lies there several times, and passes take turns.
 
 use wirecap_send::Lane;
 

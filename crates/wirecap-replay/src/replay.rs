@@ -105,7 +105,8 @@ fn expected(plan: &Plan) -> Forecast {
 }
 
 impl Replay {
-    /// Looks at everything, reads the files as far as memory goes, and opens the queues. Waits for the writers of pipes.
+    /// Looks at everything, reads the files as far as memory goes, and opens the queues. Waits for the
+    /// writers of pipes.
     ///
     /// # Errors
     /// [`Error`], before anything was sent.
@@ -145,7 +146,8 @@ impl Replay {
         self.trace.held
     }
 
-    /// Packets of one pass that will be sent, what was found in the files, and what could not be read, where all is read.
+    /// Packets of one pass that will be sent, what was found in the files, and what could not be read, where
+    /// all is read.
     pub fn pass(&self) -> Option<(u64, Tally, &[String])> {
         self.trace.pass.as_ref().map(|pass| (pass.frames, pass.tally, pass.failures.as_slice()))
     }

@@ -7,8 +7,8 @@
 //!   Top        due at once
 //! ```
 //!
-//! Rule: due times count from the start and never from the packet before, so that no error adds up. What is done about packets
-//! that are late is in `catch_up`.
+//! Rule: due times count from the start and never from the packet before, so that no error adds up. What is
+//! done about packets that are late is in `catch_up`.
 
 use std::num::NonZeroU64;
 
@@ -28,7 +28,8 @@ pub enum Speed {
         /// Packets a second.
         per_second: NonZeroU64,
     },
-    /// At a rate in bits per second, of packets as they are in the file: without preamble, checksum (FCS) and pause.
+    /// At a rate in bits per second, of packets as they are in the file: without preamble, checksum (FCS) and
+    /// pause.
     Bits {
         /// Bits a second.
         per_second: NonZeroU64,
@@ -77,8 +78,8 @@ impl Schedule {
         Self { speed, packets: 0, bytes: 0, pass_ns: 0 }
     }
 
-    /// When the next packet is due, in nanoseconds since the start. `offset_ns` is its time since the first packet of the
-    /// pass; a time that cannot be counted is the end of time.
+    /// When the next packet is due, in nanoseconds since the start. `offset_ns` is its time since the first
+    /// packet of the pass; a time that cannot be counted is the end of time.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         let due = match self.speed {
             Speed::Top => return 0,
@@ -103,8 +104,8 @@ impl Schedule {
         (self.packets, self.bytes) = (packets, bytes);
     }
 
-    /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns` lies
-    /// between that and the next, both in the file's time.
+    /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns`
+    /// lies between that and the next, both in the file's time.
     pub fn next_pass(&mut self, span_ns: u64, gap_ns: u64) {
         self.pass_ns = self.pass_ns.saturating_add(span_ns).saturating_add(gap_ns);
     }
@@ -115,8 +116,8 @@ impl Schedule {
     }
 }
 
-/// The gap between two passes unless the user says otherwise: the mean one, so that the rate goes on. 0 where there is no
-/// gap.
+/// The gap between two passes unless the user says otherwise: the mean one, so that the rate goes on. 0 where
+/// there is no gap.
 pub fn mean_gap_ns(span_ns: u64, packets: u64) -> u64 {
     match packets {
         0 | 1 => 0,

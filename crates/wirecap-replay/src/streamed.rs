@@ -1,5 +1,5 @@
-//! A trace that is larger than the memory for it, or a pipe: a thread reads ahead, and cells are filled before their frames
-//! are due.
+//! A trace that is larger than the memory for it, or a pipe: a thread reads ahead, and cells are filled
+//! before their frames are due.
 //!
 //! ```text
 //!   files ─► Feed ─► blocks ──channel──► written into idle cells ─► ready, in order ─► ring
@@ -180,8 +180,8 @@ impl StreamedTrace {
         self.ready.len() > before
     }
 
-    /// Whether a frame is available, in the current block or one of the next. Looks at [`MESSAGES_AT_ONCE`] messages at most, because
-    /// any number of blocks may have no frame.
+    /// Whether a frame is available, in the current block or one of the next. Looks at [`MESSAGES_AT_ONCE`]
+    /// messages at most, because any number of blocks may have no frame.
     fn has_frame(&mut self) -> bool {
         for _ in 0..MESSAGES_AT_ONCE {
             if self.at < self.block.frames.len() {

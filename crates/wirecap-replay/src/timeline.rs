@@ -6,13 +6,13 @@
 //!                                  └ reordered: at once    └ clock set back: goes on from there
 //! ```
 //!
-//! Rule: packets of one file keep the order of the file, whatever their times are. What does not go forward is sent right
-//! behind its predecessor, and counted.
+//! Rule: packets of one file keep the order of the file, whatever their times are. What does not go forward
+//! is sent right behind its predecessor, and counted.
 
 use serde::Serialize;
 
-/// A step back that is longer is a clock that was set, in nanoseconds. Shorter ones come of several queues whose packets
-/// were not put in order.
+/// A step back that is longer is a clock that was set, in nanoseconds. Shorter ones come of several queues
+/// whose packets were not put in order.
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
 /// What is wrong with the times of a file, in packets.

@@ -1,7 +1,7 @@
 //! One trace file, read packet by packet.
 //!
-//! Rule: a packet is passed on as it is in the file. A trace ends with its file, or before the first packet that cannot be
-//! read or sent; then [`Trace::failure`] says why.
+//! Rule: a packet is passed on as it is in the file. A trace ends with its file, or before the first packet
+//! that cannot be read or sent; then [`Trace::failure`] says why.
 
 use std::{fmt, io, path::Path};
 
@@ -53,7 +53,8 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 impl Trace {
-    /// Opens a trace and reads its first packet, unless `control` stops it before. Waits for the writer of a pipe.
+    /// Opens a trace and reads its first packet, unless `control` stops it before. Waits for the writer of a
+    /// pipe.
     ///
     /// # Errors
     /// [`Error::Trace`] if it is not a trace, [`Error::LinkType`] if its packets are not Ethernet frames.
@@ -80,8 +81,8 @@ impl Trace {
         self.has_next.then_some(&self.next)
     }
 
-    /// Steps to the next packet. Returns false if it has to be called again: a pipe is silent and `waits` is false, or many records
-    /// had no packet.
+    /// Steps to the next packet. Returns false if it has to be called again: a pipe is silent and `waits` is
+    /// false, or many records had no packet.
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {

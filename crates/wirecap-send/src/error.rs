@@ -69,9 +69,11 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// What an error of the kernel means for queue `queue`: it refuses (ENETDOWN, ENXIO) before the news of the link arrive.
+    /// What an error of the kernel means for queue `queue`: it refuses (ENETDOWN, ENXIO) before the news of
+    /// the link arrive.
     ///
-    /// Call it in the network namespace of the interface; a thread elsewhere sees no interface, and then the error alone decides.
+    /// Call it in the network namespace of the interface; a thread elsewhere sees no interface, and then the
+    /// error alone decides.
     pub(crate) fn refused(interface: &str, ifindex: u32, queue: u16, source: io::Error) -> Self {
         let fault = match source.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENETDOWN) => Some(LinkFault::settled(ifindex).unwrap_or(LinkFault::Down)),
@@ -114,7 +116,8 @@ pub fn check_queues(interface: &Interface, queues: impl IntoIterator<Item = u16>
     }
 }
 
-/// What helps against a fault of `interface`, ready to be appended to it; empty where nothing general can be said.
+/// What helps against a fault of `interface`, ready to be appended to it; empty where nothing general can be
+/// said.
 fn remedy(fault: LinkFault, interface: &str) -> String {
     match fault {
         LinkFault::Down => format!("; bring it up: ip link set {interface} up"),

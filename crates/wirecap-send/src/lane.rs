@@ -94,7 +94,8 @@ impl Lane {
         self.queue.cell_mut(cell)
     }
 
-    /// Writes a frame into cells from this one on. False, and some may be written, if one of them is the kernel's.
+    /// Writes a frame into cells from this one on. False, and some may be written, if one of them is the
+    /// kernel's.
     pub fn write(&mut self, cell: u32, frame: &[u8]) -> bool {
         let parts = frame.chunks(self.cell_bytes() as usize).zip(cell..);
         for (part, cell) in parts {
@@ -104,8 +105,8 @@ impl Lane {
         true
     }
 
-    /// Puts the frame of `len` bytes that lies in cells from this one on into the ring. False if there is no room, or one of the
-    /// cells is still the kernel's.
+    /// Puts the frame of `len` bytes that lies in cells from this one on into the ring. False if there is no
+    /// room, or one of the cells is still the kernel's.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
         let staged =
@@ -130,8 +131,8 @@ impl Lane {
         self.queue.stage_parts(used)
     }
 
-    /// Has the kernel send what was staged, and go on with what it left. In copy mode that takes a system call for every few
-    /// frames.
+    /// Has the kernel send what was staged, and go on with what it left. In copy mode that takes a system
+    /// call for every few frames.
     ///
     /// # Errors
     /// [`SendError::Link`] and [`SendError::Refused`].
@@ -170,8 +171,8 @@ impl Lane {
         Ok(self.reclaim(|_| {}))
     }
 
-    /// Waits until the kernel has given back every cell, for `timeout` at most; `back` gets each. Returns whether it has: what it refuses
-    /// stays with it.
+    /// Waits until the kernel has given back every cell, for `timeout` at most; `back` gets each. Returns
+    /// whether it has: what it refuses stays with it.
     pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> bool {
         self.queue.finish(timeout, back).unwrap_or(false)
     }

@@ -1,4 +1,5 @@
-//! Sending frames from transmit queues of an interface, over AF_XDP: what every sender needs, whether it makes frames or reads them.
+//! Sending frames from transmit queues of an interface, over AF_XDP: what every sender needs, whether it
+//! makes frames or reads them.
 //!
 //! ```text
 //!   Lane:  write ──► idle cells ── stage ──► ring ── flush ──► the driver, or a copy by the kernel
@@ -6,7 +7,8 @@
 //!                        └───────────────── reclaim ──────────────────┘      the frame stays in its cells
 //! ```
 //!
-//! Rule: a cell is the kernel's from `stage` until `reclaim` returns it, and a lane never lends it in between.
+//! Rule: a cell is the kernel's from `stage` until `reclaim` returns it, and a lane never lends it in
+//! between.
 //!
 //! | to read about | open |
 //! |---|---|

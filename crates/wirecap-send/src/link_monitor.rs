@@ -30,7 +30,8 @@ impl LinkMonitor {
         Ok(Self { changes, ifindex, next_look: None, is_doubtful })
     }
 
-    /// The fault of the link, once for each. Looks every 20 ms, so it can be called between any two batches; `now` is the current time.
+    /// The fault of the link, once for each. Looks every 20 ms, so it can be called between any two batches;
+    /// `now` is the current time.
     pub fn lost(&mut self, now: Instant) -> Option<LinkFault> {
         if self.next_look.is_some_and(|next| now < next) {
             return None;

@@ -21,7 +21,8 @@ pub struct TxCounters {
 /// How the transmit counters of an interface grew. Other traffic on it counts as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TxDelta {
-    /// Packets sent. For veth these are the packets that the other end has taken from its ring, whatever it then did with them.
+    /// Packets sent. For veth these are the packets that the other end has taken from its ring, whatever it
+    /// then did with them.
     pub packets: u64,
     /// Bytes sent; drivers differ in whether they count the checksum (FCS).
     pub bytes: u64,
@@ -32,7 +33,8 @@ pub struct TxDelta {
 }
 
 impl TxCounters {
-    /// The counters of interface `ifindex` from now on. Call this and [`TxCounters::settled`] in the network namespace of the interface.
+    /// The counters of interface `ifindex` from now on. Call this and [`TxCounters::settled`] in the network
+    /// namespace of the interface.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`] without such an interface.
@@ -40,8 +42,8 @@ impl TxCounters {
         Ok(Self { ifindex, before: LinkStatistics::of_index(ifindex)? })
     }
 
-    /// How the counters grew, once they account for `packets`: the last ones may be under way when the kernel returns, and some drivers
-    /// count once a second. Waits for 2 s at most.
+    /// How the counters grew, once they account for `packets`: the last ones may be under way when the kernel
+    /// returns, and some drivers count once a second. Waits for 2 s at most.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`] once the interface is gone.

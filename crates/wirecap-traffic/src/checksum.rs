@@ -1,4 +1,5 @@
-//! The internet checksum (RFC 1071) of frames that are stamped one after the other: sums of numbers, added up and folded once.
+//! The internet checksum (RFC 1071) of frames that are stamped one after the other: sums of numbers, added up
+//! and folded once.
 //!
 //! Sums of bytes, which are taken once for all frames, are those of `wirecap-headers`.
 
@@ -16,7 +17,8 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum of a sum, for UDP: a result of zero is sent as 0xffff, as zero means "none". TCP may have it so, too.
+/// The checksum of a sum, for UDP: a result of zero is sent as 0xffff, as zero means "none". TCP may have it
+/// so, too.
 #[inline]
 pub(crate) fn transport_checksum(sum: u64) -> u16 {
     match !fold(sum) {

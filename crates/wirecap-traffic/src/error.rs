@@ -30,7 +30,8 @@ pub enum Error {
     /// A mix of sizes that cannot be drawn from.
     #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
     SizeMix,
-    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each other.
+    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each
+    /// other.
     #[error("{flows} flows cannot be spread over {queues} queues: choose at least {queues}")]
     FewFlows {
         /// Number asked for.

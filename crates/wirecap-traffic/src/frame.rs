@@ -7,13 +7,15 @@
 //!                     by flow          by flow            time                    (all numbers big-endian)
 //! ```
 //!
-//! **The rule that holds here:** only the marked fields depend on flow, sequence and time, and checksums stay right:
+//! **The rule that holds here:** only the marked fields depend on flow, sequence and time, and checksums stay
+//! right:
 //! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum is a
 //!   constant. The UDP checksum is zero, "not computed".
 //! - IPv6, and TCP: the checksum is computed, as it has to be (RFC 8200, section 8.1), from the sum of what does not vary.
 //!
-//! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks is 60 here.
-//! Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180).
+//! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks
+//! is 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC
+//! 5180).
 
 use wirecap_headers::checksum;
 
@@ -118,8 +120,8 @@ impl Template {
     /// Builds a frame of flow 0 and sequence 0. Allocates its bytes, once.
     ///
     /// # Errors
-    /// [`Error::FrameLen`] if the headers and marks do not fit (60 bytes for IPv4 and UDP; 12 more for TCP, 20 for IPv6, 4
-    /// for a VLAN tag) or above [`FRAME_LEN_MAX`]; [`Error::Vlan`].
+    /// [`Error::FrameLen`] if the headers and marks do not fit (60 bytes for IPv4 and UDP; 12 more for TCP,
+    /// 20 for IPv6, 4 for a VLAN tag) or above [`FRAME_LEN_MAX`]; [`Error::Vlan`].
     pub fn new(spec: FrameSpec) -> Result<Self, Error> {
         let layout = Layout::new(spec.ip, spec.transport, spec.vlan.is_some());
         let min = spec.len_min();
@@ -147,7 +149,8 @@ impl Template {
 
     /// Sets flow and sequence number, leaves the time out, and gives the frame. Costs a dozen stores.
     ///
-    /// Flow numbers count modulo [`FLOWS_MAX`], sequence numbers modulo [`SEQUENCE_END`](crate::SEQUENCE_END).
+    /// Flow numbers count modulo [`FLOWS_MAX`], sequence numbers modulo
+    /// [`SEQUENCE_END`](crate::SEQUENCE_END).
     pub fn stamp(&mut self, flow: u32, sequence: u64) -> &[u8] {
         self.stamp_at(flow, sequence, 0)
     }

@@ -40,11 +40,12 @@ pub trait Engine {
     /// The shortest sleep that is worth it while a rate is kept.
     const TICK: Duration;
 
-    /// The shortest time from one call to the next while a rate is kept: the rest of it is slept, and more is due then.
+    /// The shortest time from one call to the next while a rate is kept: the rest of it is slept, and more is
+    /// due then.
     const BETWEEN_CALLS: Duration = Duration::ZERO;
 
-    /// Sends frames until one of the limits is reached; the last may go beyond `units`. May send fewer, or none while there is
-    /// no room. Returns how many units were sent.
+    /// Sends frames until one of the limits is reached; the last may go beyond `units`. May send fewer, or
+    /// none while there is no room. Returns how many units were sent.
     ///
     /// # Errors
     /// [`Error`], each variant with the remedy. What was made before is in [`Engine::totals`].
@@ -74,8 +75,8 @@ pub struct Outcome {
     pub end: End,
 }
 
-/// Sends as `timing` says. `go_on` is asked between batches, with the time since the start and what was made, and ends the run
-/// when it says no; it is asked at least every 50 ms.
+/// Sends as `timing` says. `go_on` is asked between batches, with the time since the start and what was made,
+/// and ends the run when it says no; it is asked at least every 50 ms.
 pub fn drive<E: Engine>(
     engine: &mut E,
     timing: Timing,

@@ -10,9 +10,9 @@
 //!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
 //! ```
 //!
-//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a receiver can say
-//! which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is reported together with
-//! what the interface really took ([`Sent`]).
+//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a
+//! receiver can say which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is
+//! reported together with what the interface really took ([`Sent`]).
 #![forbid(unsafe_code)]
 
 mod anchor;

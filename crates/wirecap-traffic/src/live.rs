@@ -1,5 +1,5 @@
-//! The kernel's live frames as a packet generator: up to 20 million frames per second from one core, which is far more
-//! than a receiver on the other core of a veth pair can take (`examples/live_rate.rs` measures it).
+//! The kernel's live frames as a packet generator: up to 20 million frames per second from one core, which is
+//! far more than a receiver on the other core of a veth pair can take (`examples/live_rate.rs` measures it).
 //!
 //! ```text
 //!  run() ─ BPF_PROG_TEST_RUN ─► batch of 64 frames ─► XDP program: stamp ─► devmap ─► ndo_xdp_xmit of the interface
@@ -7,8 +7,8 @@
 //!            65,536 frames
 //! ```
 //!
-//! **The rules that hold here:** the frame counter in the kernel is the truth of what was sent, also when a signal cuts
-//! a call short. What the interface took is read from its own counters and reported beside it.
+//! **The rules that hold here:** the frame counter in the kernel is the truth of what was sent, also when a
+//! signal cuts a call short. What the interface took is read from its own counters and reported beside it.
 //!
 //! To know before use:
 //! - **veth**: the *other* end must be up and have an XDP program (any, but native) or GRO on (`ethtool -K END gro on`), or it has
@@ -38,8 +38,9 @@ use crate::stamp_program::{STATE_LEN, assemble, state_at};
 const CHUNK: u64 = 65_536;
 /// Shortest sleep between calls into the kernel: each costs what many frames do.
 const TICK: Duration = Duration::from_millis(1);
-/// Each call has a page pool of its own, which lives on for a second or more if frames are still under way at the call's end.
-/// The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there are 5,000 calls a second at most.
+/// Each call has a page pool of its own, which lives on for a second or more if frames are still under way at
+/// the call's end. The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there are
+/// 5,000 calls a second at most.
 const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
 /// What to send, and how.
@@ -49,11 +50,11 @@ pub struct LiveOptions {
     pub frame: FrameSpec,
     /// Number of flows (1 to [`FLOWS_MAX`]), which take turns frame by frame.
     pub flows: u32,
-    /// Frames per batch in the kernel, 1 to 256; 0 means 64. veth's receive ring holds 256, so the largest batches lose
-    /// frames when the machine is busy and receive work is put off.
+    /// Frames per batch in the kernel, 1 to 256; 0 means 64. veth's receive ring holds 256, so the largest
+    /// batches lose frames when the machine is busy and receive work is put off.
     pub batch: u32,
-    /// Frames per second; `None` is as fast as it goes. Kept in steps of 0.2 to 1 ms, and over the whole run: time lost is
-    /// made up for in a burst.
+    /// Frames per second; `None` is as fast as it goes. Kept in steps of 0.2 to 1 ms, and over the whole run:
+    /// time lost is made up for in a burst.
     pub rate_pps: Option<NonZeroU64>,
 }
 
@@ -69,8 +70,8 @@ impl Default for LiveOptions {
 pub struct Sent {
     /// Frames the generator made and redirected to the interface, by its own count.
     pub frames: u64,
-    /// Frames by which the interface's `tx_packets` grew during the run; other traffic on it counts, too. For veth these
-    /// are the frames the other end has taken from its ring, whatever it then did with them.
+    /// Frames by which the interface's `tx_packets` grew during the run; other traffic on it counts, too. For
+    /// veth these are the frames the other end has taken from its ring, whatever it then did with them.
     pub taken: u64,
     /// Frames by which the interface's `tx_dropped` grew.
     pub dropped: u64,
@@ -91,7 +92,8 @@ pub struct LiveGenerator {
     program: Program,
     /// Makes calls cheap; `program` is never run by it.
     _anchor: Anchor,
-    /// One value: next sequence number and next flow, which the program writes, and what it needs to tell the time.
+    /// One value: next sequence number and next flow, which the program writes, and what it needs to tell the
+    /// time.
     state: Map,
     template: Template,
     interface: String,
@@ -102,11 +104,12 @@ pub struct LiveGenerator {
 }
 
 impl LiveGenerator {
-    /// Prepares sending to interface `ifindex`. Must be called, as the runs must, by a thread in its network namespace.
+    /// Prepares sending to interface `ifindex`. Must be called, as the runs must, by a thread in its network
+    /// namespace.
     ///
     /// # Errors
-    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g. without
-    /// privilege.
+    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g.
+    /// without privilege.
     pub fn new(ifindex: u32, options: LiveOptions) -> Result<Self, Error> {
         let LiveOptions { frame, flows, batch, rate_pps } = options;
         if !(1..=FLOWS_MAX).contains(&flows) {

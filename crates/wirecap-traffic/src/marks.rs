@@ -31,8 +31,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Reads the marks of a frame made by this crate, of which the first [`MARKS_REACH`] bytes are enough; `None` if it is
-    /// another kind of frame: other protocols, other addresses, no magic.
+    /// Reads the marks of a frame made by this crate, of which the first [`MARKS_REACH`] bytes are enough;
+    /// `None` if it is another kind of frame: other protocols, other addresses, no magic.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         let layout = Layout::of(frame)?;

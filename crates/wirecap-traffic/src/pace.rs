@@ -5,8 +5,8 @@
 //!   ├── at the rate ──────┤◄─────────►├── at the rate ──────┤      without bursts, one that lasts for the whole run
 //! ```
 //!
-//! **The rule that holds here:** within a burst the schedule is absolute: the rate holds over the whole of it, and time
-//! lost is made up for. The gap after it is never shorter than asked for.
+//! **The rule that holds here:** within a burst the schedule is absolute: the rate holds over the whole of
+//! it, and time lost is made up for. The gap after it is never shorter than asked for.
 
 use std::time::Duration;
 

@@ -5,11 +5,12 @@
 //!                                   └─ Direct ───────────────────────► driver     queue by the kernel's choice
 //! ```
 //!
-//! **The rule that holds here:** what [`PacketSender::send`] has taken, the kernel has taken; where its queues are full,
-//! it is asked again. What the interface then did with the frames is in [`PacketSender::finish`].
+//! **The rule that holds here:** what [`PacketSender::send`] has taken, the kernel has taken; where its
+//! queues are full, it is asked again. What the interface then did with the frames is in
+//! [`PacketSender::finish`].
 //!
-//! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than a page,
-//! damaged, from a trace.
+//! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than
+//! a page, damaged, from a trace.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -55,7 +56,8 @@ pub struct PacketSender {
 }
 
 impl PacketSender {
-    /// Opens a socket on interface `ifindex` of the calling thread's network namespace. It may be used from outside.
+    /// Opens a socket on interface `ifindex` of the calling thread's network namespace. It may be used from
+    /// outside.
     ///
     /// # Errors
     /// [`Error::Interface`]; [`Error::Socket`] without CAP_NET_RAW.
@@ -78,8 +80,8 @@ impl PacketSender {
     /// Sends a frame. Blocks while the kernel has no room for it.
     ///
     /// # Errors
-    /// [`Error::FrameLen`]; [`Error::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or had no
-    /// room for ten seconds.
+    /// [`Error::FrameLen`]; [`Error::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or
+    /// had no room for ten seconds.
     pub fn send(&mut self, frame: &[u8]) -> Result<(), Error> {
         let len = frame.len();
         if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&len) {
@@ -112,9 +114,9 @@ impl PacketSender {
         self.frames
     }
 
-    /// Waits until the interface has counted what was sent since the socket was opened, for two seconds at most, and
-    /// gives the account: frames the kernel accepted and the interface never counted are `dropped`. To be called by a
-    /// thread in the interface's network namespace.
+    /// Waits until the interface has counted what was sent since the socket was opened, for two seconds at
+    /// most, and gives the account: frames the kernel accepted and the interface never counted are `dropped`.
+    /// To be called by a thread in the interface's network namespace.
     ///
     /// # Errors
     /// [`Error::Interface`].

@@ -33,8 +33,8 @@ impl Sizes {
         Self { sizes: vec![Size { len, weight: 1 }] }
     }
 
-    /// The "simple IMIX": 7 of 64 bytes, 4 of 594 and 1 of 1518, with FCS; 40, 576 and 1500 bytes of IP, as it is mostly
-    /// given, the shortest raised to what Ethernet has.
+    /// The "simple IMIX": 7 of 64 bytes, 4 of 594 and 1 of 1518, with FCS; 40, 576 and 1500 bytes of IP, as
+    /// it is mostly given, the shortest raised to what Ethernet has.
     pub fn imix() -> Self {
         let size = |len, weight| Size { len: len - FCS_LEN, weight };
         Self { sizes: vec![size(64, 7), size(594, 4), size(1518, 1)] }
@@ -43,7 +43,8 @@ impl Sizes {
     /// A mix of one's own.
     ///
     /// # Errors
-    /// [`Error::SizeMix`] for none or more than [`SIZES_MAX`] sizes, or weights other than 1 to [`WEIGHT_MAX`].
+    /// [`Error::SizeMix`] for none or more than [`SIZES_MAX`] sizes, or weights other than 1 to
+    /// [`WEIGHT_MAX`].
     pub fn mix(sizes: Vec<Size>) -> Result<Self, Error> {
         let weights = sizes.iter().all(|size| (1..=WEIGHT_MAX).contains(&size.weight));
         if !weights || !(1..=SIZES_MAX).contains(&sizes.len()) {

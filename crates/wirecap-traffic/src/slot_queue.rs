@@ -26,7 +26,8 @@ use crate::{
     sizes::{SizeChooser, Sizes},
 };
 
-/// Frames that can be under way on a queue: enough for any driver to be busy, few enough to stay in the cache.
+/// Frames that can be under way on a queue: enough for any driver to be busy, few enough to stay in the
+/// cache.
 const SLOTS: u32 = 512;
 /// Nothing was put into this slot yet.
 const EMPTY: u8 = u8::MAX;
@@ -171,8 +172,8 @@ impl SlotQueue {
         own * u128::from(other.weight) < others * u128::from(self.weight)
     }
 
-    /// Sends until a limit is reached, the slots are used up, or the ring is full. Adds to `made`, also when the kernel
-    /// refuses, and returns the units and what the kernel said.
+    /// Sends until a limit is reached, the slots are used up, or the ring is full. Adds to `made`, also when
+    /// the kernel refuses, and returns the units and what the kernel said.
     pub(crate) fn send(
         &mut self,
         frames: &mut Frames,

@@ -12,9 +12,11 @@ use crate::{
 const STATE_SEQUENCE: i16 = 0;
 /// Offset of the next flow number (u64, written by the program).
 const STATE_FLOW: i16 = 8;
-/// Offset of the time that frames bear, by the system clock (u64 nanoseconds, written by the program and before each call).
+/// Offset of the time that frames bear, by the system clock (u64 nanoseconds, written by the program and
+/// before each call).
 const STATE_TIME: i16 = 16;
-/// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each call).
+/// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each
+/// call).
 const STATE_AHEAD: i16 = 24;
 /// Length of the state in bytes.
 pub(crate) const STATE_LEN: u32 = 32;
@@ -43,8 +45,8 @@ const SUM: Reg = Reg::R2;
 const NUMBERS: Reg = Reg::R1;
 const TIME: Reg = Reg::R0;
 
-/// Assembles the program for frames like `template`'s: stamp with the next sequence number and the next of `flows`
-/// flows, then redirect to entry 0 of `devices`.
+/// Assembles the program for frames like `template`'s: stamp with the next sequence number and the next of
+/// `flows` flows, then redirect to entry 0 of `devices`.
 ///
 /// The counters are not atomic: one run at a time, which [`LiveGenerator`](crate::LiveGenerator) sees to.
 pub(crate) fn assemble(
@@ -125,8 +127,8 @@ fn write_source(asm: &mut Assembler, template: &Template) {
     asm.mov(SCRATCH, PORT).be16(SCRATCH).store(Size::Half, DATA, udp, SCRATCH);
 }
 
-/// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit words, since
-/// 2^16 is 1 modulo 0xffff.
+/// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit
+/// words, since 2^16 is 1 modulo 0xffff.
 fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
     asm.mov_imm(SUM, i32::from(template.constant_sum()));
     asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT);

@@ -6,8 +6,8 @@
 //!                          └─► arrival − time of sending ────────────► latency
 //! ```
 //!
-//! **The rule that holds here:** memory is bounded, and noting a frame takes constant time, whatever arrives. Each of at most eight
-//! runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
+//! **The rule that holds here:** memory is bounded, and noting a frame takes constant time, whatever arrives.
+//! Each of at most eight runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
 
 use serde::Serialize;
 
@@ -56,21 +56,25 @@ pub struct RunVerdict {
     pub first: u64,
     /// Highest sequence number that came.
     pub last: u64,
-    /// Numbers between these two that did not come; of all numbers that were expected, if it is known how many.
+    /// Numbers between these two that did not come; of all numbers that were expected, if it is known how
+    /// many.
     pub lost: u64,
     /// Numbers that came and were not expected: none, if it is not known how many there are.
     pub unexpected: u64,
     /// Frames that came again.
     pub duplicated: u64,
-    /// Frames behind a later one of their flow that came in by the same queue (RFC 4737, section 3); not those that came again.
+    /// Frames behind a later one of their flow that came in by the same queue (RFC 4737, section 3); not
+    /// those that came again.
     pub reordered: u64,
-    /// Frames that came more than 8,388,608 numbers too late to know whether they came before; they are among the lost.
+    /// Frames that came more than 8,388,608 numbers too late to know whether they came before; they are among
+    /// the lost.
     pub too_late: u64,
     /// Flows, of those whose order is looked at: the first 1,048,576.
     pub flows: u32,
     /// From sending to arrival.
     pub latency: Option<Percentiles>,
-    /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not in `latency`.
+    /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not
+    /// in `latency`.
     pub before_sent: u64,
 }
 
@@ -80,14 +84,14 @@ impl Verifier {
         Self::default()
     }
 
-    /// A verifier of runs of `frames` frames each, numbered from 0. It also finds missing frames at the start and at the end of
-    /// a run.
+    /// A verifier of runs of `frames` frames each, numbered from 0. It also finds missing frames at the start
+    /// and at the end of a run.
     pub fn expecting(frames: u64) -> Self {
         Self { expected: Some(frames), ..Self::default() }
     }
 
-    /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time: nanoseconds since 1970,
-    /// UTC. Frames of one queue are to be noted in the order in which they came.
+    /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time:
+    /// nanoseconds since 1970, UTC. Frames of one queue are to be noted in the order in which they came.
     #[inline]
     pub fn note(&mut self, queue: u16, marks: Option<Marks>, arrived_ns: u64) {
         let Some(marks) = marks else {
@@ -124,8 +128,8 @@ struct Run {
     first: u64,
     window: Window,
     unexpected: u64,
-    /// For each flow, the queue of its last frame, counted from 1, and the newest number that arrived by it: 16 and 48 bits. 0:
-    /// no frame of this flow. The kernel supplies zeroed pages on first use.
+    /// For each flow, the queue of its last frame, counted from 1, and the newest number that arrived by it:
+    /// 16 and 48 bits. 0: no frame of this flow. The kernel supplies zeroed pages on first use.
     newest: Box<[u64]>,
     /// Flows in `newest`.
     flows: u32,
@@ -216,7 +220,8 @@ struct Window {
     too_late: u64,
 }
 
-/// One word more than [`WINDOW`] bits fill, so that a window never meets itself, wherever in a word it starts.
+/// One word more than [`WINDOW`] bits fill, so that a window never meets itself, wherever in a word it
+/// starts.
 const WORDS: u64 = WINDOW / 64 + 1;
 
 impl Window {

@@ -31,7 +31,8 @@ fn a_stream_without_trouble() {
 #[test]
 fn each_kind_of_trouble_is_counted_as_what_it_is() {
     let mut verifier = Verifier::new();
-    // 3 and 8 are lost, 5 comes again, 6 after 7; 2 of another flow comes after 9, which is no reordering of its flow.
+    // 3 and 8 are lost, 5 comes again, 6 after 7; 2 of another flow comes after 9, which is no reordering of
+    // its flow.
     for (flow, sequence) in [(0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (0, 6), (0, 5), (0, 9), (1, 2)] {
         verifier.note(0, marks(1, flow, sequence), 1);
     }

@@ -4,8 +4,8 @@
 //!   drive ── frames, units ──► XdpGenerator ── furthest behind its share ──► SlotQueue q ──► the driver, or a copy by the kernel
 //! ```
 //!
-//! Rule: the queue that is furthest behind its share comes next, so that shares hold over the whole run. Each queue has flows of its
-//! own, since frames of different queues overtake each other.
+//! Rule: the queue that is furthest behind its share comes next, so that shares hold over the whole run. Each
+//! queue has flows of its own, since frames of different queues overtake each other.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use crate::{
     slot_queue::{FlowRange, Frames, Limit, QueueReport, QueueShare, SlotQueue},
 };
 
-/// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system call.
+/// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system
+/// call.
 const BATCH: u64 = 32;
 /// A queue that takes nothing for longer has failed.
 const STALL: Duration = Duration::from_secs(2);
@@ -75,8 +76,8 @@ impl XdpGenerator {
     /// Opens the queues of interface `ifindex`. Must be called by a thread in its network namespace.
     ///
     /// # Errors
-    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`], [`Error::FewFlows`]; [`SendError::NoQueue`];
-    /// [`SendError::Open`] for a queue that is taken, and without privilege.
+    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`], [`Error::FewFlows`];
+    /// [`SendError::NoQueue`]; [`SendError::Open`] for a queue that is taken, and without privilege.
     pub fn open(ifindex: u32, options: &XdpOptions) -> Result<Self, Error> {
         let queues: Vec<_> = options.queues.iter().filter(|share| share.weight > 0).collect();
         if !(1..=FLOWS_MAX).contains(&options.flows) {

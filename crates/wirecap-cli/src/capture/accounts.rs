@@ -1,7 +1,8 @@
-//! The tables of the account: a row for each queue and each worker that had packets, one for all that had none.
+//! The tables of the account: a row for each queue and each worker that had packets, one for all that had
+//! none.
 //!
-//! Rule: a column is printed if it is one of those that every account has, or if it is not 0 in some row. So nothing is
-//! hidden, and the table stays narrow.
+//! Rule: a column is printed if it is one of those that every account has, or if it is not 0 in some row. So
+//! nothing is hidden, and the table stays narrow.
 
 use wirecap::{
     QueueAccount, Report,

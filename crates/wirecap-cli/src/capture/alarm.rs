@@ -1,7 +1,7 @@
 //! Warns of losses while a capture runs.
 //!
-//! Rule: the first loss of a port is reported within a second, later ones in ever longer intervals as long as they go on; each
-//! line has all that was lost since the one before.
+//! Rule: the first loss of a port is reported within a second, later ones in ever longer intervals as long as
+//! they go on; each line has all that was lost since the one before.
 
 use std::time::{Duration, Instant};
 

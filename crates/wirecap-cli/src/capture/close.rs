@@ -61,7 +61,8 @@ impl EndedCapture<'_> {
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 
-    /// Says all of it. A record is the last line of its stream, words are behind the tables where they are seen.
+    /// Says all of it. A record is the last line of its stream, words are behind the tables where they are
+    /// seen.
     fn say(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
         let loss = loss::verdict(report, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();

@@ -5,8 +5,8 @@
 //!   └──────────── still to be written ─────┘
 //! ```
 //!
-//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up; SIGUSR1 asks
-//! for the same at any time.
+//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it
+//! up; SIGUSR1 asks for the same at any time.
 
 use std::{
     thread,
@@ -28,7 +28,8 @@ use crate::{
 
 /// How often it is looked whether it is over.
 const TICK: Duration = Duration::from_millis(10);
-/// After this time it is said for the first time, where there is no line that is written over again and again.
+/// After this time it is said for the first time, where there is no line that is written over again and
+/// again.
 const MOMENT: Duration = Duration::from_secs(2);
 /// And after this time each time.
 const PERIOD: Duration = Duration::from_secs(10);

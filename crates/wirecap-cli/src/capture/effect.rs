@@ -1,6 +1,7 @@
 //! Whether what was asked for has an effect on the ports as they were opened.
 //!
-//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is ignored silently.
+//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
+//! ignored silently.
 
 use anyhow::{Result, anyhow};
 use wirecap::{

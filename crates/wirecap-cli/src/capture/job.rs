@@ -5,7 +5,8 @@
 //!                                                              BatchHandler::idle      when none comes
 //! ```
 //!
-//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
+//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing
+//! over.
 
 use std::time::Duration;
 
@@ -62,8 +63,9 @@ pub(crate) trait Job {
         true
     }
 
-    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A job that goes on does not
-    /// wait for the output: packets that the output does not take in time are counted, and not written.
+    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A
+    /// job that goes on does not wait for the output: packets that the output does not take in time are
+    /// counted, and not written.
     fn without_output(&self) -> Option<&'static str> {
         None
     }

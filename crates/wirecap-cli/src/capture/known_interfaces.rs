@@ -1,4 +1,5 @@
-//! Interfaces that were looked up, so that each is looked up once on the way from the command line to its capture.
+//! Interfaces that were looked up, so that each is looked up once on the way from the command line to its
+//! capture.
 
 use std::time::{Duration, Instant};
 

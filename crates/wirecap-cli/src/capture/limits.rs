@@ -21,7 +21,8 @@ const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on their way to the file, and all the rest.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one allows it.
+/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one
+/// allows it.
 ///
 /// # Errors
 /// Which limit is too low, and what would do.

@@ -18,7 +18,8 @@ use crate::process::signals::Signals;
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks for the end.
+/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks
+/// for the end.
 ///
 /// # Errors
 /// Why it cannot be written, in words.

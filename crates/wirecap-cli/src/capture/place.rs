@@ -82,8 +82,8 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
     config.ports.iter().map(&mut look_up).collect()
 }
 
-/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long: waiting for the writers of
-/// pipes, and compiling a filter.
+/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long:
+/// waiting for the writers of pipes, and compiling a filter.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.

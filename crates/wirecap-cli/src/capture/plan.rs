@@ -1,4 +1,5 @@
-//! From settings to a plan: everything that the settings alone can get wrong is found here, before anything is opened.
+//! From settings to a plan: everything that the settings alone can get wrong is found here, before anything
+//! is opened.
 
 use std::{
     io::{IsTerminal, stdout},
@@ -13,7 +14,8 @@ use wirecap_file::Format;
 use super::known_interfaces::KnownInterfaces;
 use crate::{exit::Usage, settings::OutputSettings};
 
-/// Names of standard output. Opened by its name, a file would get the packets and the account over each other.
+/// Names of standard output. Opened by its name, a file would get the packets and the account over each
+/// other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// A capture that makes sense.

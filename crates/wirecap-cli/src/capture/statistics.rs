@@ -5,7 +5,8 @@
 //! | `--stats` | a line on standard error | a record, where the account goes |
 //! | SIGUSR1 | the account, where it goes at the end | a record, as well |
 //!
-//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out, with a warning.
+//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out,
+//! with a warning.
 
 use std::{
     io::ErrorKind,

@@ -51,7 +51,8 @@ pub(super) fn stream(plan: &Plan) -> Stream {
 }
 
 impl Account<'_> {
-    /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it could be printed.
+    /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it
+    /// could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
         let format = ReportFormat { stream: stream(plan), json: plan.output.json, quiet: plan.output.quiet };
         format.print("the account", || self.json(plan, job), || self.describe(plan, job))

@@ -65,7 +65,8 @@ impl Recording<'_> {
     }
 }
 
-/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture already.
+/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture
+/// already.
 fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
     move |stop| {
         let notice = match stop {

@@ -50,7 +50,8 @@ fn packets_that_have_their_stamps_or_need_none_are_no_trouble() {
         (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
         let mut times = times("");
         assert_eq!(times.lines(&report), Vec::<String>::new(), "{source:?}");
-        // The capture itself has times of batches that are not kept: one look finds that there is nothing to look for.
+        // The capture itself has times of batches that are not kept: one look finds that there is nothing to
+        // look for.
         assert_eq!(times.look(&capture), Vec::<String>::new());
         assert_eq!(times.next_look, None);
     }

@@ -23,8 +23,9 @@ use crate::{process::signals::Signals, text::event::describe};
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go
-/// when everything is read, so that a worker found to be gone before that was asked may have gone for that reason.
+/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone.
+/// Asked in this order: workers go when everything is read, so that a worker found to be gone before that was
+/// asked may have gone for that reason.
 fn end_by_itself(
     is_gone: impl FnOnce() -> bool,
     is_at_end: impl FnOnce() -> bool,
@@ -133,8 +134,9 @@ impl<'a> Watch<'a> {
         )
     }
 
-    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up all along, when another
-    /// program changes something about it. What packets are missed by is printed with `-q`, too.
+    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up
+    /// all along, when another program changes something about it. What packets are missed by is printed with
+    /// `-q`, too.
     fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
         let is_news = match event {
             PortEvent::Down(port) => self.down.insert(port.clone()),

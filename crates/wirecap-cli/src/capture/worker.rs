@@ -33,8 +33,8 @@ impl Sink {
     }
 }
 
-/// Counts packets and asks for the end when there are enough. The engine counts what it delivers, so without a limit there is
-/// nothing to do.
+/// Counts packets and asks for the end when there are enough. The engine counts what it delivers, so without
+/// a limit there is nothing to do.
 #[derive(Debug, Clone)]
 pub(super) struct Count {
     enough: Option<u64>,

@@ -4,8 +4,8 @@
 //!   commands/NAME/  flags ──► settings or plan ──► run ──► report
 //! ```
 //!
-//! Rule: a flag is declared once, and its doc comment is the help: flags of one command in its folder, those that several commands take
-//! alike in `flags`.
+//! Rule: a flag is declared once, and its doc comment is the help: flags of one command in its folder, those
+//! that several commands take alike in `flags`.
 
 pub(crate) mod capture;
 pub(crate) mod forward;
@@ -86,13 +86,14 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Capture every packet of one or more interfaces or trace files, into a file or just counted.
     ///
-    /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
-    /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
-    /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
-    /// the others at the same time. replay:FILE is a trace file in the place of an interface.
+    /// An interface belongs to the capture while it runs: the host does not see its packets. One that the
+    /// host uses is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an
+    /// interface in any case, packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive
+    /// queues only: other processes may have the others at the same time. replay:FILE is a trace file in the
+    /// place of an interface.
     ///
-    /// A filter may follow the interfaces, in the language of tcpdump (man 7 pcap-filter): it runs in the kernel where that is
-    /// possible. Quote it, so that the shell leaves it alone.
+    /// A filter may follow the interfaces, in the language of tcpdump (man 7 pcap-filter): it runs in the
+    /// kernel where that is possible. Quote it, so that the shell leaves it alone.
     #[command(
         after_help = EXAMPLES,
         after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),
@@ -102,19 +103,19 @@ pub(crate) enum Command {
     Capture(Box<CaptureFlags>),
     /// Forward every packet between two interfaces, in both directions, as a cable would.
     ///
-    /// Packets are sent from the cells they were captured into: nothing is copied in user space. The interfaces belong to it
-    /// while it runs, and are given back at the end.
+    /// Packets are sent from the cells they were captured into: nothing is copied in user space. The
+    /// interfaces belong to it while it runs, and are given back at the end.
     Forward(Box<ForwardFlags>),
     /// Generate traffic: numbered frames, which `capture --verify` at the other end checks.
     ///
-    /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from the host, also where
-    /// it uses the interface.
+    /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from
+    /// the host, also where it uses the interface.
     #[command(after_help = GENERATE_EXAMPLES)]
     Generate(Box<GenerateFlags>),
     /// Send trace files from an interface: at the speed at which they were recorded, or any other.
     ///
-    /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on the interface, and
-    /// the host keeps it.
+    /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on
+    /// the interface, and the host keeps it.
     #[command(after_help = REPLAY_EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
     Replay(Box<ReplayFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.

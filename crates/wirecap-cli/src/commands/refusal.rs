@@ -57,8 +57,8 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
     }
 }
 
-/// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since no interface has such
-/// a name, and clap's suggestion, which can be any flag with a few letters in common.
+/// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since
+/// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let flags = Flags::command();
     let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));

@@ -36,7 +36,8 @@ fn rfc3339(time: SystemTime) -> String {
 
 /// Year, month and day of a number of days since 1970, in the Gregorian calendar.
 ///
-/// Years are counted from March, so that a leap day is the last of its year, and 400 of them have 146,097 days.
+/// Years are counted from March, so that a leap day is the last of its year, and 400 of them have 146,097
+/// days.
 fn date(days: u64) -> (u64, u64, u64) {
     let since_march_of_0 = days + 719_468;
     let (era, day_of_era) = (since_march_of_0 / 146_097, since_march_of_0 % 146_097);

@@ -12,8 +12,8 @@ pub(crate) fn paragraph(line: &str) -> String {
     wrapped(&printable(line), COLUMNS, INDENT) + "\n"
 }
 
-/// A line broken between words, each part at most `columns` wide if its words are, and each but the first behind `indent`
-/// spaces. Lines within it stay lines.
+/// A line broken between words, each part at most `columns` wide if its words are, and each but the first
+/// behind `indent` spaces. Lines within it stay lines.
 pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| wrapped_line(line, columns, indent)).collect();
     lines.join("\n")

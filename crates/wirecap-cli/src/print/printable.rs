@@ -9,9 +9,9 @@
 //!   a report as JSON ── json, stdio::print, offer ───┘
 //! ```
 //!
-//! Rule: everything that the command prints passes through this module. Characters that are invisible, or that change the direction
-//! of text, become `\u{1b}`, in JSON `\u001b`. So no text sets a terminal's colours or title, moves its cursor, or starts a line
-//! that looks like ours.
+//! Rule: everything that the command prints passes through this module. Characters that are invisible, or
+//! that change the direction of text, become `\u{1b}`, in JSON `\u001b`. So no text sets a terminal's colours
+//! or title, moves its cursor, or starts a line that looks like ours.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,8 @@ pub(crate) fn printable_lines(text: &str) -> String {
         .collect()
 }
 
-/// Writes a value as one line of JSON. Escapes what serde leaves raw within strings, without changing their meaning.
+/// Writes a value as one line of JSON. Escapes what serde leaves raw within strings, without changing their
+/// meaning.
 pub(crate) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("figures, names and texts");
     let mut line = String::with_capacity(text.len() + 1);
@@ -63,7 +64,8 @@ fn is_printable(letter: char) -> bool {
     if letter.is_ascii() {
         return matches!(letter, ' '..='~');
     }
-    // `str::escape_debug` decides by Unicode category, and escapes a combining mark only at the start of a text.
+    // `str::escape_debug` decides by Unicode category, and escapes a combining mark only at the start of a
+    // text.
     let mut bytes = [b'x'; 5];
     let len = 1 + letter.encode_utf8(&mut bytes[1..]).len();
     std::str::from_utf8(&bytes[..len]).is_ok_and(|text| text.escape_debug().nth(1) == Some(letter))

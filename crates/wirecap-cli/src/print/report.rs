@@ -12,7 +12,8 @@ pub(crate) struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Prints `name` as JSON or in words. Returns whether it could be printed; if not, standard error says why.
+    /// Prints `name` as JSON or in words. Returns whether it could be printed; if not, standard error says
+    /// why.
     pub(crate) fn print(
         self,
         name: &str,

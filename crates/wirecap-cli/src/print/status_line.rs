@@ -1,7 +1,8 @@
 //! The line on the terminal that says how it goes.
 //!
-//! Rule: there is one only on a terminal, and only if the user wants to see more than the end of it. It is taken away before
-//! anything else is said, and never longer than the terminal is wide: what is on a second row would stay.
+//! Rule: there is one only on a terminal, and only if the user wants to see more than the end of it. It is
+//! taken away before anything else is said, and never longer than the terminal is wide: what is on a second
+//! row would stay.
 
 use std::time::{Duration, Instant};
 
@@ -35,8 +36,8 @@ impl StatusLine {
         self.enabled
     }
 
-    /// Whether it is time to write it: its words need not be known before. Costs a reading of the clock, and nothing where
-    /// there is no such line.
+    /// Whether it is time to write it: its words need not be known before. Costs a reading of the clock, and
+    /// nothing where there is no such line.
     pub(crate) fn is_due(&self) -> bool {
         self.enabled && self.last.elapsed() >= PERIOD
     }

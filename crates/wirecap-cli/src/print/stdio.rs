@@ -11,8 +11,9 @@
 //! | [`offer`]: a line that another follows anyway | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
 //!
-//! Rule: the command prints here and nowhere else, and what it prints is escaped by [`printable`]. A stream that another program
-//! has made non-blocking is waited for like any other, and a stream that takes nothing holds up no capture.
+//! Rule: the command prints here and nowhere else, and what it prints is escaped by [`printable`]. A stream
+//! that another program has made non-blocking is waited for like any other, and a stream that takes nothing
+//! holds up no capture.
 
 use std::{
     fmt::Display,
@@ -105,17 +106,20 @@ pub(crate) fn print_styled(stream: Stream, text: &StyledStr) -> io::Result<()> {
 /// Writes a text if there is room for the beginning of it, and the rest if there is within a second.
 ///
 /// # Errors
-/// What the kernel said; [`ErrorKind::WouldBlock`] if nothing was written, [`ErrorKind::TimedOut`] if only a part was.
+/// What the kernel said; [`ErrorKind::WouldBlock`] if nothing was written, [`ErrorKind::TimedOut`] if only a
+/// part was.
 pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Writes the beginning of a line to standard error, as much as fits the terminal, over the line that is there.
+/// Writes the beginning of a line to standard error, as much as fits the terminal, over the line that is
+/// there.
 ///
 /// # Errors
 /// As [`offer`].
 pub(crate) fn show_over(line: &str) -> io::Result<()> {
-    // Looked at each time, as terminals change. The last column is left alone: some go on to the next row behind it.
+    // Looked at each time, as terminals change. The last column is left alone: some go on to the next row
+    // behind it.
     let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
     let line = printable(line);
     write_if_room(Stream::Stderr, format!("{CLEAR}{}", cut(&line, columns.saturating_sub(1))).as_bytes())

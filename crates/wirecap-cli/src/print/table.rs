@@ -41,7 +41,8 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
-    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have none.
+    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have
+    /// none.
     pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
         let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
         let (idle, busy): (Vec<_>, Vec<_>) =
@@ -84,8 +85,8 @@ impl Table {
         (0..self.rows[0].len()).map(column).collect()
     }
 
-    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not matter: what is printed
-    /// goes into files and mails, too.
+    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not
+    /// matter: what is printed goes into files and mails, too.
     fn bands(&self, columns: &[Column]) -> Vec<Range<usize>> {
         let widths = |columns: &[Column]| columns.iter().map(|column| column.width + GAP).sum::<usize>();
         let room = (COLUMNS + GAP).saturating_sub(widths(&columns[..self.keys]));

@@ -1,7 +1,7 @@
 //! Threads that are there before their work is.
 //!
-//! Rule: a command makes all its threads before it changes anything on the machine. So a lack of threads is an error of the start, and
-//! never a failure later.
+//! Rule: a command makes all its threads before it changes anything on the machine. So a lack of threads is
+//! an error of the start, and never a failure later.
 
 use std::{
     io,

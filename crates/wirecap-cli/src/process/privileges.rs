@@ -1,6 +1,7 @@
 //! Who can capture with this program.
 //!
-//! Rule: a program with capabilities gives them to everyone who may execute it. If every user may, wirecap warns.
+//! Rule: a program with capabilities gives them to everyone who may execute it. If every user may, wirecap
+//! warns.
 
 use std::{
     env,

@@ -1,4 +1,5 @@
-//! Signals: the first ends a command in an orderly way, later ones give up what takes long, then end the process.
+//! Signals: the first ends a command in an orderly way, later ones give up what takes long, then end the
+//! process.
 //!
 //! | signal | asks for |
 //! |---|---|

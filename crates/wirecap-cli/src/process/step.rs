@@ -38,7 +38,8 @@ impl Step {
         }
     }
 
-    /// By a thread of its own, since it waits where nothing but the end of the process can reach it. Nothing is announced if `quiet`.
+    /// By a thread of its own, since it waits where nothing but the end of the process can reach it. Nothing
+    /// is announced if `quiet`.
     ///
     /// # Errors
     /// A signal has ended it.

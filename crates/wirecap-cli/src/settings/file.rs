@@ -1,6 +1,8 @@
-//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read back.
+//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read
+//! back.
 //!
-//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than `capture`.
+//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than
+//! `capture`.
 
 use std::{fmt, fs, ops::Range, path::Path};
 

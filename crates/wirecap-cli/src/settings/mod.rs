@@ -11,8 +11,8 @@
 //! | what becomes of the packets | [`output`] |
 //! | values that are text in files | [`text`] |
 //!
-//! Rule: a setting of the command is a field here or in the `settings.rs` of the command, one of the capture a field of [`wirecap::Config`]. Flags are read into them,
-//! and whatever runs looks at nothing else.
+//! Rule: a setting of the command is a field here or in the `settings.rs` of the command, one of the capture
+//! a field of [`wirecap::Config`]. Flags are read into them, and whatever runs looks at nothing else.
 
 pub(crate) mod file;
 mod output;

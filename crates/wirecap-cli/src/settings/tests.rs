@@ -1,4 +1,5 @@
-//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their place.
+//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their
+//! place.
 
 use std::{fs, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Diagnostics of the library in words, each with the flag or the command that helps.
 //!
-//! Rule: each is worded here and nowhere else, without the name of its port, which the printed line begins with. What is printed at the
-//! start, while a capture runs, at its end and in `--json` is the same sentence.
+//! Rule: each is worded here and nowhere else, without the name of its port, which the printed line begins
+//! with. What is printed at the start, while a capture runs, at its end and in `--json` is the same sentence.
 
 use wirecap::{
     Diagnostic, QueueSet, Timestamp,

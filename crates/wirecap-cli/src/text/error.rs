@@ -1,4 +1,5 @@
-//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the command is added here.
+//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the
+//! command is added here.
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 

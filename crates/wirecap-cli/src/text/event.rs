@@ -5,7 +5,8 @@ use wirecap::{HostUse, PortEvent, QueueWait};
 use super::diagnostic;
 use crate::text::host_use;
 
-/// An event in words; `None` if it does not matter: by `is_deprived`, no user of the interface misses packets.
+/// An event in words; `None` if it does not matter: by `is_deprived`, no user of the interface misses
+/// packets.
 pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
     Some(match event {
         PortEvent::Down(port) => format!("{port} is down; capture resumes when it comes back up"),

@@ -1,6 +1,7 @@
 //! Packets that were lost: how many, why, and what helps.
 //!
-//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are written here and nowhere else.
+//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are written here and
+//! nowhere else.
 
 use wirecap::{
     Lost, Report,
@@ -103,8 +104,8 @@ impl Losses {
     }
 }
 
-/// The verdict on losses at the end; `None` without any. `not_sent` counts packets that were captured, were to be sent on, and
-/// were lost.
+/// The verdict on losses at the end; `None` without any. `not_sent` counts packets that were captured, were
+/// to be sent on, and were lost.
 pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
     let losses = Losses::of(report);
     let lost = losses.total() + not_sent;

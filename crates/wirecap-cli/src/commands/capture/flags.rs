@@ -14,16 +14,16 @@ use crate::{
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
-    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:- standard input).
-    /// Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside
+    /// it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:-
+    /// standard input). Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,
     /// The filter, for one that could be taken for an interface or a flag.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// What becomes of packets that the filter does not want, on interfaces taken from the host [default: pass, where the
-    /// filter runs in the kernel].
+    /// What becomes of packets that the filter does not want, on interfaces taken from the host [default:
+    /// pass, where the filter runs in the kernel].
     #[arg(long, value_parser = choice::<Unmatched>())]
     unmatched: Option<Unmatched>,
 
@@ -66,15 +66,16 @@ pub(crate) struct CaptureFlags {
     /// How the NIC spreads packets over its receive queues while it is captured [default: keep].
     #[arg(long, value_parser = choice::<Rss>())]
     rss: Option<Rss>,
-    /// How packets of an interface that is captured beside the host are spread over the workers [default: hash].
+    /// How packets of an interface that is captured beside the host are spread over the workers [default:
+    /// hash].
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
     /// Leave out packets that are for other stations.
     #[arg(long)]
     no_promiscuous: bool,
 
-    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Lost or
-    /// duplicated frames, or none at all, are exit code 1.
+    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they
+    /// took. Lost or duplicated frames, or none at all, are exit code 1.
     #[arg(long)]
     verify: bool,
     /// Frames in each run; those missing at its start or end then count as lost.

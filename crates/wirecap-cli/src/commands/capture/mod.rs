@@ -1,4 +1,5 @@
-//! `wirecap capture`: packets into a file, counted, or verified. A capture itself is run by `capture`, as for `forward`.
+//! `wirecap capture`: packets into a file, counted, or verified. A capture itself is run by `capture`, as for
+//! `forward`.
 
 pub(crate) mod flags;
 pub(crate) mod settings;

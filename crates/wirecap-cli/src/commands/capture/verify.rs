@@ -76,7 +76,8 @@ impl OrderedVerifier {
         }
     }
 
-    /// Takes note of a batch, or keeps it until those before it in its queue have come. Gives an empty buffer back.
+    /// Takes note of a batch, or keeps it until those before it in its queue have come. Gives an empty buffer
+    /// back.
     fn note(&mut self, queue: usize, first_number: u64, seen: Vec<Arrival>) -> Vec<Arrival> {
         let numbers = first_number..first_number + seen.len() as u64;
         self.sequencer.accept(queue, numbers, seen, &mut self.ready);

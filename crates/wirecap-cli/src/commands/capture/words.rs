@@ -1,7 +1,7 @@
 //! The words of `wirecap capture` that are no flags: interfaces, then perhaps a filter.
 //!
-//! Rule: the filter begins with the first word that is no interface, as tcpdump has it. The first word always is one, so that a
-//! misspelt name is called that.
+//! Rule: the filter begins with the first word that is no interface, as tcpdump has it. The first word always
+//! is one, so that a misspelt name is called that.
 
 use anyhow::Result;
 use wirecap::{Config, PortSpec};

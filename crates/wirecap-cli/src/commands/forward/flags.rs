@@ -31,8 +31,8 @@ const TIMESTAMP: &str = "Where the times of packets come from, which the latency
     mut_arg("timestamp", |flag| flag.help(TIMESTAMP))
 )]
 pub(crate) struct ForwardFlags {
-    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the other. With --route
-    /// there may be more.
+    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the
+    /// other. With --route there may be more.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"], num_args = 1..)]
     ports: Vec<String>,
     /// Forward only packets that this filter of tcpdump's language wants; all others are dropped.
@@ -47,12 +47,12 @@ pub(crate) struct ForwardFlags {
     /// What the VLAN of one side is on the other, in pairs of IFACE and the second: 10=20,none=30,40=none.
     #[arg(long, value_name = "A=B,...")]
     vlan: Option<VlanMap>,
-    /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose TTL is at its end
-    /// are dropped [default: keep, with --route decrement].
+    /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose
+    /// TTL is at its end are dropped [default: keep, with --route decrement].
     #[arg(long, value_name = "TTL")]
     ttl: Option<Ttl>,
-    /// Be a small router: each packet goes where the longest prefix in FILE says that its destination is in. Lines as
-    /// 10.0.0.0/8 dev eth2 via 192.0.2.1, in the words of ip route.
+    /// Be a small router: each packet goes where the longest prefix in FILE says that its destination is in.
+    /// Lines as 10.0.0.0/8 dev eth2 via 192.0.2.1, in the words of ip route.
     #[arg(long, value_name = "FILE")]
     route: Option<PathBuf>,
     /// Packets that go out of IFACE come from this Ethernet address.
@@ -61,8 +61,8 @@ pub(crate) struct ForwardFlags {
     /// Packets that go out of IFACE go to this Ethernet address.
     #[arg(long, value_name = "IFACE=MAC")]
     set_destination: Vec<String>,
-    /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio interfaces do
-    /// [default: auto].
+    /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio
+    /// interfaces do [default: auto].
     #[arg(long, value_parser = choice::<Checksums>())]
     checksums: Option<Checksums>,
 

@@ -1,4 +1,5 @@
-//! What a worker does with the packets of one batch: each goes out of another port, or is dropped for a cause.
+//! What a worker does with the packets of one batch: each goes out of another port, or is dropped for a
+//! cause.
 //!
 //! ```text
 //!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
@@ -7,7 +8,8 @@
 //!                                             └── a router discards it: its sender may get an ICMP error
 //! ```
 //!
-//! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in order.
+//! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in
+//! order.
 
 use std::{
     sync::Arc,
@@ -41,8 +43,8 @@ pub(super) enum Path {
 /// What a worker of a router decides with, and makes packets with.
 pub(super) struct RouterPath {
     pub(super) router: RouterWorker<WaitingPacket>,
-    /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells from the pool, and the cells
-    /// behind them would go to the kernel in short runs.
+    /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells
+    /// from the pool, and the cells behind them would go to the kernel in short runs.
     pub(super) stock: Stock,
 }
 
@@ -85,8 +87,8 @@ pub(super) struct Forwarder {
     tally: Tally,
 }
 
-/// Which transmit queues did not move while they were waited for: each by itself, since a worker may have several of a port, and
-/// one that moves says nothing about another.
+/// Which transmit queues did not move while they were waited for: each by itself, since a worker may have
+/// several of a port, and one that moves says nothing about another.
 #[derive(Debug)]
 struct StuckLanes {
     /// By port, those of this worker.
@@ -154,8 +156,8 @@ impl Forwarder {
         Self { rules, transmitters, stats, workers, tick: TICK, stuck, path, tally }
     }
 
-    /// Forwards packets from the front as long as nothing has to be decided about them: between two ports, their headers as
-    /// they are, one time for all.
+    /// Forwards packets from the front as long as nothing has to be decided about them: between two ports,
+    /// their headers as they are, one time for all.
     fn forward_run(&mut self, drain: &mut Drain<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Cable(rewrite) = &self.path else { return };
         let (from, to) = (origin.port, 1 - origin.port);
@@ -227,7 +229,8 @@ impl Forwarder {
         }
     }
 
-    /// Counts a packet that goes no further, and sends its sender the ICMP error that the router answers with, if it does.
+    /// Counts a packet that goes no further, and sends its sender the ICMP error that the router answers
+    /// with, if it does.
     #[cold]
     fn discard(&mut self, packet: &OwnedPacket<'_>, origin: Origin, cause: DropCause) {
         let stats = &self.stats[origin.port];
@@ -307,7 +310,8 @@ impl Forwarder {
         moved
     }
 
-    /// Begins a batch of a router: tries the packets again whose next hops are known now, and drops those that have waited too long.
+    /// Begins a batch of a router: tries the packets again whose next hops are known now, and drops those
+    /// that have waited too long.
     fn retry(&mut self) {
         let Path::Router(path) = &mut self.path else { return };
         let mtu = |lanes: &Vec<Transmitter>| lanes.first().map_or(0, Transmitter::mtu);

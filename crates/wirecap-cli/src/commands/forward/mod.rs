@@ -5,8 +5,8 @@
 //!   A ◄── transmit queue q ◄── worker q ◄── queue q ── B         the same worker does both directions
 //! ```
 //!
-//! It is a capture (`capture/`) whose workers send each packet on: threads, signals, file and account are those of a
-//! capture.
+//! It is a capture (`capture/`) whose workers send each packet on: threads, signals, file and account are
+//! those of a capture.
 //!
 //! | to read about | open |
 //! |---|---|
@@ -206,9 +206,9 @@ impl ReportedCounts {
     }
 }
 
-/// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel copies, it tells what the
-/// driver has dropped; the interface's own counters tell of the packets of others as well, and are all there is else. Neither is
-/// among the dropped ones of a way.
+/// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel
+/// copies, it tells what the driver has dropped; the interface's own counters tell of the packets of others
+/// as well, and are all there is else. Neither is among the dropped ones of a way.
 fn unsent(port: &PortReport) -> (u64, String) {
     let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
     let by_counters = port.unsent.unwrap_or(0);
@@ -373,7 +373,8 @@ fn ends(way: &ForwardReport) -> [String; 2] {
     [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
 }
 
-/// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of queue q.
+/// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of
+/// queue q.
 fn deal(transmitters: Vec<Transmitter>, ports: usize, workers: usize) -> Vec<Vec<Vec<Transmitter>>> {
     let mut dealt: Vec<Vec<Vec<Transmitter>>> =
         (0..workers).map(|_| (0..ports).map(|_| Vec::new()).collect()).collect();

@@ -1,4 +1,5 @@
-//! From settings to a plan: what they alone can get wrong, and what the interfaces are, before anything is opened.
+//! From settings to a plan: what they alone can get wrong, and what the interfaces are, before anything is
+//! opened.
 
 use std::{fmt::Display, fs, str::FromStr, thread};
 
@@ -45,7 +46,8 @@ impl ForwardPlan {
     /// Checks the settings against each other, and looks at the interfaces.
     ///
     /// # Errors
-    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not there.
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not
+    /// there.
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
         let ForwardSettings { capture: mut config, forward: rules, output } = settings;
@@ -118,7 +120,8 @@ fn taken(port: PortSpec) -> Result<PortSpec> {
     Err(Usage(format!("{port} cannot be forwarded: {reason}; name an interface")).into())
 }
 
-/// The interfaces, each once, and how many queues each of them receives by and can send from: the least of it.
+/// The interfaces, each once, and how many queues each of them receives by and can send from: the least of
+/// it.
 fn look_up(
     ports: &[PortSpec],
     known: &mut KnownInterfaces,
@@ -289,7 +292,8 @@ fn wanted(rules: &ForwardRules) -> Option<String> {
     }
 }
 
-/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left out.
+/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left
+/// out.
 const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
 
 /// Whether checksums of packets that come in by it may have to be completed.

@@ -1,4 +1,5 @@
-//! What is set when forwarding: the rules of the way, beside the settings of the capture that forwarding is as well.
+//! What is set when forwarding: the rules of the way, beside the settings of the capture that forwarding is
+//! as well.
 
 use std::path::PathBuf;
 
@@ -123,7 +124,8 @@ choices! {
 choices! {
     /// What becomes of checksums that a sender has left to its NIC.
     pub(crate) enum Checksums = Auto {
-        /// Complete them where a sender may have left them, on veth and virtio; packets of NICs are left as they are.
+        /// Complete them where a sender may have left them, on veth and virtio; packets of NICs are left as
+        /// they are.
         Auto = "auto",
         /// Change nothing.
         Keep = "keep",

@@ -28,21 +28,23 @@ const TX_MODE: &str =
 #[derive(Debug, Args)]
 #[command(mut_arg("tx_mode", |flag| flag.help(TX_MODE)))]
 pub(crate) struct GenerateFlags {
-    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are transmit queues of it [default: queue 0].
+    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are transmit queues of it
+    /// [default: queue 0].
     #[arg(short, long, value_name = "IFACE")]
     pub(crate) interface: String,
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineFlag,
 
-    /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like 64:7,594:4,1518:1
-    /// [default: 64, or the least that has room for the headers].
+    /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like
+    /// 64:7,594:4,1518:1 [default: 64, or the least that has room for the headers].
     #[arg(long, value_name = "BYTES", value_parser = sizes)]
     pub(super) size: Option<Sizes>,
     /// Number of flows, which differ in source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
     pub(crate) flows: u32,
-    /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large ones).
+    /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large
+    /// ones).
     #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
     pub(super) popularity: Popularity,
     /// What random choices begin with: the same seed, the same frames.
@@ -67,8 +69,8 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--run 7").from(0).to(u16::MAX.into())))]
     pub(crate) run: Option<u16>,
 
-    /// How fast: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of what the link carries, with
-    /// preambles and gaps) [default: as fast as it goes].
+    /// How fast: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of what the link
+    /// carries, with preambles and gaps) [default: as fast as it goes].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) rate: Option<RateValue>,
     /// Speed of the link that percentages are of: 10G [default: that of the interface].
@@ -98,7 +100,7 @@ pub(crate) enum EngineFlag {
     /// AF_XDP transmit: any interface, the queues of your choice, all kinds of frames.
     #[default]
     Xdp,
-    /// Live frames of the kernel: many times faster on virtual interfaces; UDP frames of one size, and the core decides on the
-    /// queue.
+    /// Live frames of the kernel: many times faster on virtual interfaces; UDP frames of one size, and the
+    /// core decides on the queue.
     Live,
 }

@@ -66,8 +66,8 @@ fn held(replay: &Replay) -> Vec<String> {
     }
 }
 
-/// What is not sent as it is in the files, and what the times are like; of all of them, if `is_whole`, or of as much as was
-/// read.
+/// What is not sent as it is in the files, and what the times are like; of all of them, if `is_whole`, or of
+/// as much as was read.
 pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |packets: u64, words: String| {

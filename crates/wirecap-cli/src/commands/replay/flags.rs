@@ -62,14 +62,16 @@ pub(crate) struct ReplayFlags {
     #[command(flatten)]
     pub(crate) limit: TimeLimit,
 
-    /// From which transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over all
-    /// of them or flow:0-3; file:SIDE is a text file with one queue number for each packet.
+    /// From which transmit queues: a number; flow (both directions of a connection from one queue) or
+    /// round-robin, over all of them or flow:0-3; file:SIDE is a text file with one queue number for each
+    /// packet.
     #[arg(long, value_name = "WHERE", default_value = "0", value_parser = placement)]
     pub(crate) queues: Placement,
     /// What is done with packets of which the file has only the beginning.
     #[arg(long, value_parser = choice::<Cut>(), default_value_t)]
     pub(crate) truncated: Cut,
-    /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of what is free].
+    /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of
+    /// what is free].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 

@@ -35,7 +35,8 @@ use crate::{
     process::{cores::check_cores, idle_thread::no_thread, signals::Signals},
 };
 
-/// How often signals and the progress are looked at: seldom, since it may take the core from the thread that sends.
+/// How often signals and the progress are looked at: seldom, since it may take the core from the thread that
+/// sends.
 const TICK: Duration = Duration::from_millis(200);
 /// After this time it is said what is waited for.
 const TIMEOUT: Duration = Duration::from_millis(500);

@@ -1,4 +1,5 @@
-//! From flags to a plan of the replay: what the command line alone can get wrong, and what depends on the machine.
+//! From flags to a plan of the replay: what the command line alone can get wrong, and what depends on the
+//! machine.
 
 use std::num::NonZeroU64;
 

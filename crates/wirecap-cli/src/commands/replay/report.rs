@@ -33,8 +33,8 @@ struct Record<'a> {
     fallbacks: Vec<Worded<Fallback>>,
 }
 
-/// Prints the report to standard output, and on standard error what went wrong. Returns the exit code of the replay. With `--quiet`
-/// it prints errors and losses only.
+/// Prints the report to standard output, and on standard error what went wrong. Returns the exit code of the
+/// replay. With `--quiet` it prints errors and losses only.
 pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head, flags: &SendFlags) -> Exit {
     let errors = errors(&report);
     let fallbacks = fallbacks(spared, &std::mem::take(&mut report.fallbacks));

@@ -40,8 +40,8 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     rate.ok_or_else(|| "write a number a second from 1 on, like 1000, 10k, 1.5M or 2.5G".into())
 }
 
-/// Reads a time between packets: 0, or a number of us, ms or s, which has to be said, as gaps of traces are anything from
-/// microseconds to hours.
+/// Reads a time between packets: 0, or a number of us, ms or s, which has to be said, as gaps of traces are
+/// anything from microseconds to hours.
 pub(crate) fn gap(text: &str) -> Result<Duration, String> {
     let said = text == "0" || text.ends_with('s');
     let gap = time(text).ok().filter(|_| said);
