@@ -13,7 +13,7 @@ const FIGURES: u8 = 2;
 /// ```
 /// use wirecap_traffic::Latency;
 ///
-/// let mut latency = Latency::new();
+/// let mut latency = Latency::default();
 /// latency.note(2_000, 3);
 /// assert!(latency.percentiles().is_some_and(|latency| latency.p50_ns.abs_diff(2_000) <= 20));
 /// ```
@@ -35,13 +35,14 @@ pub struct Percentiles {
     pub max_ns: u64,
 }
 
-impl Latency {
+impl Default for Latency {
     /// A histogram without times.
-    #[allow(clippy::new_without_default, reason = "it allocates")]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self(Histogram::new_with_bounds(1, MAX_NS, FIGURES).expect("valid bounds and figures"))
     }
+}
 
+impl Latency {
     /// Notes `packets` that took `time_ns`. No time counts as 1 ns.
     #[inline]
     pub fn note(&mut self, time_ns: u64, packets: u64) {
@@ -72,11 +73,11 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_all_that_was_noted() {
-        let mut latency = Latency::new();
+        let mut latency = Latency::default();
         assert_eq!(latency.percentiles(), None);
         latency.note(10_000, 989);
         latency.note(1_000_000, 10);
-        let mut other = Latency::new();
+        let mut other = Latency::default();
         // No time at all, and one beyond all bounds.
         other.note(0, 1);
         other.note(u64::MAX, 1);

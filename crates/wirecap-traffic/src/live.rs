@@ -171,11 +171,6 @@ impl LiveGenerator {
         Ok(self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0"))
     }
 
-    /// The interface, by name.
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
     fn timing(&self) -> Timing {
         Timing { rate: self.rate_pps.map(|rate| Rate::frames(rate.get())), ..Timing::default() }
     }

@@ -149,7 +149,7 @@ impl Run {
             newest: vec![0; MAX_FLOWS as usize].into(),
             flows: 0,
             reordered: 0,
-            latency: Latency::new(),
+            latency: Latency::default(),
             before_sent: 0,
         }
     }

@@ -110,11 +110,6 @@ impl XdpGenerator {
         Ok(Self { frames, queues, interface: interface.name, made: FrameTotals::default() })
     }
 
-    /// The interface, by name.
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
     /// Waits until the kernel has given back every frame, for a second at most. Returns how many it has not.
     pub fn finish(&mut self) -> u64 {
         self.queues.iter_mut().map(|queue| queue.finish(Duration::from_secs(1))).sum()

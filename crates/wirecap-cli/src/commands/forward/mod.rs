@@ -250,8 +250,7 @@ impl Job for Forward {
         self.batch_times = batch_times;
         let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
-        let stats = || Arc::new(ForwardStats::new());
-        self.stats = (0..ports).map(|_| (0..workers).map(|_| stats()).collect()).collect();
+        self.stats = (0..ports).map(|_| (0..workers).map(|_| Arc::default()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
         // A router's alone: the plan has asked for no stocks else.
         let mut stocks = capture.take_stocks().into_iter();

@@ -25,7 +25,7 @@ pub(super) fn cause_of(refusal: Refusal) -> DropCause {
 }
 
 /// Packets that came in by one port, as one worker has counted them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ForwardStats {
     forwarded: AtomicU64,
     bytes: AtomicU64,
@@ -40,18 +40,6 @@ pub(super) struct ForwardStats {
 }
 
 impl ForwardStats {
-    pub(super) fn new() -> Self {
-        Self {
-            forwarded: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
-            icmp_sent: AtomicU64::new(0),
-            icmp_suppressed: AtomicU64::new(0),
-            dropped: Default::default(),
-            latency: Mutex::new(Latency::new()),
-        }
-    }
-
     /// Counts packets of one batch that were forwarded.
     pub(super) fn count_forwarded(&self, packets: u64, bytes: u64) {
         self.forwarded.fetch_add(packets, Ordering::Relaxed);
@@ -112,7 +100,7 @@ impl ForwardReport {
     ) -> Self {
         let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
         let (mut icmp_sent, mut icmp_suppressed) = (0, 0);
-        let (mut dropped, mut latency) = ([0; DropCause::COUNT], Latency::new());
+        let (mut dropped, mut latency) = ([0; DropCause::COUNT], Latency::default());
         for stats in workers {
             forwarded += stats.forwarded.load(Ordering::Relaxed);
             bytes += stats.bytes.load(Ordering::Relaxed);
@@ -158,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_counts_of_all_workers_are_added_up() {
-        let workers = [ForwardStats::new(), ForwardStats::new()];
+        let workers = [ForwardStats::default(), ForwardStats::default()];
         workers[0].count_forwarded(3, 180);
         workers[1].count_forwarded(4, 400);
         workers[1].count_dropped(cause_of(Refusal::TooLong));
