@@ -1,4 +1,4 @@
-//! What is done about packets that are late: nobody wants them in one burst.
+//! Spreads packets that are late, so that they do not leave in one burst.
 //!
 //! ```text
 //!   due        │   │   │   │   │   │   │   │   │   │
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four
-//! fifths of the gap between them, and less the later it is; from [`MOST_LATE_NS`] on it goes at once. So a
+//! fifths of the gap between them, and less the later it is; from [`MAX_LATE_NS`] on it goes at once. So a
 //! stall makes one gap wrong by as much as it lasted, and those behind it by a fifth or somewhat more, while
 //! the rate over the whole run holds.
 
 /// Later than that, in nanoseconds, nothing is held back.
-const MOST_LATE_NS: u64 = 10_000_000;
+const MAX_LATE_NS: u64 = 10_000_000;
 /// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up
 /// for at once.
 const DELAY_NS: u64 = 5_000;
@@ -41,11 +41,9 @@ impl CatchUp {
     fn kept(&self, gap_ns: u64) -> u64 {
         let late_ns = self.last_ns.saturating_sub(self.last_due_ns);
         let most = gap_ns - gap_ns / 5;
-        match MOST_LATE_NS.checked_sub(late_ns) {
-            Some(MOST_LATE_NS) => most,
-            Some(patience_ns) => {
-                (u128::from(most) * u128::from(patience_ns) / u128::from(MOST_LATE_NS)) as u64
-            }
+        match MAX_LATE_NS.checked_sub(late_ns) {
+            Some(MAX_LATE_NS) => most,
+            Some(left_ns) => (u128::from(most) * u128::from(left_ns) / u128::from(MAX_LATE_NS)) as u64,
             None => 0,
         }
     }
@@ -65,8 +63,8 @@ impl CatchUp {
 mod tests {
     use super::*;
 
-    /// Departures of packets that are due every `gap_ns`, seen by somebody who looks every 100 ns but for a
-    /// stall.
+    /// Departures of packets that are due every `gap_ns`, with a look at the clock every 100 ns except during
+    /// a stall.
     fn departures(gap_ns: u64, packets: u64, stall: std::ops::Range<u64>) -> Vec<u64> {
         let (mut catch_up, mut now) = (CatchUp::default(), 0);
         let departures = (0..packets).map(|number| {
@@ -95,7 +93,7 @@ mod tests {
     fn what_is_very_late_goes_at_once() {
         let departures = departures(100_000, 2_000, 1_000_000..101_000_000);
         let at_once = departures.iter().filter(|&&departed| departed == 101_000_000).count();
-        // Of a thousand that were due meanwhile; the others wait for each other.
+        // Of a thousand that fell due during the stall; the others wait for each other.
         assert!((900..=910).contains(&at_once), "{at_once}");
         assert_eq!(departures[1_999], 1_999 * 100_000, "it is caught up");
     }

@@ -1,4 +1,4 @@
-//! What others say to a replay that runs, and what it tells them.
+//! Stops a running replay, and reports its progress to other threads.
 
 use std::{
     sync::{
@@ -8,26 +8,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::netdev::LinkFault;
-
 /// When to stop before the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// After so many packets.
+    /// After this number of packets.
     pub count: Option<u64>,
-    /// After so long.
+    /// After this time.
     pub duration: Option<Duration>,
 }
 
 /// Stops a replay, and watches it. Shared between the thread that sends and those that look.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Written by whoever stops it; nothing else hangs on it.
+    /// Written by the thread that stops it; orders nothing else.
     stopped: AtomicBool,
-    /// The first thing that was wrong with the link. Written by the thread that watches it.
-    fault: OnceLock<LinkFault>,
     /// Set when the first packet is about to be sent.
-    started: OnceLock<Started>,
+    started: OnceLock<Start>,
     /// Given to the kernel so far. Written by the thread that sends.
     packets: AtomicU64,
     /// Of these, in bytes. Written by the thread that sends.
@@ -39,7 +35,7 @@ pub struct Control {
 
 /// What is known before sending begins.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Expected {
+pub(crate) struct Forecast {
     /// Packets of all passes, where that is known.
     pub(crate) packets: Option<u64>,
     /// How long it takes as planned, where that is known.
@@ -49,26 +45,26 @@ pub(crate) struct Expected {
     pub(crate) limits: Limits,
 }
 
-impl Expected {
+impl Forecast {
     /// How long it will take, until the files or a limit end it, where that is known.
     pub(crate) fn length(&self) -> Option<Duration> {
         let Limits { count, duration } = self.limits;
-        // When so many packets are sent is not known before.
+        // The time at which a number of packets is reached is not known in advance.
         let is_cut = count.is_some_and(|count| self.packets.is_none_or(|packets| count < packets));
         let planned = self.planned.filter(|_| !is_cut)?;
         Some(planned.min(duration.unwrap_or(planned)))
     }
 
-    pub(crate) fn begun(self, at: Instant) -> Started {
-        Started { at, expected: self }
+    pub(crate) fn begun(self, at: Instant) -> Start {
+        Start { at, expected: self }
     }
 }
 
 /// A replay that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Started {
+pub(crate) struct Start {
     at: Instant,
-    expected: Expected,
+    expected: Forecast,
 }
 
 /// How far a replay is.
@@ -106,15 +102,7 @@ impl Control {
         Some(started.expected.progress(elapsed, packets, bytes, read))
     }
 
-    pub(crate) fn fail(&self, fault: LinkFault) {
-        let _ = self.fault.set(fault);
-    }
-
-    pub(crate) fn fault(&self) -> Option<LinkFault> {
-        self.fault.get().copied()
-    }
-
-    pub(crate) fn start(&self, started: Started) {
+    pub(crate) fn start(&self, started: Start) {
         let _ = self.started.set(started);
     }
 
@@ -128,7 +116,7 @@ impl Control {
     }
 }
 
-impl Expected {
+impl Forecast {
     /// The end that is nearest counts.
     fn progress(&self, elapsed: Duration, packets: u64, bytes: u64, read: Option<(u64, f64)>) -> Progress {
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
@@ -156,7 +144,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn share(expected: Expected, read: Option<(u64, f64)>) -> Option<f64> {
+    fn share(expected: Forecast, read: Option<(u64, f64)>) -> Option<f64> {
         expected.progress(10 * SECOND, 500, 0, read).share
     }
 
@@ -165,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_end_is_the_one_that_is_told() {
-        let four = Expected { passes: Some(4), ..Expected::default() };
-        let planned = Expected { planned: Some(40 * SECOND), packets: Some(600), ..four };
+    fn the_nearest_end_is_reported() {
+        let four = Forecast { passes: Some(4), ..Forecast::default() };
+        let planned = Forecast { planned: Some(40 * SECOND), packets: Some(600), ..four };
         assert_eq!(share(planned, None), Some(0.25), "as planned, whatever the packets are");
         assert_eq!(planned.progress(10 * SECOND, 500, 0, None).left, Some(30 * SECOND));
-        assert_eq!(share(Expected { limits: limits(None, Some(20)), ..planned }, None), Some(0.5));
-        assert_eq!(share(Expected { limits: limits(Some(1_000), Some(60)), ..planned }, None), Some(0.5));
-        assert_eq!(share(Expected { packets: Some(1_000), ..four }, None), Some(0.5));
+        assert_eq!(share(Forecast { limits: limits(None, Some(20)), ..planned }, None), Some(0.5));
+        assert_eq!(share(Forecast { limits: limits(Some(1_000), Some(60)), ..planned }, None), Some(0.5));
+        assert_eq!(share(Forecast { packets: Some(1_000), ..four }, None), Some(0.5));
         assert_eq!(share(four, Some((2, 0.5))), Some(0.625));
     }
 
@@ -180,19 +168,19 @@ mod tests {
     fn it_takes_until_the_end_that_comes_first() {
         let length = |count, seconds| {
             let (planned, packets) = (Some(40 * SECOND), Some(600));
-            Expected { planned, packets, limits: limits(count, seconds), ..Expected::default() }.length()
+            Forecast { planned, packets, limits: limits(count, seconds), ..Forecast::default() }.length()
         };
         assert_eq!(length(None, None), Some(40 * SECOND));
         assert_eq!((length(None, Some(10)), length(None, Some(50))), (Some(10 * SECOND), Some(40 * SECOND)));
         assert_eq!((length(Some(600), None), length(Some(599), None)), (Some(40 * SECOND), None));
-        assert_eq!(Expected { limits: limits(None, Some(10)), ..Expected::default() }.length(), None);
+        assert_eq!(Forecast { limits: limits(None, Some(10)), ..Forecast::default() }.length(), None);
     }
 
     #[test]
-    fn an_end_that_nobody_knows_is_not_told() {
-        assert_eq!(share(Expected::default(), None), None);
-        assert_eq!(share(Expected::default(), Some((2, 0.5))), None);
-        let late = Expected { planned: Some(SECOND), ..Expected::default() };
+    fn an_unknown_end_is_not_reported() {
+        assert_eq!(share(Forecast::default(), None), None);
+        assert_eq!(share(Forecast::default(), Some((2, 0.5))), None);
+        let late = Forecast { planned: Some(SECOND), ..Forecast::default() };
         let late = late.progress(10 * SECOND, 1, 1, None);
         assert_eq!((late.share, late.left), (Some(1.0), Some(Duration::ZERO)));
         assert!(Control::default().progress().is_none());

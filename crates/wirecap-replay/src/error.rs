@@ -2,8 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use wirecap_send::Obstacle;
-use wirecap_sys::{netdev::LinkFault, xsk::XskError};
+use wirecap_send::SendError;
 
 /// Why a replay did not start, or did not get to its end.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +62,7 @@ pub enum Error {
         memory_mib: u64,
     },
     /// Files had packets in one pass, and none in a later one.
-    #[error(
-        "in pass {pass} over the files there was nothing to send any more: they were changed meanwhile; replay a copy of them"
-    )]
+    #[error("pass {pass} found no packets: the files changed during replay; replay a copy")]
     Emptied {
         /// The pass, from 1.
         pass: u64,
@@ -87,7 +84,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, from 1.
         line: u64,
-        /// What stands there.
+        /// The text of the line.
         text: String,
     },
     /// The side file has fewer lines than there are packets.
@@ -107,73 +104,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A queue there is not.
-    #[error("{interface} has {queues} transmit queues, numbers 0 to {}, so there is no queue {queue}; choose among them, or see ethtool -L", queues - 1)]
-    NoQueue {
-        /// The interface.
-        interface: String,
-        /// Queues that it has.
-        queues: u32,
-        /// Queue asked for.
-        queue: u16,
-    },
-    /// The interface is down, has no carrier, or is gone.
-    #[error("{interface} {fault}{}", Obstacle::remedy(*.fault, interface))]
-    Link {
-        /// The interface.
-        interface: String,
-        /// What is wrong with it.
-        fault: LinkFault,
-    },
     /// The interface cannot be found or asked.
     #[error(transparent)]
     Interface(#[from] wirecap_sys::netdev::Error),
-    /// A queue could not be opened.
-    #[error("{interface}, transmit queue {queue}: {source}")]
-    Queue {
-        /// The interface.
-        interface: String,
-        /// The queue.
-        queue: u16,
-        /// Why not.
-        source: XskError,
-    },
-    /// The kernel did not take packets.
-    #[error(
-        "{interface}, transmit queue {queue}: the kernel takes no more packets: {source}; see ip link show {interface}"
-    )]
-    Send {
-        /// The interface.
-        interface: String,
-        /// The queue.
-        queue: u16,
-        /// What it said.
-        source: io::Error,
-    },
-    /// The kernel stopped sending without saying why.
-    #[error(
-        "{interface}: {packets} packets were given to the kernel, and it has sent none of them for {seconds} s; see ip link show \
-         {interface}, and whether its driver has AF_XDP transmit"
-    )]
-    Stuck {
-        /// The interface.
-        interface: String,
-        /// Packets that are still with the kernel.
-        packets: u64,
-        /// Seconds in which none of them was sent.
-        seconds: u64,
-    },
+    /// Packets are not sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
     /// The thread that reads ahead has panicked.
     #[error("the thread that reads ahead has panicked; this is a defect of wirecap")]
     Reader,
     /// A thread could not be started.
-    #[error(
-        "cannot start the thread that {what}: {cause}; raise the limit on threads: pids.max of its control group (TasksMax= in a \
-         service), or ulimit -u"
-    )]
+    #[error("cannot start the thread that reads ahead: {cause}")]
     Thread {
-        /// What it does, in words.
-        what: &'static str,
         /// What the kernel said.
         cause: io::Error,
     },
@@ -215,16 +157,5 @@ mod tests {
         );
         assert!(message(101).contains("tcprewrite --dlt=enet"));
         assert!(message(189).contains("link type 189,") && message(189).contains("convert the file"));
-    }
-
-    #[test]
-    fn a_fault_of_the_link_is_told_with_what_can_be_done() {
-        let told = |fault| Error::Link { interface: "x0".into(), fault }.to_string();
-        assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
-        assert_eq!(
-            told(LinkFault::NoCarrier),
-            "x0 has no carrier, so frames sent to it are lost; connect and bring up the other end"
-        );
-        assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
     }
 }

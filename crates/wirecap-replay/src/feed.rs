@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use wirecap_core::choices;
 
 use crate::{
     Control, Error, Placement, Timing,
@@ -19,23 +20,22 @@ use crate::{
 
 /// Bytes of an Ethernet header, the shortest that is sent.
 const HEADER: usize = 14;
-/// A block is full with so many bytes or frames.
+/// A block is full with this number of bytes or frames.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
 /// The most packets that are read for one block, those that are left out included.
 const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
-/// What is done with packets of which the file has only the beginning (snapshot length).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Cut {
-    /// What is there is sent, byte for byte.
-    #[default]
-    Send,
-    /// Zeros are put behind it, up to the length it had on the wire.
-    Pad,
-    /// They are left out.
-    Skip,
+choices! {
+    /// What is done with packets of which the file has only the beginning (snapshot length).
+    pub enum Cut = Send {
+        /// What is there is sent.
+        Send = "send",
+        /// Zeros are put behind it, up to the length on the wire.
+        Pad = "pad",
+        /// They are left out.
+        Skip = "skip",
+    }
 }
 
 /// What is sent, and how it is spread.

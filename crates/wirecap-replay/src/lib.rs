@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   a.pcap ───┐
-//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ Preloaded: all of it in cells, passes copy nothing
-//!                 by time                                        └─ Streamed: read ahead by a thread of its own
+//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ PreloadedTrace: all of it in cells, passes copy nothing
+//!                 by time                                        └─ StreamedTrace: read ahead by a thread of its own
 //!                                                                               │
 //!   Report ◄── Pacing ◄── departures ◄── Player ◄── Schedule: when each is due ◄┘
 //!                                           │
@@ -17,7 +17,7 @@
 //! | from which queue it is sent | `placement`, `flow` |
 //! | what is sent of it | `feed` |
 //! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
-//! | the thread that sends | `player`, `catch_up`, `starvation`, `link`; [`Lane`](wirecap_send::Lane) |
+//! | the thread that sends | `player`, `catch_up`, `starvation`; [`Lane`](wirecap_send::Lane) |
 //! | how evenly it was sent | `pacing` |
 //!
 //! # Example
@@ -43,7 +43,6 @@ mod control;
 mod error;
 mod feed;
 mod flow;
-mod link;
 mod loaded;
 mod merge;
 mod next;
@@ -72,7 +71,6 @@ pub use placement::Placement;
 pub use plan::Plan;
 pub use player::End;
 pub use replay::Replay;
-pub use report::{Counters, Held, Report};
+pub use report::{Report, Storage};
 pub use schedule::{Schedule, Speed, mean_gap_ns};
 pub use timeline::TimeFaults;
-pub use wirecap_sys::netdev::LinkFault;

@@ -3,13 +3,13 @@
 use crate::{
     Control, Error, Plan,
     feed::{Block, Feed, Fill},
-    preloaded::Preloaded,
+    preloaded::PreloadedTrace,
     shape::{RING, Shape},
     trace::is_regular,
 };
 
 /// What was read before the start.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFrames {
     pub(crate) blocks: Vec<Block>,
     /// It is all of the files.
     pub(crate) is_whole: bool,
@@ -18,9 +18,9 @@ pub(crate) struct Loaded {
     cell_bytes: u32,
 }
 
-impl Loaded {
-    /// So many that the busiest queue has cells for twice its ring, as far as memory goes; one if there is
-    /// one pass.
+impl LoadedFrames {
+    /// Copies of the trace that give the busiest queue cells for twice its ring, as far as memory goes; one
+    /// for one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {
@@ -48,18 +48,23 @@ pub(crate) fn read_ahead(
     shape: Shape,
     lanes: usize,
     control: &Control,
-) -> Result<Loaded, Error> {
-    let mut loaded =
-        Loaded { blocks: Vec::new(), is_whole: false, cells: vec![0; lanes], cell_bytes: shape.cell_bytes };
+) -> Result<LoadedFrames, Error> {
+    let mut loaded = LoadedFrames {
+        blocks: Vec::new(),
+        is_whole: false,
+        cells: vec![0; lanes],
+        cell_bytes: shape.cell_bytes,
+    };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
-    // Whoever writes a pipe may go on for ever: it is sent as it comes, unless it is wanted again.
+    // The writer of a pipe may go on for ever: the pipe is sent as it comes, unless several passes are
+    // wanted.
     if pipe.is_some() && plan.passes == Some(1) {
         return Ok(loaded);
     }
     while !loaded.is_whole && !control.is_stopped() {
         let mut block = Block::default();
         loaded.is_whole = !feed.fill(&mut block, Fill::Whole);
-        let cells = Preloaded::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
+        let cells = PreloadedTrace::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         match loaded.blocks.last_mut() {
             // The next block has its tally, too.
@@ -72,7 +77,7 @@ pub(crate) fn read_ahead(
         }
     }
     match pipe {
-        // Who stops it does not want to hear of memory.
+        // A user who stops it does not want to hear of memory.
         Some(pipe) if !loaded.is_whole && !control.is_stopped() => {
             Err(Error::OnePass { name: pipe.display().to_string(), memory_mib: plan.memory_bytes >> 20 })
         }
@@ -103,9 +108,9 @@ mod tests {
     }
 
     /// Reads a trace ahead as if it were a pipe to be sent twice.
-    fn read(path: PathBuf, control: &Control) -> Result<Loaded, Error> {
+    fn read(path: PathBuf, control: &Control) -> Result<LoadedFrames, Error> {
         let interface = Interface { mtu: 1_500, ..netdev::interface("lo").unwrap() };
-        // A device stands for a pipe: neither is a regular file.
+        // A device replaces a pipe: neither is a regular file.
         let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
         let shape = Shape::of(&interface, &plan, &[0]);
         let feed_plan = FeedPlan {
@@ -131,7 +136,7 @@ mod tests {
     }
 
     /// Reads a pipe into which a thread writes `first`, then `again` for ever; stops the replay after 200 ms.
-    fn stopped(first: Vec<u8>, again: &[u8]) -> Result<Loaded, Error> {
+    fn stopped(first: Vec<u8>, again: &[u8]) -> Result<LoadedFrames, Error> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();

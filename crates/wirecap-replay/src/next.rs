@@ -4,7 +4,7 @@ use crate::schedule::mean_gap_ns;
 
 /// A frame that lies in cells of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct NextFrame {
     /// Since the start.
     pub(crate) due_ns: u64,
     /// The first of its cells.
@@ -16,15 +16,15 @@ pub(crate) struct Ready {
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    Frame(Ready),
+    Frame(NextFrame),
     /// Nothing yet.
-    Wait(Awaited),
+    Wait(WaitReason),
     End,
 }
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitReason {
     /// Cells that the kernel has.
     Cells,
     /// What is read of the file.
@@ -41,7 +41,7 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Whether there is none after this one, counted from 0.
+    /// Whether this pass, counted from 0, is the last one.
     pub(crate) fn is_last(&self, pass: u64) -> bool {
         self.count.is_some_and(|count| pass + 1 >= count)
     }

@@ -6,9 +6,9 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest error that is told from longer ones, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
-/// Decimal digits of what is told.
+/// Largest error that is distinguished, in nanoseconds: a minute.
+const MAX_NS: u64 = 60_000_000_000;
+/// Significant decimal digits.
 const DIGITS: u8 = 3;
 
 /// Half, 99 in a hundred, and all of the values are at most so much, in nanoseconds.
@@ -44,7 +44,7 @@ pub(crate) struct Pacing {
 
 impl Pacing {
     pub(crate) fn new() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that make sense");
+        let histogram = || Histogram::new_with_bounds(1, MAX_NS, DIGITS).expect("bounds that make sense");
         Self { error: histogram(), late: histogram(), last: None }
     }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn errors_are_those_of_gaps_and_not_of_times() {
         let mut pacing = Pacing::new();
-        // 500 ns late all along, but for one that is 300 ns later and its successor.
+        // All are 500 ns late, except one that is 800 ns late.
         for (due, departed) in [(0, 500), (1_000, 1_500), (2_000, 2_800), (3_000, 3_500), (3_000, 3_500)] {
             pacing.departed(due, departed);
         }

@@ -19,25 +19,29 @@ const QUOTED: usize = 40;
 pub enum Placement {
     /// All from one queue: in the order of the file, whatever the NIC does.
     One(u16),
-    /// One after the other from each of these queues, which are not none.
-    RoundRobin(Vec<u16>),
-    /// All packets of a flow, both directions, from one of these queues, which are not none; see
-    /// [`flow_hash`].
-    Flow(Vec<u16>),
+    /// One after the other from each of these queues, of which there is one at least; `None` is all of the
+    /// interface.
+    RoundRobin(Option<Vec<u16>>),
+    /// All packets of a flow, both directions, from one of these queues, of which there is one at least;
+    /// `None` is all of the interface. See [`flow_hash`].
+    Flow(Option<Vec<u16>>),
     /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the
     /// order in which they are sent. Empty lines, and what follows a `#`, do not count.
     Side(PathBuf),
 }
 
 impl Placement {
-    /// The queues that are used, in order.
+    /// The queues that are used, in order, of an interface with `there` transmit queues.
     ///
     /// # Errors
     /// [`Error::Side`], [`Error::SideLine`] and [`Error::SideEmpty`]: the side file is read for it.
-    pub fn queues(&self) -> Result<Vec<u16>, Error> {
+    pub fn queues(&self, there: u32) -> Result<Vec<u16>, Error> {
         match self {
             Placement::One(queue) => Ok(vec![*queue]),
-            Placement::RoundRobin(queues) | Placement::Flow(queues) => Ok(queues.clone()),
+            Placement::RoundRobin(Some(queues)) | Placement::Flow(Some(queues)) => Ok(queues.clone()),
+            Placement::RoundRobin(None) | Placement::Flow(None) => {
+                Ok((0..u16::try_from(there).unwrap_or(u16::MAX)).collect())
+            }
             Placement::Side(path) => {
                 let mut side = SideFile::open(path)?;
                 let mut queues = BTreeSet::new();
@@ -68,7 +72,7 @@ enum Rule {
 }
 
 impl Placer {
-    /// For queues as [`Placement::queues`] gave them.
+    /// For the queues that [`Placement::queues`] returned.
     pub(crate) fn new(placement: &Placement, queues: &[u16]) -> Result<Self, Error> {
         let lanes = queues.len() as u16;
         let rule = match placement {
@@ -166,7 +170,7 @@ mod tests {
     }
 
     fn places(placement: &Placement, packets: usize) -> Vec<u16> {
-        let queues = placement.queues().unwrap();
+        let queues = placement.queues(8).unwrap();
         let mut placer = Placer::new(placement, &queues).unwrap();
         (0..packets).map(|_| queues[usize::from(placer.place(&[0; 14]).unwrap())]).collect()
     }
@@ -174,12 +178,13 @@ mod tests {
     #[test]
     fn one_queue_or_each_in_turn() {
         assert_eq!(places(&Placement::One(3), 4), [3; 4]);
-        assert_eq!(places(&Placement::RoundRobin(vec![1, 5, 6]), 5), [1, 5, 6, 1, 5]);
+        assert_eq!(places(&Placement::RoundRobin(Some(vec![1, 5, 6])), 5), [1, 5, 6, 1, 5]);
+        assert_eq!(places(&Placement::RoundRobin(None), 9), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
     }
 
     #[test]
     fn a_flow_stays_on_its_queue() {
-        let flow = Placement::Flow(vec![0, 2]);
+        let flow = Placement::Flow(Some(vec![0, 2]));
         let of_one = places(&flow, 3);
         assert!(of_one.iter().all(|queue| *queue == of_one[0]) && [0, 2].contains(&of_one[0]));
         let mut placer = Placer::new(&flow, &[0, 2]).unwrap();
@@ -190,7 +195,7 @@ mod tests {
     #[test]
     fn a_side_file_says_the_queue_of_each_packet() {
         let (_directory, placement) = side("2\n0\n\n# the third\n 2 # same as the first\n7\n");
-        assert_eq!(placement.queues().unwrap(), [0, 2, 7]);
+        assert_eq!(placement.queues(8).unwrap(), [0, 2, 7]);
         assert_eq!(places(&placement, 4), [2, 0, 2, 7]);
         let mut placer = Placer::new(&placement, &[0, 2, 7]).unwrap();
         (0..4).for_each(|_| _ = placer.place(&[]).unwrap());
@@ -201,17 +206,17 @@ mod tests {
     #[test]
     fn a_bad_side_file_is_named_with_its_line() {
         let (_directory, placement) = side("1\n\ntwo\n");
-        let error = placement.queues().unwrap_err().to_string();
+        let error = placement.queues(8).unwrap_err().to_string();
         assert!(error.contains("line 3") && error.contains("\"two\""), "{error}");
         let (_directory, placement) = side(&"0".repeat(1 << 20));
-        let error = placement.queues().unwrap_err().to_string();
+        let error = placement.queues(8).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("00…") && error.len() < 300, "{error}");
         let (_directory, placement) = side("# nothing\n");
-        assert!(matches!(placement.queues(), Err(Error::SideEmpty { .. })));
+        assert!(matches!(placement.queues(8), Err(Error::SideEmpty { .. })));
         let (_directory, placement) = side("65536\n");
-        assert!(matches!(placement.queues(), Err(Error::SideLine { line: 1, .. })));
+        assert!(matches!(placement.queues(8), Err(Error::SideLine { line: 1, .. })));
         let missing = Placement::Side("/no/such/side".into());
-        assert!(missing.queues().unwrap_err().to_string().contains("/no/such/side"));
-        assert!(matches!(Placement::Side("/dev/null".into()).queues(), Err(Error::Side { .. })));
+        assert!(missing.queues(8).unwrap_err().to_string().contains("/no/such/side"));
+        assert!(matches!(Placement::Side("/dev/null".into()).queues(8), Err(Error::Side { .. })));
     }
 }

@@ -31,8 +31,6 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// Zero-copy, copy, or the best that there is.
     pub mode: BindChoice,
-    /// What was wanted and given up before, in words: it is told with what else cannot be had.
-    pub fallbacks: Vec<String>,
     /// The core of the thread that sends; `None` leaves it to the kernel.
     pub core: Option<usize>,
 }
@@ -60,7 +58,6 @@ impl Plan {
             cut: Cut::default(),
             memory_bytes: 1 << 30,
             mode: BindChoice::Best,
-            fallbacks: Vec::new(),
             core: None,
         }
     }

@@ -19,14 +19,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_send::{Lane, Obstacle, StallTimer};
+use wirecap_send::{Lane, LinkMonitor, SendError, StallTimer};
 use wirecap_sys::netdev::{Interface, LinkFault};
 
 use crate::{
     Control, Error,
     catch_up::CatchUp,
-    control::{Expected, Limits},
-    next::{Awaited, Next},
+    control::{Forecast, Limits},
+    next::{Next, WaitReason},
     pacing::{Pacing, PacingReport},
     source::Source,
     starvation::Starvation,
@@ -35,9 +35,10 @@ use crate::{
 /// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its
 /// own departure.
 const BATCH_TIMED: usize = 32;
-/// The same where nobody measures departures.
+/// The same where departures are not measured.
 const BATCH_TOP: usize = 256;
-/// Closer to a departure than that, in nanoseconds, nobody sleeps: waking up takes long now and then.
+/// Closer to a departure than that, in nanoseconds, the thread does not sleep: waking up takes long now and
+/// then.
 const NEAR_NS: u64 = 200_000;
 /// The longest sleep: so soon a stop is noticed.
 const NAP_NS: u64 = 10_000_000;
@@ -45,7 +46,7 @@ const NAP_NS: u64 = 10_000_000;
 const FINISH: Duration = Duration::from_secs(2);
 /// Before it, how long something may not go on for want of a completion.
 const STUCK: Duration = Duration::from_secs(10);
-/// How often others are told how far it is, in looks.
+/// How often the progress is published, in looks.
 const TELL: u32 = 64;
 
 /// Why it is over.
@@ -72,7 +73,7 @@ pub(crate) struct Player<'a> {
     source: Source,
     control: &'a Arc<Control>,
     limits: Limits,
-    expected: Expected,
+    expected: Forecast,
     started: Instant,
     /// `None` at top speed, where nothing is due.
     pacing: Option<Pacing>,
@@ -87,25 +88,28 @@ pub(crate) struct Player<'a> {
     starvation: Starvation,
     /// How long nothing came back while something could not go on.
     stalled: StallTimer,
+    link: Option<LinkMonitor>,
 }
 
 /// What one look at the clock came to.
 enum Step {
     Sent,
-    /// So long until the next is due, in nanoseconds.
+    /// Time until the next is due, in nanoseconds.
     Early(u64),
     /// No room, no cell, or the file is behind.
-    Held,
+    Blocked,
     Over(End),
 }
 
 impl<'a> Player<'a> {
     pub(crate) fn new(
         interface: &'a Interface,
-        (lanes, source): (Vec<Lane>, Source),
+        lanes: Vec<Lane>,
+        source: Source,
         control: &'a Arc<Control>,
-        expected: Expected,
+        expected: Forecast,
         is_timed: bool,
+        link: Option<LinkMonitor>,
     ) -> Self {
         Self {
             interface,
@@ -124,21 +128,13 @@ impl<'a> Player<'a> {
             looks: 0,
             starvation: Starvation::default(),
             stalled: StallTimer::default(),
+            link,
         }
     }
 
     /// Sends until the end. What happened is in the second part whatever it was.
     pub(crate) fn run(&mut self) -> (End, Option<Error>) {
-        self.await_first();
-        self.started = Instant::now();
-        self.control.start(self.expected.begun(self.started));
-        let end = loop {
-            match self.look() {
-                Ok(Step::Over(end)) => break Ok(end),
-                Ok(_) => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let end = self.send_all();
         self.control.sent(self.packets, self.bytes);
         let end = end.and_then(|end| self.finish().map(|()| end));
         if self.pacing.is_none() {
@@ -147,32 +143,42 @@ impl<'a> Player<'a> {
         }
         match end {
             Ok(end) => (end, None),
-            Err(error) => (End::Failed, Some(self.told_rightly(error))),
+            // A link that is lost explains every other error.
+            Err(error) => match LinkFault::settled(self.interface.ifindex) {
+                Some(fault) => (End::Failed, Some(self.lost(fault))),
+                None => (End::Failed, Some(error)),
+            },
         }
     }
 
-    /// With a link that is lost, whatever showed that first.
-    fn told_rightly(&self, error: Error) -> Error {
-        let first = match (&error, self.control.fault()) {
-            (Error::Link { fault, .. }, _) => *fault,
-            (_, Some(fault)) => fault,
-            _ => return error,
-        };
-        self.link(LinkFault::settled(self.interface.ifindex).unwrap_or(first))
+    fn send_all(&mut self) -> Result<End, Error> {
+        self.await_first()?;
+        self.started = Instant::now();
+        self.control.start(self.expected.begun(self.started));
+        loop {
+            if let Step::Over(end) = self.look()? {
+                return Ok(end);
+            }
+        }
     }
 
-    /// Time begins when there is something to send: whoever writes a pipe may take long.
-    fn await_first(&mut self) {
-        let is_over = || self.control.is_stopped() || self.control.fault().is_some();
-        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !is_over() {
+    /// Time begins when there is something to send: the writer of a pipe may take long.
+    fn await_first(&mut self) -> Result<(), Error> {
+        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !self.control.is_stopped() {
+            self.check_link(Instant::now())?;
             thread::sleep(Duration::from_micros(50));
+        }
+        Ok(())
+    }
+
+    fn check_link(&mut self, now: Instant) -> Result<(), Error> {
+        match self.link.as_mut().and_then(|link| link.lost(now)) {
+            Some(fault) => Err(self.lost(fault)),
+            None => Ok(()),
         }
     }
 
     fn look(&mut self) -> Result<Step, Error> {
-        if let Some(fault) = self.control.fault() {
-            return Err(self.link(fault));
-        }
         if self.control.is_stopped() {
             return Ok(Step::Over(End::Stopped));
         }
@@ -181,6 +187,7 @@ impl<'a> Player<'a> {
             self.control.sent(self.packets, self.bytes);
         }
         let now_ns = self.now_ns();
+        self.check_link(self.started + Duration::from_nanos(now_ns))?;
         let step = self.stage(now_ns);
         if !self.due.is_empty() {
             self.depart()?;
@@ -190,7 +197,7 @@ impl<'a> Player<'a> {
                 self.turn()?;
                 self.wait(wait_ns);
             }
-            Step::Held => self.hold()?,
+            Step::Blocked => self.hold()?,
             Step::Sent | Step::Over(_) => {}
         }
         Ok(step)
@@ -213,10 +220,10 @@ impl<'a> Player<'a> {
             let frame = match self.source.peek(&mut self.lanes) {
                 Next::Frame(frame) => frame,
                 Next::Wait(awaited) => {
-                    if awaited == Awaited::File && self.packets > 0 {
+                    if awaited == WaitReason::File && self.packets > 0 {
                         self.starvation.waits();
                     }
-                    return Step::Held;
+                    return Step::Blocked;
                 }
                 Next::End => return Step::Over(End::Complete),
             };
@@ -226,7 +233,7 @@ impl<'a> Player<'a> {
                 return Step::Early(not_before_ns - now_ns);
             }
             if !self.lanes[usize::from(frame.lane)].stage(frame.cell, frame.len) {
-                return Step::Held;
+                return Step::Blocked;
             }
             self.source.advance();
             self.catch_up.departs(frame.due_ns, now_ns);
@@ -246,17 +253,15 @@ impl<'a> Player<'a> {
         }
         self.due.clear();
         self.stalled.restart();
-        for index in 0..self.lanes.len() {
-            self.lanes[index].flush_staged().map_err(|source| self.refused(index, source))?;
-        }
+        self.lanes.iter_mut().try_for_each(Lane::flush_staged)?;
         Ok(())
     }
 
     /// Lets the kernel go on, and takes cells back. Returns how many.
     fn turn(&mut self) -> Result<u32, Error> {
         let mut back = 0;
-        for index in 0..self.lanes.len() {
-            back += self.lanes[index].turn().map_err(|source| self.refused(index, source))?;
+        for lane in &mut self.lanes {
+            back += lane.turn()?;
         }
         if back > 0 {
             self.stalled.restart();
@@ -282,7 +287,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Waits for what is due in so long, or for a part of it.
+    /// Waits for what is due in `wait_ns`, or for a part of that.
     fn wait(&mut self, wait_ns: u64) {
         if self.source.work_ahead(&mut self.lanes) {
             return;
@@ -307,36 +312,23 @@ impl<'a> Player<'a> {
             if self.lanes.iter().all(|lane| lane.in_flight() == 0) {
                 return Ok(());
             }
-            if let Some(fault) = self.control.fault() {
-                return Err(self.link(fault));
-            }
-            if self.stalled.waited(Instant::now()) > FINISH {
+            let now = Instant::now();
+            self.check_link(now)?;
+            if self.stalled.waited(now) > FINISH {
                 return Err(self.stuck(FINISH));
             }
             thread::sleep(Duration::from_micros(100));
         }
     }
 
-    fn refused(&self, lane: usize, source: std::io::Error) -> Error {
-        if let Some(fault) = self.control.fault() {
-            return self.link(fault);
-        }
-        match Obstacle::of(self.interface.ifindex, source) {
-            Obstacle::Link(fault) => self.link(fault),
-            Obstacle::Refused(source) => {
-                let (interface, queue) = (self.interface.name.clone(), self.lanes[lane].number());
-                Error::Send { interface, queue, source }
-            }
-        }
-    }
-
-    fn link(&self, fault: LinkFault) -> Error {
-        Error::Link { interface: self.interface.name.clone(), fault }
+    fn lost(&self, fault: LinkFault) -> Error {
+        SendError::Link { interface: self.interface.name.clone(), fault }.into()
     }
 
     fn stuck(&self, waited: Duration) -> Error {
-        let packets = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
-        Error::Stuck { interface: self.interface.name.clone(), packets, seconds: waited.as_secs() }
+        let frames = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
+        let (interface, seconds) = (self.interface.name.clone(), waited.as_secs());
+        SendError::Stalled { interface, frames, seconds }.into()
     }
 
     /// From the start to the last departure; at top speed until all came back from the kernel.

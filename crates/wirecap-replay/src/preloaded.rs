@@ -12,13 +12,13 @@ use wirecap_send::Lane;
 
 use crate::{
     feed::Block,
-    next::{Passes, Ready},
+    next::{NextFrame, Passes},
     schedule::Schedule,
 };
 
 #[derive(Debug)]
-pub(crate) struct Preloaded {
-    frames: Vec<Placed>,
+pub(crate) struct PreloadedTrace {
+    frames: Vec<PlacedFrame>,
     /// Cells that one copy takes in each lane.
     cells: Vec<u32>,
     copies: u32,
@@ -30,14 +30,14 @@ pub(crate) struct Preloaded {
 
 /// A frame, and where it lies in the first copy.
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct PlacedFrame {
     offset_ns: u64,
     cell: u32,
     len: u32,
     lane: u16,
 }
 
-impl Preloaded {
+impl PreloadedTrace {
     /// Cells of each lane that these blocks take.
     pub(crate) fn cells(blocks: &[Block], lanes: usize, cell_bytes: u32) -> Vec<u64> {
         let mut cells = vec![0; lanes];
@@ -47,7 +47,7 @@ impl Preloaded {
         cells
     }
 
-    /// Writes the frames into the lanes' cells, so many copies of them. Blocks are freed as they are written.
+    /// Writes `copies` copies of the frames into the lanes' cells. Blocks are freed as they are written.
     pub(crate) fn load(
         blocks: Vec<Block>,
         lanes: &mut [Lane],
@@ -69,7 +69,12 @@ impl Preloaded {
                     let written = lanes[lane].write(cell + copy * cells[lane], block.bytes_of(frame));
                     debug_assert!(written, "nothing is with the kernel yet");
                 }
-                frames.push(Placed { offset_ns: frame.offset_ns, cell, len: frame.len, lane: frame.lane });
+                frames.push(PlacedFrame {
+                    offset_ns: frame.offset_ns,
+                    cell,
+                    len: frame.len,
+                    lane: frame.lane,
+                });
             }
         }
         Self { frames, cells, copies, schedule, passes, at: 0, pass: 0 }
@@ -77,14 +82,14 @@ impl Preloaded {
 
     /// The frame that comes next; `None` at the end.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Option<Ready> {
+    pub(crate) fn peek(&mut self) -> Option<NextFrame> {
         if self.at == self.frames.len() && !self.next_pass() {
             return None;
         }
-        let Placed { offset_ns, cell, len, lane } = self.frames[self.at];
+        let PlacedFrame { offset_ns, cell, len, lane } = self.frames[self.at];
         let copy = if self.copies == 1 { 0 } else { (self.pass % u64::from(self.copies)) as u32 };
         let cell = cell + copy * self.cells[usize::from(lane)];
-        Some(Ready { due_ns: self.schedule.due_ns(offset_ns), cell, len, lane })
+        Some(NextFrame { due_ns: self.schedule.due_ns(offset_ns), cell, len, lane })
     }
 
     /// Steps to the frame after it.

@@ -1,40 +1,33 @@
 //! A replay from its plan to its report.
 //!
 //! ```text
-//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► Preloaded ─┐
-//!                                                    └─ more ──────► Streamed ──┴─ run ─► Player ─► Report
+//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► PreloadedTrace ─┐
+//!                                                    └─ more ──────► StreamedTrace ──┴─ run ─► Player ─► Report
 //! ```
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use wirecap_send::Lane;
+use wirecap_send::{
+    Lane, LinkMonitor, SendDiagnostic, TxCounters, check_link, check_queues, transmit_queues,
+};
 use wirecap_sys::{
     cpu,
-    netdev::{self, Interface, LinkFault, LinkStatistics},
+    netdev::{self, Interface},
 };
 
 use crate::{
-    Control, Counters, Error, Held, Plan, Report, Schedule, Speed, Tally,
-    control::Expected,
+    Control, Error, Plan, Report, Schedule, Speed, Storage, Tally,
+    control::Forecast,
     feed::{Feed, FeedPlan, PassEnd},
-    link,
-    loaded::{Loaded, read_ahead},
+    loaded::{LoadedFrames, read_ahead},
     next::Passes,
     player::Player,
-    preloaded::Preloaded,
-    shape::{Shape, check_queues},
+    preloaded::PreloadedTrace,
+    shape::Shape,
     source::Source,
-    streamed::Streamed,
+    streamed::StreamedTrace,
     trace::is_stdin,
 };
-
-/// How long the interface's counters may take to reach what was sent.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// A replay that can begin.
 #[derive(Debug)]
@@ -42,64 +35,64 @@ pub struct Replay {
     plan: Plan,
     interface: Interface,
     control: Arc<Control>,
-    lanes: Vec<Lane>,
-    trace: Opened,
-    fallbacks: Vec<String>,
-    /// Until everything is sent.
-    link: Option<link::Watched>,
+    trace: OpenTrace,
+    fallbacks: Vec<SendDiagnostic>,
+    /// `None` if the kernel does not report changes.
+    link: Option<LinkMonitor>,
 }
 
 /// A trace that can be sent.
 #[derive(Debug)]
-struct Opened {
+struct OpenTrace {
+    lanes: Vec<Lane>,
     source: Source,
-    expected: Expected,
-    held: Held,
+    expected: Forecast,
+    held: Storage,
     /// Of a pass that was read to its end before the start.
     pass: Option<PassEnd>,
 }
 
 /// What is known when the files are read as far as memory goes.
-struct Opening<'a> {
+struct TraceOpener<'a> {
     plan: &'a Plan,
     interface: &'a Interface,
     shape: Shape,
     feed: Feed,
     feed_plan: FeedPlan,
-    loaded: Loaded,
+    loaded: LoadedFrames,
 }
 
-impl Opening<'_> {
+impl TraceOpener<'_> {
     /// Puts all of it into cells.
-    fn preload(self) -> Result<(Vec<Lane>, Opened), Error> {
+    fn preload(self) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
         let (end, bytes, passes) = (feed.end(), loaded.bytes(), passes(plan));
-        let expected = Expected {
+        let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
             planned: planned(plan.speed, passes, &end, bytes),
             ..expected(plan)
         };
-        let trace = Preloaded::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
-        let held = Held::Preloaded { cells_bytes: shape.bytes(&cells), copies };
-        Ok((lanes, Opened { source: Source::Preloaded(trace), expected, held, pass: Some(end) }))
+        let trace =
+            PreloadedTrace::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
+        let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
+        Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
     }
 
     /// Has the rest read while it is sent.
-    fn stream(self, control: &Arc<Control>) -> Result<(Vec<Lane>, Opened), Error> {
+    fn stream(self, control: &Arc<Control>) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let cells =
             vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
         let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
-        let timing = (Schedule::new(plan.speed), passes(plan));
-        let trace = Streamed::start((feed, loaded.blocks), feed_plan, &cells, timing, control);
-        let source =
-            Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { what: "reads ahead", cause })?));
-        let held = Held::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
-        Ok((lanes, Opened { source, expected: expected(plan), held, pass: None }))
+        let (schedule, passes) = (Schedule::new(plan.speed), passes(plan));
+        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, schedule, passes, control);
+        let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
+        let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
+        Ok(OpenTrace { lanes, source, expected: expected(plan), held, pass: None })
     }
 }
 
@@ -107,8 +100,8 @@ fn passes(plan: &Plan) -> Passes {
     Passes { count: plan.passes, gap_ns: plan.pass_gap_ns }
 }
 
-fn expected(plan: &Plan) -> Expected {
-    Expected { passes: plan.passes, limits: plan.limits, ..Expected::default() }
+fn expected(plan: &Plan) -> Forecast {
+    Forecast { passes: plan.passes, limits: plan.limits, ..Forecast::default() }
 }
 
 impl Replay {
@@ -120,9 +113,9 @@ impl Replay {
     pub fn open(plan: Plan, control: &Arc<Control>) -> Result<Self, Error> {
         check_files(&plan.files)?;
         let interface = netdev::interface(&plan.interface)?;
-        link::check(&interface)?;
-        let queues = plan.placement.queues()?;
-        check_queues(&interface, &queues)?;
+        check_link(&interface)?;
+        let queues = plan.placement.queues(transmit_queues(&interface))?;
+        check_queues(&interface, queues.iter().copied())?;
         let shape = Shape::of(&interface, &plan, &queues);
         let feed_plan = FeedPlan {
             files: plan.files.clone(),
@@ -134,30 +127,22 @@ impl Replay {
         };
         let mut feed = Feed::open(&feed_plan, control)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
-        let opening = Opening { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
-        let (lanes, trace) =
-            if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
-        let mut fallbacks = plan.fallbacks.clone();
-        fallbacks.extend(shape.fallback(&interface));
-        let copied = lanes.first().and_then(Lane::copy_reason);
-        fallbacks.extend(copied.map(|reason| {
-            format!("copy: the kernel copies each packet; zero-copy is not available: {reason}")
-        }));
-        let link = match link::Watch::begin(&interface) {
-            Ok((watch, watched)) => {
-                watch.start(control)?;
-                Some(watched)
-            }
+        let opening = TraceOpener { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
+        let trace = if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
+        let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
+        fallbacks.extend(trace.lanes.first().and_then(Lane::fallback));
+        let link = match LinkMonitor::watch(interface.ifindex) {
+            Ok(link) => Some(link),
             Err(cause) => {
-                fallbacks.push(format!("the link is not watched: {cause}"));
+                fallbacks.push(SendDiagnostic::LinkNotWatched { cause: cause.to_string() });
                 None
             }
         };
-        Ok(Self { plan, interface, control: Arc::clone(control), lanes, trace, fallbacks, link })
+        Ok(Self { plan, interface, control: Arc::clone(control), trace, fallbacks, link })
     }
 
     /// Where the trace is kept.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> Storage {
         self.trace.held
     }
 
@@ -179,31 +164,26 @@ impl Replay {
 
     /// The queues that are sent from, with `zero-copy` or `copy` for each.
     pub fn queues(&self) -> Vec<(u16, &'static str)> {
-        self.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
+        self.trace.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
     }
 
-    /// What could not be had, and what is done instead, in words.
-    pub fn fallbacks(&self) -> &[String] {
+    /// What is not as it was asked for.
+    pub fn fallbacks(&self) -> &[SendDiagnostic] {
         &self.fallbacks
     }
 
     /// Sends, on the calling thread, which has to be in the interface's network namespace.
     pub fn run(self) -> Report {
-        let Self { plan, interface, control, lanes, trace, mut fallbacks, link } = self;
-        let Opened { source, expected, held, pass } = trace;
-        if let Some(Err(cause)) = plan.core.map(cpu::pin_to_core) {
-            fallbacks.push(format!("not bound to core {}: {cause}", plan.core.unwrap_or_default()));
+        let Self { plan, interface, control, trace, mut fallbacks, link } = self;
+        let OpenTrace { lanes, source, expected, held, pass } = trace;
+        if let Some((core, Err(cause))) = plan.core.map(|core| (core, cpu::pin_to_core(core))) {
+            fallbacks.push(SendDiagnostic::NotPinned { core, cause: cause.to_string() });
         }
         cpu::precise_sleeps();
-        let before = LinkStatistics::of_index(interface.ifindex);
+        let counters = TxCounters::start(interface.ifindex);
         let is_timed = Schedule::new(plan.speed).is_timed();
-        let mut player = Player::new(&interface, (lanes, source), &control, expected, is_timed);
-        // Much may have happened since it was opened: writers of pipes are waited for.
-        if let Some(fault) = LinkFault::now(interface.ifindex) {
-            control.fail(fault);
-        }
+        let mut player = Player::new(&interface, lanes, source, &control, expected, is_timed, link);
         let (end, error) = player.run();
-        drop(link);
         let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();
         let bytes = queues.iter().map(|queue| queue.bytes).sum();
@@ -218,7 +198,7 @@ impl Replay {
         failures.extend(error.map(|error| error.to_string()));
         let seconds = player.seconds();
         Report {
-            counters: before.ok().and_then(|before| settled(interface.ifindex, &before, packets)),
+            counters: counters.and_then(|counters| counters.settled(packets)).ok(),
             interface: interface.name.clone(),
             end,
             packets,
@@ -238,10 +218,10 @@ impl Replay {
     }
 }
 
-impl Held {
+impl Storage {
     fn with_starved(self, starved: u64) -> Self {
         match self {
-            Held::Streamed { cells_bytes, .. } => Held::Streamed { cells_bytes, starved },
+            Storage::Streamed { cells_bytes, .. } => Storage::Streamed { cells_bytes, starved },
             held => held,
         }
     }
@@ -254,19 +234,6 @@ fn rate(what: u64, seconds: f64) -> f64 {
 fn check_files(files: &[PathBuf]) -> Result<(), Error> {
     let stdin = files.iter().filter(|path| is_stdin(path)).count();
     if stdin > 1 { Err(Error::StdinTwice) } else { Ok(()) }
-}
-
-/// What the interface's counters say, once they have said what became of so many packets, or after some time.
-fn settled(ifindex: u32, before: &LinkStatistics, packets: u64) -> Option<Counters> {
-    let since = Instant::now();
-    loop {
-        let after = LinkStatistics::of_index(ifindex).ok()?;
-        let counters = Counters::between(before, &after);
-        if counters.total() >= packets || since.elapsed() > SETTLE {
-            return Some(counters);
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// How long it takes as planned: until the last packet is due.

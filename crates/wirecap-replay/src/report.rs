@@ -1,9 +1,7 @@
 //! What came of a replay.
 
 use serde::Serialize;
-use wirecap_sys::netdev::LinkStatistics;
-
-use wirecap_send::LaneReport;
+use wirecap_send::{LaneReport, SendDiagnostic, TxDelta};
 
 use crate::{Cut, End, PacingReport, Tally};
 
@@ -27,7 +25,7 @@ pub struct Report {
     /// Passes over the files that were begun.
     pub passes: u64,
     /// Whether the trace lay in cells as a whole, or was read while it was sent.
-    pub held: Held,
+    pub held: Storage,
     /// How evenly it was sent; `None` at top speed.
     pub pacing: Option<PacingReport>,
     /// What was sent from each queue.
@@ -36,10 +34,11 @@ pub struct Report {
     pub trace: Tally,
     /// What was done with packets of which the file has only the beginning.
     pub truncated: Cut,
-    /// What the interface counted meanwhile; `None` if it was gone.
-    pub counters: Option<Counters>,
-    /// What could not be had, and what was done instead, in words.
-    pub fallbacks: Vec<String>,
+    /// What the interface counted during the replay, the host's own packets included; `None` if it was gone.
+    pub counters: Option<TxDelta>,
+    /// What was not as it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<SendDiagnostic>,
     /// What was not read or sent to its end, and why, in words.
     pub failures: Vec<String>,
 }
@@ -47,7 +46,7 @@ pub struct Report {
 /// Where a trace was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
-pub enum Held {
+pub enum Storage {
     /// In cells as a whole: nothing was read or copied while it was sent.
     Preloaded {
         /// Memory of the cells, in bytes.
@@ -62,34 +61,4 @@ pub enum Held {
         /// How often a packet was due, and the file was not read so far.
         starved: u64,
     },
-}
-
-/// What an interface counted, its own packets and the host's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
-    /// Packets sent.
-    pub packets: u64,
-    /// Bytes sent; drivers differ in whether they count the checksum (FCS).
-    pub bytes: u64,
-    /// Packets dropped on the way out.
-    pub dropped: u64,
-    /// Packets not sent because of an error.
-    pub errors: u64,
-}
-
-impl Counters {
-    pub(crate) fn between(before: &LinkStatistics, after: &LinkStatistics) -> Self {
-        let since = after.since(before);
-        Self {
-            packets: since.tx_packets,
-            bytes: since.tx_bytes,
-            dropped: since.tx_dropped,
-            errors: since.tx_errors,
-        }
-    }
-
-    /// Packets of which the interface has said what became of them.
-    pub(crate) fn total(&self) -> u64 {
-        self.packets + self.dropped + self.errors
-    }
 }

@@ -18,17 +18,18 @@ const MILLION: u128 = 1_000_000;
 /// How fast packets are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
-    /// As recorded, so many times as fast, in millionths: 10,000,000 is ten times.
+    /// As recorded, faster or slower by a factor in millionths: 10,000,000 is ten times as fast.
     Recorded {
         /// Millionths of the recorded speed.
         millionths: NonZeroU64,
     },
-    /// Evenly, so many packets a second.
+    /// Evenly, at a rate in packets per second.
     Packets {
         /// Packets a second.
         per_second: NonZeroU64,
     },
-    /// So many bits a second, of packets as they are in the file: without preamble, checksum (FCS) and pause.
+    /// At a rate in bits per second, of packets as they are in the file: without preamble, checksum (FCS) and
+    /// pause.
     Bits {
         /// Bits a second.
         per_second: NonZeroU64,
@@ -92,19 +93,19 @@ impl Schedule {
         u64::try_from(due).unwrap_or(u64::MAX)
     }
 
-    /// Notes that the next packet, of so many bytes, is on its way.
+    /// Notes that the next packet, of `bytes` bytes, is on its way.
     pub fn sent(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
-    /// As if so many packets and bytes had been sent.
+    /// As if `packets` packets with `bytes` bytes had been sent.
     pub(crate) fn sent_before(&mut self, packets: u64, bytes: u64) {
         (self.packets, self.bytes) = (packets, bytes);
     }
 
     /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns`
-    /// shall lie between that and the next, both in the file's time.
+    /// lies between that and the next, both in the file's time.
     pub fn next_pass(&mut self, span_ns: u64, gap_ns: u64) {
         self.pass_ns = self.pass_ns.saturating_add(span_ns).saturating_add(gap_ns);
     }

@@ -1,20 +1,19 @@
 //! How cells are laid out for an interface, and its queues opened.
 
+use wirecap_send::{Lane, SendDiagnostic, SendError};
 use wirecap_sys::{
     netdev::{self, Interface},
     xsk::{BindChoice, BindMode, MAX_PARTS, TransmitOptions, TransmitQueue},
 };
 
-use wirecap_send::Lane;
-
-use crate::{Error, Plan, feed::Room};
+use crate::{Plan, feed::Room};
 
 /// Frames that can be with the kernel at the same time, for each queue.
 pub(crate) const RING: u32 = 2048;
 /// Cells of a queue where the trace is streamed: twice the ring, so that there are some to be filled.
 const STREAM_CELLS: u32 = 2 * RING;
 /// Half of them have to hold the longest frame.
-const LEAST_STREAM_CELLS: u32 = 64;
+const MIN_STREAM_CELLS: u32 = 64;
 const SHORT_CELL: u32 = 2048;
 const LONG_CELL: u32 = 4096;
 
@@ -42,7 +41,7 @@ impl Shape {
             // With a larger MTU, frames might take several.
             return shape(1, LONG_CELL * MAX_PARTS as u32, false);
         }
-        // Only trying tells whether the driver sends frames of several cells.
+        // Whether the driver sends frames of several cells is found only by trying.
         let queue = queues.first().copied().unwrap_or(0);
         let options =
             TransmitOptions { cells: 64, cell_bytes, ring_entries: 64, bind: plan.mode, multi_buffer: true };
@@ -51,39 +50,33 @@ impl Shape {
         shape(parts, cell_bytes * parts, opened.is_err())
     }
 
-    /// Cells of each of so many queues of a trace that is streamed: as many as are of use, as far as memory
-    /// goes.
+    /// Cells of each queue of a trace that is streamed: as many as are of use, as far as memory goes.
     pub(crate) fn stream_cells(&self, memory_bytes: u64, lanes: usize) -> u32 {
         let possible = memory_bytes / (lanes as u64 * u64::from(self.cell_bytes)).max(1);
-        possible.clamp(LEAST_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
+        possible.clamp(MIN_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
     }
 
-    /// Memory of so many cells of each queue.
+    /// Memory of these cells, by queue.
     pub(crate) fn bytes(&self, cells: &[u64]) -> u64 {
         cells.iter().map(|cells| cells * u64::from(self.cell_bytes)).sum()
     }
 
-    /// What is left out for want of frames of several cells, in words.
-    pub(crate) fn fallback(&self, interface: &Interface) -> Option<String> {
-        self.refused.then(|| {
-            let (name, longest) = (&interface.name, self.cell_bytes);
-            format!(
-                "packets longer than {longest} bytes are left out, since {name} takes none of several buffers"
-            )
-        })
+    /// What is left out for want of frames of several cells.
+    pub(crate) fn fallback(&self) -> Option<SendDiagnostic> {
+        self.refused.then_some(SendDiagnostic::NoMultiBuffer { longest: self.cell_bytes })
     }
 
-    /// Opens the queues, with so many cells each.
+    /// Opens the queues, with these numbers of cells.
     ///
     /// # Errors
-    /// [`Error::Queue`].
+    /// [`SendError::Open`].
     pub(crate) fn open(
         &self,
         interface: &Interface,
         queues: &[u16],
         cells: &[u64],
         mode: BindChoice,
-    ) -> Result<Vec<Lane>, Error> {
+    ) -> Result<Vec<Lane>, SendError> {
         let lanes = queues.iter().zip(cells).map(|(&queue, &cells)| {
             let options = TransmitOptions {
                 cells: (cells as u32).max(1),
@@ -92,8 +85,7 @@ impl Shape {
                 bind: mode,
                 multi_buffer: self.multi_buffer,
             };
-            let refused = |source| Error::Queue { interface: interface.name.clone(), queue, source };
-            Lane::open(interface.ifindex, queue, options).map_err(refused)
+            Lane::open(interface, queue, options)
         });
         lanes.collect()
     }
@@ -106,18 +98,6 @@ fn parts(interface: &Interface, mode: BindMode) -> u32 {
     match (mode, of_driver) {
         (BindMode::ZeroCopy, Some(segments)) => segments.clamp(1, most),
         _ => most,
-    }
-}
-
-/// Whether the interface has these queues.
-///
-/// # Errors
-/// [`Error::NoQueue`].
-pub(crate) fn check_queues(interface: &Interface, queues: &[u16]) -> Result<(), Error> {
-    let there = netdev::transmit_queues(&interface.name)?.unwrap_or(interface.queues.current);
-    match queues.iter().find(|&&queue| u32::from(queue) >= there) {
-        Some(&queue) => Err(Error::NoQueue { interface: interface.name.clone(), queues: there, queue }),
-        None => Ok(()),
     }
 }
 
@@ -140,7 +120,7 @@ mod tests {
                 (shape.cell_bytes, shape.room.longest, shape.multi_buffer),
                 (cell_bytes, mtu + 18, false)
             );
-            assert!(shape.fallback(&loopback(mtu)).is_none() && shape.room.of_cells == 65_536);
+            assert!(shape.fallback().is_none() && shape.room.of_cells == 65_536);
         }
     }
 
@@ -162,7 +142,7 @@ mod tests {
         let shape = Shape { cell_bytes: SHORT_CELL, multi_buffer: false, room, refused: false };
         assert_eq!(shape.stream_cells(1 << 30, 4), STREAM_CELLS);
         assert_eq!(shape.stream_cells(1 << 20, 4), 128);
-        assert_eq!(shape.stream_cells(1 << 20, 4_096), LEAST_STREAM_CELLS);
+        assert_eq!(shape.stream_cells(1 << 20, 4_096), MIN_STREAM_CELLS);
         assert_eq!(shape.bytes(&[128, 2]), 130 * 2_048);
     }
 }

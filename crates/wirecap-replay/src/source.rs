@@ -2,13 +2,13 @@
 
 use wirecap_send::Lane;
 
-use crate::{next::Next, preloaded::Preloaded, streamed::Streamed};
+use crate::{next::Next, preloaded::PreloadedTrace, streamed::StreamedTrace};
 
 /// One of the two.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Preloaded(Preloaded),
-    Streamed(Box<Streamed>),
+    Preloaded(PreloadedTrace),
+    Streamed(Box<StreamedTrace>),
 }
 
 impl Source {

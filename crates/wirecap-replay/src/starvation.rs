@@ -5,8 +5,8 @@
 //!   last frame sent ── nothing is read ── it is due ── nothing is read ── the next one is read     behind, once
 //! ```
 //!
-//! Rule: a file is behind when a frame is due and not read, not when nothing is left to be sent: whoever
-//! writes a pipe may take his time until then.
+//! Rule: a file is behind when a frame is due and not read, not when nothing is left to be sent: the writer
+//! of a pipe may take its time until then.
 
 /// Counts how often the file was behind.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use wirecap_send::Lane;
 use crate::{
     Control, Error,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    next::{Awaited, Next, Passes, Ready},
+    next::{Next, NextFrame, Passes, WaitReason},
     schedule::Schedule,
 };
 
@@ -49,12 +49,12 @@ enum Message {
 }
 
 #[derive(Debug)]
-pub(crate) struct Streamed {
+pub(crate) struct StreamedTrace {
     messages: Receiver<Message>,
     emptied: Sender<Block>,
     block: Block,
     at: usize,
-    ready: VecDeque<Waiting>,
+    ready: VecDeque<ReadyFrame>,
     circles: Vec<Circle>,
     schedule: Schedule,
     passes: Passes,
@@ -75,8 +75,8 @@ pub(crate) struct Streamed {
 
 /// A frame that lies ready.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    frame: Ready,
+struct ReadyFrame {
+    frame: NextFrame,
     /// Cells that it takes.
     cells: u32,
     /// The pass it belongs to, from 1.
@@ -93,7 +93,7 @@ struct Circle {
 }
 
 impl Circle {
-    /// Where a frame of so many cells can be written, if it may be.
+    /// Where a frame of `cells` cells can be written, if it may be.
     fn place(&self, cells: u32) -> Option<u32> {
         // What is left at the end of the circle is too short.
         let cell = if self.next + cells > self.cells { 0 } else { self.next };
@@ -101,16 +101,18 @@ impl Circle {
     }
 }
 
-impl Streamed {
-    /// Goes on with a feed, of which these blocks are read already.
+impl StreamedTrace {
+    /// Goes on with a feed, of which the blocks of `head` are read already.
     ///
     /// # Errors
     /// If the thread that reads cannot be started.
     pub(crate) fn start(
-        (feed, head): (Feed, Vec<Block>),
+        feed: Feed,
+        head: Vec<Block>,
         plan: FeedPlan,
         cells: &[u32],
-        (schedule, passes): (Schedule, Passes),
+        schedule: Schedule,
+        passes: Passes,
         control: &Arc<Control>,
     ) -> io::Result<Self> {
         let (messages, receiver) = sync_channel(BLOCKS);
@@ -145,18 +147,18 @@ impl Streamed {
         match self.ready.front() {
             Some(waiting) => Next::Frame(waiting.frame),
             None if self.is_at_end => Next::End,
-            None => Next::Wait(if self.is_dry { Awaited::File } else { Awaited::Cells }),
+            None => Next::Wait(if self.is_dry { WaitReason::File } else { WaitReason::Cells }),
         }
     }
 
     pub(crate) fn advance(&mut self) {
-        if let Some(Waiting { frame, cells, pass }) = self.ready.pop_front() {
+        if let Some(ReadyFrame { frame, cells, pass }) = self.ready.pop_front() {
             self.circles[usize::from(frame.lane)].ready -= cells;
             self.begun = pass;
         }
     }
 
-    /// Makes up to so many frames ready. Returns whether it made any.
+    /// Makes up to `frames` frames ready. Returns whether it made any.
     pub(crate) fn prepare(&mut self, lanes: &mut [Lane], frames: usize) -> bool {
         let before = self.ready.len();
         while self.ready.len() < AHEAD.min(before + frames) && self.has_frame() {
@@ -171,8 +173,8 @@ impl Streamed {
             *circle = Circle { next: cell + cells, ready: circle.ready + cells, ..*circle };
             let due_ns = self.schedule.due_ns(frame.offset_ns);
             self.schedule.sent(frame.len);
-            let frame = Ready { due_ns, cell, len: frame.len, lane: frame.lane };
-            self.ready.push_back(Waiting { frame, cells, pass: self.ended + 1 });
+            let frame = NextFrame { due_ns, cell, len: frame.len, lane: frame.lane };
+            self.ready.push_back(ReadyFrame { frame, cells, pass: self.ended + 1 });
             self.at += 1;
         }
         self.ready.len() > before
@@ -215,7 +217,7 @@ impl Streamed {
             self.tally = block.tally;
         }
         self.control.read(self.ended, block.share_read);
-        // Nobody takes it once all is read.
+        // The reading thread takes it no longer once all is read.
         let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
         self.at = 0;
     }
@@ -282,7 +284,7 @@ impl Ahead {
         }
     }
 
-    /// Reads what is left of a pass. An error if nobody wants it any more.
+    /// Reads what is left of a pass. An error if the receiver is gone.
     fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::{Cut, Placement, Speed, Timing, feed::Room};
 const PACKETS: u64 = 20_000;
 
 /// Begins to read such a trace, this often.
-fn started(path: &Path, count: u64) -> Streamed {
+fn started(path: &Path, count: u64) -> StreamedTrace {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
     for number in 0..PACKETS {
@@ -29,12 +29,13 @@ fn started(path: &Path, count: u64) -> Streamed {
         room: Room { longest: 60, of_cells: 60 },
     };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
-    let timing = (Schedule::new(Speed::Top), Passes { count: Some(count), gap_ns: None });
-    Streamed::start((feed, Vec::new()), plan, &[64], timing, &Arc::default()).unwrap()
+    let passes = Passes { count: Some(count), gap_ns: None };
+    let schedule = Schedule::new(Speed::Top);
+    StreamedTrace::start(feed, Vec::new(), plan, &[64], schedule, passes, &Arc::default()).unwrap()
 }
 
 /// Takes the next block, and all frames of it. False at the end.
-fn take_block(trace: &mut Streamed) -> bool {
+fn take_block(trace: &mut StreamedTrace) -> bool {
     while !trace.has_frame() {
         if trace.is_at_end {
             return false;
@@ -88,7 +89,7 @@ fn a_file_that_is_gone_at_the_second_pass_takes_nothing_from_the_first() {
 }
 
 #[test]
-fn a_file_that_was_emptied_is_told_of() {
+fn a_file_that_was_emptied_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     let mut trace = started(&path, 1_000);
@@ -98,7 +99,11 @@ fn a_file_that_was_emptied_is_told_of() {
     std::fs::rename(&empty, &path).unwrap();
     while take_block(&mut trace) {}
     assert_eq!(trace.tally.packets, PACKETS);
-    assert!(trace.failures.len() == 1 && trace.failures[0].contains("any more"), "{:?}", trace.failures);
+    assert!(
+        trace.failures.len() == 1 && trace.failures[0].contains("found no packets"),
+        "{:?}",
+        trace.failures
+    );
     assert!(trace.failures[0].contains(&format!("pass {}", trace.ended)), "{:?}", trace.failures);
 }
 

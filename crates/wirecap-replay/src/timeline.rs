@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Rule: packets of one file keep the order of the file, whatever their times are. What does not go forward
-//! is sent right behind what stands before it, and counted.
+//! is sent right behind its predecessor, and counted.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! One trace file, read packet by packet.
 //!
-//! Rule: a packet is given on as it stands in the file. A trace ends with its file, or before the first
-//! packet that cannot be read or sent; then [`Trace::failure`] tells why.
+//! Rule: a packet is passed on as it is in the file. A trace ends with its file, or before the first packet
+//! that cannot be read or sent; then [`Trace::failure`] says why.
 
 use std::{fmt, io, path::Path};
 
@@ -57,7 +57,7 @@ impl Trace {
     /// pipe.
     ///
     /// # Errors
-    /// [`Error::Trace`] if it is none, [`Error::LinkType`] if its packets are not Ethernet frames.
+    /// [`Error::Trace`] if it is not a trace, [`Error::LinkType`] if its packets are not Ethernet frames.
     pub(crate) fn open(path: &Path, control: &Control) -> Result<Self, Error> {
         let name = path.display().to_string();
         let failed = |source| Error::Trace { name: name.clone(), source };
@@ -68,7 +68,7 @@ impl Trace {
         let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
         while !control.is_stopped() && !trace.advance(true) {}
         match trace.failure.take() {
-            // Whoever gives a file of another kind wants to know before anything is sent.
+            // A user who gives a file of another kind wants to know before anything is sent.
             Some(Error::OtherLinkType { name, interface, link_type, .. }) => {
                 Err(Error::LinkType { name, interface, link_type, known: known_link_type(link_type) })
             }

@@ -1,10 +1,14 @@
 //! One transmit queue in use: its cells, and what was sent from it.
 
-use std::{fmt, io, time::Duration};
+use std::time::Duration;
 
-use nix::errno::Errno;
 use serde::Serialize;
-use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue, XskError};
+use wirecap_sys::{
+    netdev::Interface,
+    xsk::{BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue},
+};
+
+use crate::{CopyReason, SendDiagnostic, SendError};
 
 /// A transmit queue, and the frames in its cells.
 ///
@@ -13,13 +17,15 @@ use wirecap_sys::xsk::{BindMode, CellPart, MAX_PARTS, TransmitOptions, TransmitQ
 /// use wirecap_sys::{netdev, xsk::TransmitOptions};
 ///
 /// let eth1 = netdev::interface("eth1")?;
-/// let mut lane = Lane::open(eth1.ifindex, 0, TransmitOptions::default())?;
+/// let mut lane = Lane::open(&eth1, 0, TransmitOptions::default())?;
 /// assert!(lane.write(0, &[0xff; 60]) && lane.stage(0, 60));
 /// lane.flush()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Lane {
+    interface: String,
+    ifindex: u32,
     number: u16,
     queue: TransmitQueue,
     packets: u64,
@@ -45,35 +51,19 @@ pub struct LaneReport {
     pub in_flight: u32,
 }
 
-/// Why a queue is not sent from without a copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CopyReason {
-    /// The driver has no zero-copy.
-    NotOffered,
-    /// The driver has it only beside an XDP program.
-    NeedsProgram,
-    /// Another refusal, as the kernel words it.
-    Refused(String),
-}
-
-impl fmt::Display for CopyReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotOffered => "the driver does not offer it",
-            Self::NeedsProgram => "the driver has it only beside an XDP program",
-            Self::Refused(error) => error,
-        })
-    }
-}
-
 impl Lane {
-    /// Opens queue `number` of an interface, by index in the calling thread's network namespace.
+    /// Opens queue `number` of an interface, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`XskError`] when the socket cannot be set up, or the cells do not fit into memory.
-    pub fn open(ifindex: u32, number: u16, options: TransmitOptions) -> Result<Self, XskError> {
-        let queue = TransmitQueue::open(ifindex, number.into(), options)?;
-        Ok(Self { number, queue, packets: 0, bytes: 0, is_staged: false })
+    /// [`SendError::Open`] when the socket cannot be set up, or the cells do not fit into memory.
+    pub fn open(interface: &Interface, number: u16, options: TransmitOptions) -> Result<Self, SendError> {
+        let (name, ifindex) = (interface.name.clone(), interface.ifindex);
+        match TransmitQueue::open(ifindex, number.into(), options) {
+            Ok(queue) => {
+                Ok(Self { interface: name, ifindex, number, queue, packets: 0, bytes: 0, is_staged: false })
+            }
+            Err(source) => Err(SendError::Open { interface: name, queue: number, source }),
+        }
     }
 
     /// Number of the queue.
@@ -93,17 +83,9 @@ impl Lane {
     }
 
     /// Why the kernel copies, where zero-copy was tried.
-    pub fn copy_reason(&self) -> Option<CopyReason> {
-        let refused = self.queue.fallback()?;
-        let errno = match refused {
-            XskError::Bind { source, .. } => source.raw_os_error().map(Errno::from_raw),
-            _ => None,
-        };
-        Some(match errno {
-            _ if refused.is_unsupported() => CopyReason::NotOffered,
-            Some(Errno::EINVAL | Errno::ENXIO) => CopyReason::NeedsProgram,
-            _ => CopyReason::Refused(refused.to_string()),
-        })
+    pub fn fallback(&self) -> Option<SendDiagnostic> {
+        let reason = CopyReason::of(self.queue.fallback()?);
+        Some(SendDiagnostic::ZeroCopyUnavailable { reason })
     }
 
     /// The first bytes of the frame that begins in this cell; `None` while the kernel has it.
@@ -153,11 +135,13 @@ impl Lane {
     /// call for every few frames.
     ///
     /// # Errors
-    /// What the kernel said; [`Obstacle::of`](crate::Obstacle::of) says what that means.
+    /// [`SendError::Link`] and [`SendError::Refused`].
     #[inline]
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> Result<(), SendError> {
         self.is_staged = false;
-        self.queue.flush()
+        self.queue
+            .flush()
+            .map_err(|source| SendError::refused(&self.interface, self.ifindex, self.number, source))
     }
 
     /// The same, if anything was staged since the last time.
@@ -165,7 +149,7 @@ impl Lane {
     /// # Errors
     /// As for [`Lane::flush`].
     #[inline]
-    pub fn flush_staged(&mut self) -> io::Result<()> {
+    pub fn flush_staged(&mut self) -> Result<(), SendError> {
         if self.is_staged { self.flush() } else { Ok(()) }
     }
 
@@ -179,7 +163,7 @@ impl Lane {
     ///
     /// # Errors
     /// As for [`Lane::flush`].
-    pub fn turn(&mut self) -> io::Result<u32> {
+    pub fn turn(&mut self) -> Result<u32, SendError> {
         if self.in_flight() == 0 {
             return Ok(0);
         }
@@ -188,23 +172,15 @@ impl Lane {
     }
 
     /// Waits until the kernel has given back every cell, for `timeout` at most; `back` gets each. Returns
-    /// whether it has.
-    ///
-    /// # Errors
-    /// As for [`Lane::flush`].
-    pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> io::Result<bool> {
-        self.queue.finish(timeout, back)
+    /// whether it has: what it refuses stays with it.
+    pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> bool {
+        self.queue.finish(timeout, back).unwrap_or(false)
     }
 
     /// Cells that are with the kernel.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.queue.in_flight()
-    }
-
-    /// Entries that the ring has room for.
-    pub fn room(&mut self) -> u32 {
-        self.queue.room()
     }
 
     /// Frames that were put into the ring.

@@ -15,11 +15,13 @@
 
 pub mod chains;
 pub mod check;
+mod copy_sender;
 pub mod crew;
 pub mod gate;
 pub mod running;
 pub mod wire;
 
+pub use self::copy_sender::CopySender;
 pub use wirecap_lab::require_root;
 
 use std::{

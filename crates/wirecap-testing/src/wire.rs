@@ -2,12 +2,11 @@
 
 use std::{cell::RefCell, process::Command, thread, time::Duration};
 
+use crate::CopySender;
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
-use wirecap_traffic::{
-    CopySender, FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template,
-};
+use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template};
 
 /// The end that sends.
 pub const SENDER: &str = "out0";

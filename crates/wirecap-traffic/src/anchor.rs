@@ -3,7 +3,7 @@
 //! A test run of more than one frame enters its program into the kernel's XDP dispatcher and takes it out at
 //! the end, and waits for an RCU grace period each time: 20 to 35 ms a call, however few the frames. A
 //! program that is attached somewhere is in the dispatcher already. So we attach it where no packet ever
-//! comes: to the loopback device, down, of a network namespace that nobody else knows.
+//! comes: to the loopback device, down, of a network namespace that no other process knows.
 
 use std::fs::File;
 use std::io;

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use wirecap_send::Obstacle;
-use wirecap_sys::{bpf, netdev::LinkFault, xsk::XskError};
+use wirecap_send::SendError;
+use wirecap_sys::{bpf, netdev};
 
 /// Failures of building and sending frames.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum Error {
     FewFlows {
         /// Number asked for.
         flows: u32,
-        /// Queues they shall be sent from.
+        /// Queues to send from.
         queues: usize,
     },
     /// No flows, or more than addresses and ports can tell apart.
@@ -47,20 +47,8 @@ pub enum Error {
         /// Most that are possible.
         max: u32,
     },
-    /// The interface to send to is not there.
-    #[error(
-        "there is no interface number {ifindex} in this network namespace; make and run the generator inside the \
-         namespace of the interface, see `ip link`"
-    )]
-    NoInterface {
-        /// Index asked for.
-        ifindex: u32,
-    },
     /// A thread could not be started.
-    #[error(
-        "cannot start a thread for the generator's program: {cause}; raise the limit on threads: pids.max of its control group \
-         (TasksMax= in a service), or ulimit -u"
-    )]
+    #[error("cannot start a thread for the generator's program: {cause}")]
     Thread {
         /// The kernel's answer.
         cause: io::Error,
@@ -98,18 +86,6 @@ pub enum Error {
         /// Frames that were offered.
         frames: u64,
     },
-    /// The counters of the interface cannot be read.
-    #[error(
-        "cannot read the counters of {interface} from {path}: {cause}; is the interface still there, is /proc mounted?"
-    )]
-    Counters {
-        /// Name of the interface.
-        interface: String,
-        /// The file.
-        path: &'static str,
-        /// Why not.
-        cause: io::Error,
-    },
     /// A packet socket could not be opened.
     #[error("cannot open a packet socket on {interface}: {cause}; needs CAP_NET_RAW, run with sudo")]
     Socket {
@@ -130,64 +106,13 @@ pub enum Error {
         /// The kernel's answer.
         cause: io::Error,
     },
-    /// A transmit queue could not be opened.
-    #[error("cannot send from queue {queue} of {interface}: {cause}")]
-    Open {
-        /// Name of the interface.
-        interface: String,
-        /// Number of the queue.
-        queue: u16,
-        /// Why not.
-        cause: XskError,
-    },
-    /// The interface went down, has no carrier any more, or is gone.
-    #[error("{interface} {fault}{}", Obstacle::remedy(*.fault, interface))]
-    Link {
-        /// Name of the interface.
-        interface: String,
-        /// What is wrong with it.
-        fault: LinkFault,
-    },
-    /// The kernel does not send any more.
-    #[error(
-        "queue {queue} of {interface} has not sent a frame for {seconds} s; is its cable plugged in, and does anything else hold \
-         up the queue?"
-    )]
-    Stalled {
-        /// Name of the interface.
-        interface: String,
-        /// Number of the queue.
-        queue: u16,
-        /// How long.
-        seconds: u64,
-    },
-    /// The kernel refused to send.
-    #[error("queue {queue} of {interface} does not send: {cause}")]
-    Refused {
-        /// Name of the interface.
-        interface: String,
-        /// Number of the queue.
-        queue: u16,
-        /// What the kernel said.
-        cause: io::Error,
-    },
+    /// Frames are not sent from a transmit queue.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The interface cannot be asked about, or its counters.
+    #[error(transparent)]
+    Interface(#[from] netdev::Error),
     /// A BPF call failed.
     #[error(transparent)]
     Bpf(#[from] bpf::Error),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_of_the_link_is_told_with_what_can_be_done() {
-        let told = |fault| Error::Link { interface: "x0".into(), fault }.to_string();
-        assert_eq!(told(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
-        assert_eq!(
-            told(LinkFault::NoCarrier),
-            "x0 has no carrier, so frames sent to it are lost; connect and bring up the other end"
-        );
-        assert_eq!(told(LinkFault::Removed), "x0 was removed, or moved to another network namespace");
-    }
 }

@@ -9,10 +9,9 @@
 //!
 //! **The rule that holds here:** only the marked fields depend on flow, sequence and time, and checksums stay
 //! right:
-//! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum
-//!   is a constant. The UDP checksum is zero, "not computed".
-//! - IPv6, and TCP: the checksum is computed, as it has to be (RFC 8200, section 8.1), from the sum of what
-//!   does not vary.
+//! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum is a
+//!   constant. The UDP checksum is zero, "not computed".
+//! - IPv6, and TCP: the checksum is computed, as it has to be (RFC 8200, section 8.1), from the sum of what does not vary.
 //!
 //! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks
 //! is 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC
@@ -36,7 +35,7 @@ pub const FRAME_LEN_MIN: usize = 60;
 pub const FRAME_LEN_MAX: usize = 9018;
 /// Bytes of the frame check sequence, which the device adds.
 pub const FCS_LEN: usize = 4;
-/// Most flows that can be told apart: 256 source addresses with 64,512 source ports each.
+/// Most distinct flows: 256 source addresses with 64,512 source ports each.
 pub const FLOWS_MAX: u32 = (65_536 - PORT_FIRST as u32) << HOST_BITS;
 
 /// Destination port: discard.
@@ -48,7 +47,7 @@ const HOPS: u8 = 64;
 /// A header of 20 bytes; ACK and PSH; the largest window.
 const TCP_FLAGS: [u8; 4] = [0x50, 0x18, 0xff, 0xff];
 
-/// What frames shall be like.
+/// Properties of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Length in bytes without FCS, Ethernet header included.

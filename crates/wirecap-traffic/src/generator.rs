@@ -1,7 +1,7 @@
 //! A run of a generator: what is due is sent, until the end.
 //!
 //! ```text
-//!   time ─► Pace ──► Step: so much is due ──► Engine: AF_XDP queues, or the kernel's live frames
+//!   time ─► Pace ──► Step: what is due ──► Engine: AF_XDP queues, or the kernel's live frames
 //!              ▲                                │
 //!              └──────── what was sent ─────────┘
 //! ```
@@ -21,14 +21,14 @@ const OVERSLEEP: Duration = Duration::from_micros(100);
 
 /// What an engine has made since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct FrameTotals {
     /// Frames.
     pub frames: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
 }
 
-impl Made {
+impl FrameTotals {
     pub(crate) fn add(&mut self, frames: u64, bytes: u64) {
         self.frames += frames;
         self.bytes += bytes;
@@ -48,11 +48,11 @@ pub trait Engine {
     /// none while there is no room. Returns how many units were sent.
     ///
     /// # Errors
-    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::made`].
+    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::totals`].
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error>;
 
     /// What was made so far.
-    fn made(&self) -> Made;
+    fn totals(&self) -> FrameTotals;
 }
 
 /// Why a run ended.
@@ -60,7 +60,7 @@ pub trait Engine {
 pub enum End {
     /// All of it was sent.
     Done,
-    /// It was told to.
+    /// It was stopped.
     Stopped,
     /// It could not go on.
     Failed(Error),
@@ -80,7 +80,7 @@ pub struct Outcome {
 pub fn drive<E: Engine>(
     engine: &mut E,
     timing: Timing,
-    mut go_on: impl FnMut(Duration, Made) -> bool,
+    mut go_on: impl FnMut(Duration, FrameTotals) -> bool,
 ) -> Outcome {
     let mut pace = Pace::new(timing);
     let unit = pace.unit();
@@ -89,7 +89,7 @@ pub fn drive<E: Engine>(
     let mut next_call = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
-        if !go_on(elapsed, engine.made()) {
+        if !go_on(elapsed, engine.totals()) {
             return Outcome { elapsed, end: End::Stopped };
         }
         match pace.next(elapsed) {
@@ -99,12 +99,12 @@ pub fn drive<E: Engine>(
             Step::Send { .. } if elapsed < next_call => thread::sleep(next_call - elapsed),
             Step::Send { frames, units } => {
                 next_call = elapsed + between_calls;
-                let before = engine.made().frames;
+                let before = engine.totals().frames;
                 match engine.send(frames, units, unit) {
                     Ok(units) => {
                         // Only the gap between bursts begins with the end of sending.
                         let now = if timing.bursts.is_some() { start.elapsed() } else { elapsed };
-                        pace.sent(now, engine.made().frames - before, units);
+                        pace.sent(now, engine.totals().frames - before, units);
                     }
                     Err(error) => return Outcome { elapsed: start.elapsed(), end: End::Failed(error) },
                 }
@@ -115,7 +115,7 @@ pub fn drive<E: Engine>(
 
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// Waits exactly so long: sleeps as far as sleeping can be relied on.
+/// Waits for exactly `time`: sleeps for the part in which sleeping is reliable.
 fn rest(time: Duration) {
     let start = Instant::now();
     if let Some(sleep) = time.checked_sub(OVERSLEEP) {
@@ -129,6 +129,7 @@ fn rest(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wirecap_send::SendError;
     use wirecap_sys::netdev::LinkFault;
 
     use crate::pace::{Bursts, Rate};
@@ -136,7 +137,7 @@ mod tests {
     /// Takes a few frames at a time, and now and then none.
     #[derive(Default)]
     struct Slow {
-        made: Made,
+        made: FrameTotals,
         calls: u64,
         fail_at: Option<u64>,
     }
@@ -148,14 +149,14 @@ mod tests {
         fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
             self.calls += 1;
             if self.fail_at == Some(self.calls) {
-                return Err(Error::Link { interface: "x0".into(), fault: LinkFault::Removed });
+                return Err(SendError::Link { interface: "x0".into(), fault: LinkFault::Removed }.into());
             }
             let taken = if self.calls % 3 == 0 { 0 } else { frames.min(units).min(7) };
             self.made.add(taken, 60 * taken);
             Ok(taken * unit.of_frame(60))
         }
 
-        fn made(&self) -> Made {
+        fn totals(&self) -> FrameTotals {
             self.made
         }
     }
@@ -170,7 +171,7 @@ mod tests {
             let mut engine = Slow::default();
             let outcome = drive(&mut engine, Timing { frames: Some(95), ..timing }, |_, _| true);
             assert!(matches!(outcome.end, End::Done));
-            assert_eq!(engine.made, Made { frames: 95, bytes: 95 * 60 });
+            assert_eq!(engine.made, FrameTotals { frames: 95, bytes: 95 * 60 });
             let gaps = if timing.bursts.is_some() { 9 } else { 0 };
             assert!(outcome.elapsed >= gaps * Duration::from_micros(300));
         }
@@ -195,7 +196,10 @@ mod tests {
         assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));
         let mut engine = Slow { fail_at: Some(5), ..Slow::default() };
         let outcome = drive(&mut engine, Timing::default(), |_, _| true);
-        assert!(matches!(outcome.end, End::Failed(Error::Link { fault: LinkFault::Removed, .. })));
+        assert!(matches!(
+            outcome.end,
+            End::Failed(Error::Send(SendError::Link { fault: LinkFault::Removed, .. }))
+        ));
         assert_eq!(engine.made.frames, 3 * 7);
         let timing = Timing {
             rate: Some(Rate::frames(1)),

@@ -1,5 +1,7 @@
 //! Where the fields of a frame are, and the constants that tell its headers.
 
+use wirecap_core::choices;
+
 /// Bits of the flow number that go into the source address; the rest goes into the source port.
 pub(crate) const HOST_BITS: u32 = 8;
 /// Source port of the first 256 flows.
@@ -12,14 +14,14 @@ pub(crate) const TYPE_IPV6: u16 = 0x86dd;
 pub(crate) const PREFIX_V4: [u8; 3] = [198, 18, 0];
 pub(crate) const PREFIX_V6: [u8; 4] = [0x20, 0x01, 0, 2];
 
-/// Version of IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IpVersion {
-    /// IPv4, a header of 20 bytes.
-    #[default]
-    V4,
-    /// IPv6, a header of 40 bytes.
-    V6,
+choices! {
+    /// Version of IP.
+    pub enum IpVersion = V4 {
+        /// IPv4.
+        V4 = "4",
+        /// IPv6.
+        V6 = "6",
+    }
 }
 
 impl IpVersion {
@@ -31,14 +33,14 @@ impl IpVersion {
     }
 }
 
-/// Transport protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transport {
-    /// UDP, a header of 8 bytes.
-    #[default]
-    Udp,
-    /// TCP, a header of 20 bytes: data segments, without a handshake before.
-    Tcp,
+choices! {
+    /// Transport protocol.
+    pub enum Transport = Udp {
+        /// UDP.
+        Udp = "udp",
+        /// TCP: data segments, without a handshake before.
+        Tcp = "tcp",
+    }
 }
 
 impl Transport {

@@ -1,5 +1,5 @@
-//! Traffic for tests, the demo and benchmarks: frames that can be told apart, and a generator that sends
-//! millions of them per second from one core.
+//! Traffic for tests, the demo and benchmarks: numbered frames, and a generator that sends millions of
+//! them per second from one core.
 //!
 //! ```text
 //!  FrameSpec ──► Template ──stamp(flow, sequence, time)──► one frame, byte for byte
@@ -8,7 +8,6 @@
 //!                   └──► XdpGenerator ──► cells of AF_XDP sockets ──► transmit queues of one's choice
 //!
 //!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
-//!  any bytes ──► CopySender ──► AF_XDP socket ──► one transmit queue
 //! ```
 //!
 //! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a
@@ -18,12 +17,11 @@
 
 mod anchor;
 mod checksum;
-mod copy_sender;
 mod error;
 mod frame;
 mod generator;
+mod latency;
 mod layout;
-mod link_counters;
 mod live;
 mod marks;
 mod pace;
@@ -36,12 +34,11 @@ mod stamp_program;
 mod verify;
 mod xdp;
 
-pub use copy_sender::CopySender;
 pub use error::Error;
 pub use frame::{FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, Template};
-pub use generator::{End, Engine, Made, Outcome, drive};
+pub use generator::{End, Engine, FrameTotals, Outcome, drive};
+pub use latency::{Latency, Percentiles};
 pub use layout::{IpVersion, Transport};
-pub use link_counters::{LinkWatch, Taken};
 pub use live::{LiveGenerator, LiveOptions, Sent};
 pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
 pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};
@@ -49,6 +46,6 @@ pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
 pub use popularity::Popularity;
 pub use random::Random;
 pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};
-pub use slot_queue::{QueueMade, QueueShare};
-pub use verify::{LatencyVerdict, RunVerdict, Verdict, Verifier};
+pub use slot_queue::{QueueReport, QueueShare};
+pub use verify::{RunVerdict, Verdict, Verifier};
 pub use xdp::{XdpGenerator, XdpOptions};

@@ -20,17 +20,17 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
+use wirecap_send::TxCounters;
 use wirecap_sys::{
     bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec},
-    clock,
+    clock, netdev,
 };
 
 use crate::anchor::Anchor;
 use crate::error::Error;
 use crate::frame::{FLOWS_MAX, FrameSpec, Template};
-use crate::generator::{End, Engine, Made, drive};
+use crate::generator::{End, Engine, FrameTotals, drive};
 use crate::layout::Transport;
-use crate::link_counters::LinkWatch;
 use crate::pace::{Rate, Timing, Unit};
 use crate::stamp_program::{STATE_LEN, assemble, state_at};
 
@@ -70,8 +70,8 @@ impl Default for LiveOptions {
 pub struct Sent {
     /// Frames the generator made and redirected to the interface, by its own count.
     pub frames: u64,
-    /// Frames by which the interface's `tx_packets` grew meanwhile; other traffic on it counts, too. For veth
-    /// these are the frames the other end has taken from its ring, whatever it then did with them.
+    /// Frames by which the interface's `tx_packets` grew during the run; other traffic on it counts, too. For
+    /// veth these are the frames the other end has taken from its ring, whatever it then did with them.
     pub taken: u64,
     /// Frames by which the interface's `tx_dropped` grew.
     pub dropped: u64,
@@ -97,9 +97,10 @@ pub struct LiveGenerator {
     state: Map,
     template: Template,
     interface: String,
+    ifindex: u32,
     batch: u32,
     rate_pps: Option<NonZeroU64>,
-    made: Made,
+    made: FrameTotals,
 }
 
 impl LiveGenerator {
@@ -107,7 +108,7 @@ impl LiveGenerator {
     /// namespace.
     ///
     /// # Errors
-    /// [`Error::NoInterface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g.
+    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`]; [`Error::Bpf`], e.g.
     /// without privilege.
     pub fn new(ifindex: u32, options: LiveOptions) -> Result<Self, Error> {
         let LiveOptions { frame, flows, batch, rate_pps } = options;
@@ -118,7 +119,7 @@ impl LiveGenerator {
             return Err(Error::LiveTransport);
         }
         let template = Template::new(frame)?;
-        let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
+        let interface = netdev::interface_with_index(ifindex)?.name;
         let map = |kind, value_size, name| {
             Map::create(&MapSpec { kind, key_size: 4, value_size, max_entries: 1, name })
         };
@@ -128,13 +129,23 @@ impl LiveGenerator {
         let insns = assemble(&template, flows, &state, &devices)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "wirecap_live", &insns))?;
         let _anchor = Anchor::new(&program)?;
-        Ok(Self { program, _anchor, state, template, interface, batch, rate_pps, made: Made::default() })
+        Ok(Self {
+            program,
+            _anchor,
+            state,
+            template,
+            interface,
+            ifindex,
+            batch,
+            rate_pps,
+            made: FrameTotals::default(),
+        })
     }
 
     /// Sends `count` frames. Sequence and flow numbers go on where the last run ended. Blocks until done.
     ///
     /// # Errors
-    /// [`Error::NothingTaken`] if the interface took none; [`Error::LiveRefused`], [`Error::Counters`],
+    /// [`Error::NothingTaken`] if the interface took none; [`Error::LiveRefused`], [`Error::Interface`],
     /// [`Error::Bpf`].
     pub fn run(&mut self, count: u64) -> Result<Sent, Error> {
         self.drive(Timing { frames: Some(count), ..self.timing() })
@@ -160,29 +171,24 @@ impl LiveGenerator {
         Ok(self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0"))
     }
 
-    /// The interface, by name.
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
     fn timing(&self) -> Timing {
         Timing { rate: self.rate_pps.map(|rate| Rate::frames(rate.get())), ..Timing::default() }
     }
 
     fn drive(&mut self, timing: Timing) -> Result<Sent, Error> {
-        let watch = LinkWatch::new(&self.interface)?;
+        let counters = TxCounters::start(self.ifindex)?;
         let before = self.made.frames;
         let outcome = drive(self, timing, |_, _| true);
         if let End::Failed(error) = outcome.end {
             return Err(error);
         }
         let frames = self.made.frames - before;
-        let taken = watch.settled(frames)?;
-        if frames > 0 && taken.frames == 0 {
+        let taken = counters.settled(frames)?;
+        if frames > 0 && taken.packets == 0 {
             return Err(Error::NothingTaken { interface: self.interface.clone(), frames });
         }
         let seconds = outcome.elapsed.as_secs_f64();
-        Ok(Sent { frames, taken: taken.frames, dropped: taken.dropped, seconds })
+        Ok(Sent { frames, taken: taken.packets, dropped: taken.dropped, seconds })
     }
 
     /// One call into the kernel; a signal may cut it short, the counter knows.
@@ -197,7 +203,7 @@ impl LiveGenerator {
         }
     }
 
-    /// No run is under way: nobody else writes the state.
+    /// Call it while no run is under way: only a run writes the state.
     fn tell_time(&self) -> Result<(), Error> {
         let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
         Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)
@@ -218,16 +224,9 @@ impl Engine for LiveGenerator {
         Ok(frames * of_frame)
     }
 
-    fn made(&self) -> Made {
+    fn totals(&self) -> FrameTotals {
         self.made
     }
-}
-
-/// Name of an interface of the calling thread's namespace.
-pub(crate) fn interface_name(ifindex: u32) -> Option<String> {
-    let name = nix::net::if_::if_indextoname(ifindex).ok()?;
-    // nix 0.31 does not notice that there was none and gives an empty name.
-    Some(name.to_string_lossy().into_owned()).filter(|name| !name.is_empty())
 }
 
 const EINTR: i32 = nix::errno::Errno::EINTR as i32;

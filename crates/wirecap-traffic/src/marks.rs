@@ -1,4 +1,4 @@
-//! What tells a generated frame from all others: read from what was received.
+//! The marks of a generated frame, read from received frames.
 //!
 //! ```text
 //!   payload:  +0 magic u16   +2 run u16   +4 sequence u48   +10 time of sending u64          (big-endian, 18 bytes)
@@ -50,7 +50,7 @@ impl Marks {
         })
     }
 
-    /// Run and sequence number as they stand in the frame.
+    /// Run and sequence number as they are in the frame.
     #[inline]
     pub(crate) fn numbers(run: u16, sequence: u64) -> u64 {
         (u64::from(run) << 48) | (sequence % SEQUENCE_END)

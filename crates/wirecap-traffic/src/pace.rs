@@ -81,9 +81,9 @@ pub struct Timing {
     pub rate: Option<Rate>,
     /// Bursts; `None` is one that lasts for the whole run.
     pub bursts: Option<Bursts>,
-    /// The run ends after so many frames.
+    /// The run ends after this number of frames.
     pub frames: Option<u64>,
-    /// The run ends after so long.
+    /// The run ends after this time.
     pub time: Option<Duration>,
 }
 
@@ -92,14 +92,14 @@ pub struct Timing {
 pub enum Step {
     /// Send frames, 1 or more, until one of the limits is reached; the last may go beyond `units`.
     Send {
-        /// So many frames at most.
+        /// Most frames.
         frames: u64,
-        /// So many units of the rate.
+        /// Units of the rate.
         units: u64,
     },
-    /// Nothing is due for so long.
+    /// Nothing is due for this time.
     Wait(Duration),
-    /// The gap between two bursts lasts so long.
+    /// The gap between two bursts lasts for this time.
     Rest(Duration),
     /// The run is over.
     Done,

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, bind};
-use wirecap_sys::netdev::bypass_queueing;
+use wirecap_send::TxCounters;
+use wirecap_sys::netdev::{self, bypass_queueing};
 
 use crate::error::Error;
-use crate::link_counters::LinkCounters;
-use crate::live::{Sent, interface_name};
+use crate::live::Sent;
 
 /// Shortest frame that can be sent: an Ethernet header.
 pub const PACKET_LEN_MIN: usize = 14;
@@ -32,12 +32,9 @@ pub const PACKET_LEN_MIN: usize = 14;
 pub const PACKET_LEN_MAX: usize = 65_549;
 
 /// How long a full queue is asked again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before it is asked again.
 const RETRY: Duration = Duration::from_micros(50);
-/// How long to wait for the interface's counters to reach what was sent.
-const SETTLE: Duration = Duration::from_secs(2);
-
 /// Which way frames take to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SendPath {
@@ -53,7 +50,7 @@ pub enum SendPath {
 pub struct PacketSender {
     socket: OwnedFd,
     interface: String,
-    before: LinkCounters,
+    counters: TxCounters,
     frames: u64,
     started: Instant,
 }
@@ -63,9 +60,9 @@ impl PacketSender {
     /// outside.
     ///
     /// # Errors
-    /// [`Error::NoInterface`]; [`Error::Socket`] without CAP_NET_RAW; [`Error::Counters`].
+    /// [`Error::Interface`]; [`Error::Socket`] without CAP_NET_RAW.
     pub fn open(ifindex: u32, path: SendPath) -> Result<Self, Error> {
-        let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
+        let interface = netdev::interface_with_index(ifindex)?.name;
         let refused = |cause: io::Error| Error::Socket { interface: interface.clone(), cause };
         let failed = |errno: Errno| refused(errno.into());
         // No protocol: the socket receives nothing, which would cost memory and time for each frame.
@@ -74,10 +71,10 @@ impl PacketSender {
         if path == SendPath::Direct {
             bypass_queueing(socket.as_fd()).map_err(refused)?;
         }
-        let address = link_address(ifindex).map_err(failed)?.ok_or(Error::NoInterface { ifindex })?;
+        let address = link_address(ifindex).map_err(failed)?.ok_or(netdev::Error::NoSuchIndex { ifindex })?;
         bind(socket.as_raw_fd(), &address).map_err(failed)?;
-        let before = LinkCounters::read(&interface)?;
-        Ok(Self { socket, interface, before, frames: 0, started: Instant::now() })
+        let counters = TxCounters::start(ifindex)?;
+        Ok(Self { socket, interface, counters, frames: 0, started: Instant::now() })
     }
 
     /// Sends a frame. Blocks while the kernel has no room for it.
@@ -100,7 +97,7 @@ impl PacketSender {
                 }
                 Err(Errno::EINTR) => {}
                 // The frame was dropped for want of room in a queue; nothing has left.
-                Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < PATIENCE => thread::sleep(RETRY),
+                Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < TIMEOUT => thread::sleep(RETRY),
                 Err(errno) => {
                     return Err(Error::NotAccepted {
                         interface: self.interface.clone(),
@@ -122,18 +119,11 @@ impl PacketSender {
     /// To be called by a thread in the interface's network namespace.
     ///
     /// # Errors
-    /// [`Error::Counters`].
+    /// [`Error::Interface`].
     pub fn finish(&self) -> Result<Sent, Error> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let deadline = Instant::now() + SETTLE;
-        loop {
-            let taken = LinkCounters::read(&self.interface)?.sent.saturating_sub(self.before.sent);
-            if taken >= self.frames || Instant::now() >= deadline {
-                let dropped = self.frames.saturating_sub(taken);
-                return Ok(Sent { frames: self.frames, taken, dropped, seconds });
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        let taken = self.counters.settled(self.frames)?.packets;
+        Ok(Sent { frames: self.frames, taken, dropped: self.frames.saturating_sub(taken), seconds })
     }
 }
 

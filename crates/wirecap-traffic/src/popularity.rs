@@ -7,7 +7,7 @@ use crate::random::Random;
 pub enum Popularity {
     /// The flows take turns.
     #[default]
-    Turns,
+    RoundRobin,
     /// Each as likely as any other, frame by frame.
     Uniform,
     /// Flow k (from 1) is as likely as 1/k to the power of this: a few large flows, and many small ones.
@@ -24,7 +24,7 @@ pub(crate) struct FlowChooser {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Turns,
+    RoundRobin,
     Uniform,
     Table(AliasTable),
 }
@@ -33,7 +33,7 @@ impl FlowChooser {
     /// For flows 0 to `flows` - 1; there is one at least. Zipf takes 8 bytes of memory for each.
     pub(crate) fn new(flows: u32, popularity: Popularity) -> Self {
         let kind = match popularity {
-            Popularity::Turns => Kind::Turns,
+            Popularity::RoundRobin => Kind::RoundRobin,
             Popularity::Uniform => Kind::Uniform,
             Popularity::Zipf(exponent) => Kind::Table(AliasTable::new(
                 (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect(),
@@ -45,7 +45,7 @@ impl FlowChooser {
     #[inline]
     pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
         match &self.kind {
-            Kind::Turns => {
+            Kind::RoundRobin => {
                 let flow = self.next;
                 self.next = if flow + 1 == self.flows { 0 } else { flow + 1 };
                 flow
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn flows_take_turns() {
-        let (mut chooser, mut random) = (FlowChooser::new(3, Popularity::Turns), Random::new(1));
+        let (mut chooser, mut random) = (FlowChooser::new(3, Popularity::RoundRobin), Random::new(1));
         let flows: Vec<u32> = (0..7).map(|_| chooser.next(&mut random)).collect();
         assert_eq!(flows, [0, 1, 2, 0, 1, 2, 0]);
     }

@@ -8,20 +8,18 @@
 //!
 //! Rule: frames of a batch bear one time, read before any of them is sent.
 
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use wirecap_send::{Lane, StallTimer};
+use wirecap_send::{Lane, SendDiagnostic, SendError, StallTimer};
 use wirecap_sys::{
     clock,
-    xsk::{BindChoice, BindMode, TransmitOptions, XskError},
+    netdev::Interface,
+    xsk::{BindChoice, BindMode, TransmitOptions},
 };
 
 use crate::{
     frame::Template,
-    generator::Made,
+    generator::FrameTotals,
     pace::Unit,
     popularity::{FlowChooser, Popularity},
     random::Random,
@@ -45,13 +43,13 @@ pub struct QueueShare {
 
 /// What a queue has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueMade {
+pub struct QueueReport {
     /// Its number.
     pub queue: u16,
     /// Whether the driver sends from the cells themselves.
     pub mode: BindMode,
     /// Why it is not zero-copy, when that was tried.
-    pub fallback: Option<String>,
+    pub fallback: Option<SendDiagnostic>,
     /// Frames that were put into its ring.
     pub made: u64,
     /// Frames that the kernel has given back: sent, or dropped by the interface.
@@ -128,17 +126,17 @@ impl Slots {
 }
 
 impl SlotQueue {
-    /// Opens a queue of interface `ifindex` for frames of these sizes.
+    /// Opens a queue of an interface for frames of these sizes.
     ///
     /// # Errors
-    /// [`XskError`] for a queue that is not there or taken, and without privilege.
+    /// [`SendError::Open`] for a queue that is not there or taken, and without privilege.
     pub(crate) fn open(
-        ifindex: u32,
+        interface: &Interface,
         share: QueueShare,
         bind: BindChoice,
         sizes: &Sizes,
         range: FlowRange,
-    ) -> Result<Self, XskError> {
+    ) -> Result<Self, SendError> {
         let longest = sizes.longest() as u32;
         let cell_bytes = if longest <= 2048 { 2048 } else { 4096 };
         let cells_per_slot = longest.div_ceil(cell_bytes);
@@ -159,17 +157,13 @@ impl SlotQueue {
         let flows = (range.flows - range.first).div_ceil(range.step);
         Ok(Self {
             weight: share.weight,
-            lane: Lane::open(ifindex, share.queue, transmit)?,
+            lane: Lane::open(interface, share.queue, transmit)?,
             slots,
             flows: FlowChooser::new(flows, range.popularity),
             range,
             completed: 0,
             stall: StallTimer::default(),
         })
-    }
-
-    pub(crate) fn number(&self) -> u16 {
-        self.lane.number()
     }
 
     /// Whether it is further behind its share than another one.
@@ -184,8 +178,8 @@ impl SlotQueue {
         &mut self,
         frames: &mut Frames,
         limit: Limit,
-        made: &mut Made,
-    ) -> (u64, io::Result<()>) {
+        made: &mut FrameTotals,
+    ) -> (u64, Result<(), SendError>) {
         let Self { lane, slots, completed, .. } = self;
         lane.reclaim(|cell| *completed += u64::from(slots.take_back(cell)));
         let sent_ns = clock::system_ns();
@@ -239,17 +233,21 @@ impl SlotQueue {
     /// Waits until the kernel has given back every frame, for `timeout` at most. Returns how many it has not.
     pub(crate) fn finish(&mut self, timeout: Duration) -> u64 {
         let Self { lane, slots, completed, .. } = self;
-        // What the kernel says against it is said already, and what it has is counted in any case.
-        let _ = lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
-        lane.staged() - *completed
+        lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
+        self.in_flight()
+    }
+
+    /// Frames that the kernel has not given back.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.lane.staged() - self.completed
     }
 
     /// What it has done.
-    pub(crate) fn made(&self) -> QueueMade {
-        QueueMade {
+    pub(crate) fn report(&self) -> QueueReport {
+        QueueReport {
             queue: self.lane.number(),
             mode: self.lane.mode(),
-            fallback: self.lane.copy_reason().map(|reason| reason.to_string()),
+            fallback: self.lane.fallback(),
             made: self.lane.staged(),
             completed: self.completed,
             invalid: self.lane.report().refused,

@@ -9,23 +9,21 @@
 //! **The rule that holds here:** memory is bounded, and noting a frame takes constant time, whatever arrives.
 //! Each of at most eight runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
 
-use hdrhistogram::Histogram;
+use serde::Serialize;
 
-use crate::marks::Marks;
+use crate::{
+    latency::{Latency, Percentiles},
+    marks::Marks,
+};
 
-/// Runs that are told apart; frames of further ones are counted as such.
-const MOST_RUNS: usize = 8;
+/// Runs that are distinguished; frames of further ones are counted as such.
+const MAX_RUNS: usize = 8;
 /// Flows of a run whose order is looked at.
-const MOST_FLOWS: u32 = 1 << 20;
+const MAX_FLOWS: u32 = 1 << 20;
 /// Numbers, back from the highest one, of which it is known whether they came.
 const WINDOW: u64 = 1 << 23;
-/// Longest time that is told apart: 100 s, longer ones count as that.
-const LONGEST_NS: u64 = 100_000_000_000;
 /// So far may two readings of the clocks of one machine be apart: less is no time at all.
 const CLOCKS_NS: u64 = 1_000_000;
-/// Figures of which each time is exact: within 1 %.
-const FIGURES: u8 = 2;
-
 /// Looks at frames as they come.
 #[derive(Debug, Default)]
 pub struct Verifier {
@@ -37,18 +35,18 @@ pub struct Verifier {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Each run, in the order in which they began.
     pub runs: Vec<RunVerdict>,
     /// Frames that no generator of this crate made.
     pub unmarked: u64,
-    /// Frames of more runs than are told apart.
+    /// Frames of more runs than are distinguished.
     pub of_further_runs: u64,
 }
 
 /// What was found of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RunVerdict {
     /// Its number.
     pub run: u16,
@@ -74,25 +72,10 @@ pub struct RunVerdict {
     /// Flows, of those whose order is looked at: the first 1,048,576.
     pub flows: u32,
     /// From sending to arrival.
-    pub latency: Option<LatencyVerdict>,
+    pub latency: Option<Percentiles>,
     /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not
     /// in `latency`.
     pub before_sent: u64,
-}
-
-/// Times from sending to arrival, in nanoseconds, exact to 1 %.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LatencyVerdict {
-    /// The shortest.
-    pub min_ns: u64,
-    /// Half of the frames took no longer.
-    pub p50_ns: u64,
-    /// 99 % took no longer.
-    pub p99_ns: u64,
-    /// 99.9 % took no longer.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
 }
 
 impl Verifier {
@@ -101,8 +84,8 @@ impl Verifier {
         Self::default()
     }
 
-    /// A verifier of runs that have so many frames each, numbered from 0. So it is found as well when the
-    /// first or the last did not come, which else nobody can know.
+    /// A verifier of runs of `frames` frames each, numbered from 0. It also finds missing frames at the start
+    /// and at the end of a run.
     pub fn expecting(frames: u64) -> Self {
         Self { expected: Some(frames), ..Self::default() }
     }
@@ -119,7 +102,7 @@ impl Verifier {
         let found = self.runs.iter().rposition(|run| run.id == marks.run);
         let index = match found {
             Some(index) => index,
-            None if self.runs.len() < MOST_RUNS => {
+            None if self.runs.len() < MAX_RUNS => {
                 self.runs.push(Run::new(marks));
                 self.runs.len() - 1
             }
@@ -151,23 +134,22 @@ struct Run {
     /// Flows in `newest`.
     flows: u32,
     reordered: u64,
-    latency: Histogram<u64>,
+    latency: Latency,
     before_sent: u64,
 }
 
 impl Run {
     fn new(first: Marks) -> Self {
-        let latency = Histogram::new_with_bounds(1, LONGEST_NS, FIGURES);
         Self {
             id: first.run,
             received: 0,
             first: first.sequence,
             window: Window::new(first.sequence),
             unexpected: 0,
-            newest: vec![0; MOST_FLOWS as usize].into(),
+            newest: vec![0; MAX_FLOWS as usize].into(),
             flows: 0,
             reordered: 0,
-            latency: latency.expect("bounds and figures that can be had"),
+            latency: Latency::default(),
             before_sent: 0,
         }
     }
@@ -178,7 +160,7 @@ impl Run {
         match marks.sent_ns {
             0 => {}
             sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.before_sent += 1,
-            sent_ns => self.latency.saturating_record(arrived_ns.saturating_sub(sent_ns).max(1)),
+            sent_ns => self.latency.note(arrived_ns.saturating_sub(sent_ns), 1),
         }
         if self.window.note(marks.sequence) {
             self.first = self.first.min(marks.sequence);
@@ -202,14 +184,6 @@ impl Run {
     fn verdict(&self, expected: Option<u64>) -> RunVerdict {
         let Window { highest, duplicated, too_late, .. } = self.window;
         let distinct = self.received - duplicated - too_late;
-        let at = |quantile| self.latency.value_at_quantile(quantile);
-        let latency = (!self.latency.is_empty()).then(|| LatencyVerdict {
-            min_ns: self.latency.min(),
-            p50_ns: at(0.5),
-            p99_ns: at(0.99),
-            p999_ns: at(0.999),
-            max_ns: self.latency.max(),
-        });
         RunVerdict {
             run: self.id,
             received: self.received,
@@ -221,7 +195,7 @@ impl Run {
             reordered: self.reordered,
             too_late,
             flows: self.flows,
-            latency,
+            latency: self.latency.percentiles(),
             before_sent: self.before_sent,
         }
     }

@@ -115,15 +115,15 @@ fn the_highest_number_of_all_is_in_order_like_any_other() {
 #[test]
 fn runs_are_told_apart_and_there_is_an_end_to_them() {
     let mut verifier = Verifier::new();
-    for run in 0..MOST_RUNS as u16 + 2 {
+    for run in 0..MAX_RUNS as u16 + 2 {
         (0..10).for_each(|sequence| verifier.note(0, marks(run, 0, sequence), 1));
     }
     verifier.note(0, None, 1);
     let verdict = verifier.verdict();
-    assert_eq!((verdict.runs.len(), verdict.of_further_runs, verdict.unmarked), (MOST_RUNS, 20, 1));
+    assert_eq!((verdict.runs.len(), verdict.of_further_runs, verdict.unmarked), (MAX_RUNS, 20, 1));
     assert!(verdict.runs.iter().all(|run| (run.received, run.lost) == (10, 0)));
     let mut far = Verifier::new();
-    far.note(0, marks(1, MOST_FLOWS, 0), 1);
+    far.note(0, marks(1, MAX_FLOWS, 0), 1);
     assert_eq!((only(&far).flows, only(&far).received), (0, 1), "its order is not looked at");
 }
 

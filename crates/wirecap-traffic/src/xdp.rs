@@ -7,21 +7,20 @@
 //! Rule: the queue that is furthest behind its share comes next, so that shares hold over the whole run. Each
 //! queue has flows of its own, since frames of different queues overtake each other.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use wirecap_send::Obstacle;
-use wirecap_sys::xsk::BindChoice;
+use wirecap_send::{SendError, check_queues};
+use wirecap_sys::{netdev, xsk::BindChoice};
 
 use crate::{
     error::Error,
     frame::{FLOWS_MAX, FrameSpec, Template},
-    generator::{Engine, Made},
-    live::interface_name,
+    generator::{Engine, FrameTotals},
     pace::Unit,
     popularity::Popularity,
     random::Random,
     sizes::{SizeChooser, Sizes},
-    slot_queue::{FlowRange, Frames, Limit, QueueMade, QueueShare, SlotQueue},
+    slot_queue::{FlowRange, Frames, Limit, QueueReport, QueueShare, SlotQueue},
 };
 
 /// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system
@@ -56,7 +55,7 @@ impl Default for XdpOptions {
             frame: FrameSpec::default(),
             sizes: Sizes::fixed(FrameSpec::default().len),
             flows: 4096,
-            popularity: Popularity::Turns,
+            popularity: Popularity::RoundRobin,
             seed: 1,
             queues: vec![QueueShare { queue: 0, weight: 1 }],
             bind: BindChoice::Best,
@@ -70,16 +69,15 @@ pub struct XdpGenerator {
     frames: Frames,
     queues: Vec<SlotQueue>,
     interface: String,
-    ifindex: u32,
-    made: Made,
+    made: FrameTotals,
 }
 
 impl XdpGenerator {
     /// Opens the queues of interface `ifindex`. Must be called by a thread in its network namespace.
     ///
     /// # Errors
-    /// [`Error::NoInterface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`], [`Error::FewFlows`];
-    /// [`Error::Open`] for a queue that is not there or taken, and without privilege.
+    /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`], [`Error::FewFlows`];
+    /// [`SendError::NoQueue`]; [`SendError::Open`] for a queue that is taken, and without privilege.
     pub fn open(ifindex: u32, options: &XdpOptions) -> Result<Self, Error> {
         let queues: Vec<_> = options.queues.iter().filter(|share| share.weight > 0).collect();
         if !(1..=FLOWS_MAX).contains(&options.flows) {
@@ -91,7 +89,8 @@ impl XdpGenerator {
         let sizes = options.sizes.for_frames(&options.frame)?;
         let template = |len| Template::new(FrameSpec { len, ..options.frame });
         let templates = sizes.list().iter().map(|size| template(size.len)).collect::<Result<_, _>>()?;
-        let interface = interface_name(ifindex).ok_or(Error::NoInterface { ifindex })?;
+        let interface = netdev::interface_with_index(ifindex)?;
+        check_queues(&interface, queues.iter().map(|share| share.queue))?;
         let open = |(share, number): (&&QueueShare, u32)| {
             let flows = FlowRange {
                 first: number,
@@ -99,9 +98,7 @@ impl XdpGenerator {
                 flows: options.flows,
                 popularity: options.popularity,
             };
-            let opened = SlotQueue::open(ifindex, **share, options.bind, &sizes, flows);
-            let refused = |cause| Error::Open { interface: interface.clone(), queue: share.queue, cause };
-            opened.map_err(refused)
+            Ok(SlotQueue::open(&interface, **share, options.bind, &sizes, flows)?)
         };
         let queues = queues.iter().zip(0..).map(open).collect::<Result<_, Error>>()?;
         let frames = Frames {
@@ -110,12 +107,7 @@ impl XdpGenerator {
             random: Random::new(options.seed),
             sequence: 0,
         };
-        Ok(Self { frames, queues, interface, ifindex, made: Made::default() })
-    }
-
-    /// The interface, by name.
-    pub fn interface(&self) -> &str {
-        &self.interface
+        Ok(Self { frames, queues, interface: interface.name, made: FrameTotals::default() })
     }
 
     /// Waits until the kernel has given back every frame, for a second at most. Returns how many it has not.
@@ -124,19 +116,8 @@ impl XdpGenerator {
     }
 
     /// What each queue has done.
-    pub fn queues(&self) -> Vec<QueueMade> {
-        self.queues.iter().map(SlotQueue::made).collect()
-    }
-
-    /// Why a queue does not send; `None` as a cause is silence of the kernel. Only a thread in the
-    /// interface's network namespace sees what has become of it.
-    fn failure(&self, queue: usize, cause: Option<io::Error>) -> Error {
-        let (interface, queue) = (self.interface.clone(), self.queues[queue].number());
-        match cause.map(|cause| Obstacle::of(self.ifindex, cause)) {
-            None => Error::Stalled { interface, queue, seconds: STALL.as_secs() },
-            Some(Obstacle::Link(fault)) => Error::Link { interface, fault },
-            Some(Obstacle::Refused(cause)) => Error::Refused { interface, queue, cause },
-        }
+    pub fn queues(&self) -> Vec<QueueReport> {
+        self.queues.iter().map(SlotQueue::report).collect()
     }
 
     /// The queue that is furthest behind its share.
@@ -157,17 +138,19 @@ impl Engine for XdpGenerator {
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
         let chosen = self.furthest_behind();
         let queue = &mut self.queues[chosen];
-        let mut made = Made::default();
+        let mut made = FrameTotals::default();
         let limit = Limit { frames: frames.min(BATCH), units, unit };
         let (units, flushed) = queue.send(&mut self.frames, limit, &mut made);
         self.made.add(made.frames, made.bytes);
-        if flushed.is_err() || queue.stalled_for(made.frames) > STALL {
-            return Err(self.failure(chosen, flushed.err()));
+        flushed?;
+        if queue.stalled_for(made.frames) > STALL {
+            let (interface, frames, seconds) = (self.interface.clone(), queue.in_flight(), STALL.as_secs());
+            return Err(SendError::Stalled { interface, frames, seconds }.into());
         }
         Ok(units)
     }
 
-    fn made(&self) -> Made {
+    fn totals(&self) -> FrameTotals {
         self.made
     }
 }

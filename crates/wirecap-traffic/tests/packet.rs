@@ -5,9 +5,9 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
-use wirecap_traffic::{
-    Error, FrameSpec, LinkWatch, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template,
-};
+use wirecap_send::TxCounters;
+use wirecap_sys::netdev;
+use wirecap_traffic::{Error, FrameSpec, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template};
 
 /// Address and port that the frames of this crate are for.
 const LISTENER: &str = "198.19.0.1:9";
@@ -37,14 +37,15 @@ impl Lab {
     /// queueing discipline.
     fn warm_up(&self) {
         let mut sender = self.sender(SendPath::Queueing);
-        let watch = self.left.enter(|| LinkWatch::new("l0")).unwrap();
-        while self.left.enter(|| watch.settled(1)).unwrap().frames == 0 {
+        let ifindex = self.veth.a().ifindex().unwrap();
+        let counters = self.left.enter(|| TxCounters::start(ifindex)).unwrap();
+        while self.left.enter(|| counters.settled(1)).unwrap().packets == 0 {
             sender.send(&[0; 60]).unwrap();
         }
     }
 
     fn mac_of_right(&self) -> [u8; 6] {
-        let interface = self.right.enter(|| wirecap_sys::netdev::interface("r0")).unwrap();
+        let interface = self.right.enter(|| netdev::interface("r0")).unwrap();
         interface.mac.unwrap().0
     }
 }
@@ -119,7 +120,8 @@ fn an_interface_that_is_not_there_or_down_is_named() {
     }
     let lab = Lab::new("down");
     let nobody = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
-    assert!(matches!(nobody, Error::NoInterface { ifindex: 4_000_000 }), "{nobody}");
+    let is_missing = matches!(nobody, Error::Interface(netdev::Error::NoSuchIndex { ifindex: 4_000_000 }));
+    assert!(is_missing, "{nobody}");
     let mut sender = lab.sender(SendPath::Queueing);
     lab.veth.a().set_down().unwrap();
     match sender.send(&[0; 60]).unwrap_err() {

@@ -3,10 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use wirecap_lab::{Earshot, VethOptions, require_root};
+use wirecap_send::{CopyReason, SendDiagnostic, SendError, TxCounters};
 use wirecap_sys::netdev::LinkFault;
 use wirecap_traffic::{
-    End, Error, FrameSpec, IpVersion, LinkWatch, Marks, Popularity, QueueShare, Sizes, Template, Timing,
-    Transport, XdpGenerator, XdpOptions, drive,
+    End, Error, FrameSpec, IpVersion, Marks, Popularity, QueueShare, Sizes, Template, Timing, Transport,
+    XdpGenerator, XdpOptions, drive,
 };
 
 fn wire(label: &str) -> Earshot {
@@ -20,12 +21,13 @@ fn open(wire: &Earshot, options: &XdpOptions) -> Result<XdpGenerator, Error> {
 
 /// Sends so many frames, and gives them as they were heard.
 fn send(wire: &Earshot, generator: &mut XdpGenerator, frames: u64) -> Vec<Vec<u8>> {
-    let watch = wire.enter(|| LinkWatch::new("l0")).unwrap();
+    let ifindex = wire.end().ifindex().unwrap();
+    let counters = wire.enter(|| TxCounters::start(ifindex)).unwrap();
     let outcome = drive(generator, Timing { frames: Some(frames), ..Timing::default() }, |_, _| true);
     assert!(matches!(outcome.end, End::Done), "{outcome:?}");
     assert_eq!(generator.finish(), 0);
-    let taken = wire.enter(|| watch.settled(frames)).unwrap();
-    assert_eq!((taken.frames, taken.dropped), (frames, 0));
+    let taken = wire.enter(|| counters.settled(frames)).unwrap();
+    assert_eq!((taken.packets, taken.dropped), (frames, 0));
     (0..frames).map(|_| wire.hear()).collect()
 }
 
@@ -85,10 +87,8 @@ fn queues_get_their_shares_and_flows_of_their_own() {
     assert!(made[0].1.abs_diff(3_000) <= 32 && made[0].1 + made[1].1 == 4_000, "{made:?}");
     assert_eq!((made[0].0, made[1].0), (1, 0));
     assert!(queues.iter().all(|queue| queue.made == queue.completed && queue.invalid == 0));
-    assert!(
-        queues[0].fallback.as_ref().is_some_and(|why| why == "the driver does not offer it"),
-        "{queues:?}"
-    );
+    let not_offered = SendDiagnostic::ZeroCopyUnavailable { reason: CopyReason::NotOffered };
+    assert_eq!(queues[0].fallback, Some(not_offered), "{queues:?}");
     let mut per_flow = [0; 7];
     heard.iter().for_each(|bytes| per_flow[Marks::read(bytes).unwrap().flow as usize] += 1);
     // Four flows of queue 1, three of queue 0, each with the more popular ones first.
@@ -107,7 +107,7 @@ fn what_cannot_be_sent_is_said() {
     let wire = wire("refused");
     let queue = |queue| vec![QueueShare { queue, weight: 1 }];
     let error = open(&wire, &XdpOptions { queues: queue(9), ..XdpOptions::default() }).unwrap_err();
-    assert!(matches!(error, Error::Open { queue: 9, .. }), "{error}");
+    assert!(matches!(error, Error::Send(SendError::NoQueue { queue: 9, .. })), "{error}");
     let both = vec![QueueShare { queue: 0, weight: 1 }, QueueShare { queue: 1, weight: 1 }];
     let error = open(&wire, &XdpOptions { queues: both, flows: 1, ..XdpOptions::default() }).unwrap_err();
     assert!(matches!(error, Error::FewFlows { flows: 1, queues: 2 }), "{error}");
@@ -119,9 +119,15 @@ fn what_cannot_be_sent_is_said() {
     wire.end().set_down().unwrap();
     let mut driven = || wire.enter(|| drive(&mut generator, timing, |_, _| true));
     let outcome = driven();
-    assert!(matches!(outcome.end, End::Failed(Error::Link { fault: LinkFault::Down, .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome.end, End::Failed(Error::Send(SendError::Link { fault: LinkFault::Down, .. }))),
+        "{outcome:?}"
+    );
     wire.end().set_up().unwrap();
     wire.end().namespace().ip(&["link", "del", "dev", "l0"]).unwrap();
     let outcome = driven();
-    assert!(matches!(outcome.end, End::Failed(Error::Link { fault: LinkFault::Removed, .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome.end, End::Failed(Error::Send(SendError::Link { fault: LinkFault::Removed, .. }))),
+        "{outcome:?}"
+    );
 }

@@ -1,14 +1,15 @@
-//! The tables of the account: a row for each queue and each worker that had packets, one for all that had none.
+//! The tables of the account: a row for each queue and each worker that had packets, one for all that had
+//! none.
 //!
-//! Rule: a column stands there if it is one of those that every account has, or if it is not 0 in some row. So nothing is
-//! hidden, and the table stays narrow.
+//! Rule: a column is printed if it is one of those that every account has, or if it is not 0 in some row. So
+//! nothing is hidden, and the table stays narrow.
 
 use wirecap::{
     QueueAccount, Report,
     report::{PortReport, QueueMode, QueueReport, WorkerReport},
 };
 
-use crate::{table::Table, text::ranges};
+use crate::{print::table::Table, text::ranges};
 
 /// Columns that every account has.
 const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];

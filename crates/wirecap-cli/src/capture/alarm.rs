@@ -1,13 +1,13 @@
 //! Warns of losses while a capture runs.
 //!
-//! Rule: the first loss of a port is told within a second, later ones in ever longer intervals as long as they go on; each
-//! line has all that was lost since the one before.
+//! Rule: the first loss of a port is reported within a second, later ones in ever longer intervals as long as
+//! they go on; each line has all that was lost since the one before.
 
 use std::time::{Duration, Instant};
 
 use wirecap::{Capture, Report, report::PortReport};
 
-use crate::{loss::Losses, text::plural::counted};
+use crate::text::{loss::Losses, plural::counted};
 
 /// How often it is looked: the counters of all queues are read.
 const LOOK: Duration = Duration::from_secs(1);
@@ -20,12 +20,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Alarm {
     next_look: Instant,
     /// By port, in the order of the report.
-    ports: Vec<Warned>,
+    ports: Vec<PortAlarm>,
 }
 
 /// What was warned of.
 #[derive(Debug, Default)]
-struct Warned {
+struct PortAlarm {
     losses: Losses,
     /// Not before this time again, and then not for how long.
     silence: Option<(Instant, Duration)>,
@@ -47,13 +47,13 @@ impl Alarm {
     }
 
     fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
-        self.ports.resize_with(report.ports.len(), Warned::default);
+        self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);
         ports.filter_map(|(warned, port)| warned.line(port, now)).collect()
     }
 }
 
-impl Warned {
+impl PortAlarm {
     fn line(&mut self, port: &PortReport, now: Instant) -> Option<String> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
@@ -71,7 +71,7 @@ impl Warned {
             port.name,
             counted(since.total(), "packet"),
             losses.total(),
-            since.in_words()
+            since.describe()
         ))
     }
 }
@@ -83,22 +83,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_is_told_at_once_and_then_in_ever_longer_intervals() {
+    fn a_loss_is_reported_at_once_and_then_in_ever_longer_intervals() {
         let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
         let (mut alarm, start) = (Alarm::new(), Instant::now());
-        let mut told = Vec::new();
+        let mut printed = Vec::new();
         for second in 0..100 {
             report.ports[0].queues[0].lost.no_free_cell += u64::from((3..95).contains(&second));
             let lines = alarm.lines(&report, start + Duration::from_secs(second));
-            told.extend(lines.into_iter().map(|line| (second, line)));
+            printed.extend(lines.into_iter().map(|line| (second, line)));
         }
-        let seconds: Vec<_> = told.iter().map(|(second, _)| *second).collect();
-        assert_eq!(seconds, [3, 13, 33, 73], "{told:#?}");
+        let seconds: Vec<_> = printed.iter().map(|(second, _)| *second).collect();
+        assert_eq!(seconds, [3, 13, 33, 73], "{printed:#?}");
         let first = "wirecap: WARNING: null lost 1 packet, 1 so far: no_free_cell 1 (the pool was used up";
-        assert!(told[0].1.starts_with(first), "{told:#?}");
-        assert!(told[1].1.contains("null lost 10 packets, 11 so far"), "{told:#?}");
-        // What came within the interval is told after it; then a loss is news again.
+        assert!(printed[0].1.starts_with(first), "{printed:#?}");
+        assert!(printed[1].1.contains("null lost 10 packets, 11 so far"), "{printed:#?}");
+        // What was lost within the interval is reported after it; then a loss is news again.
         let mut at = |seconds, lost| {
             report.ports[0].queues[0].lost.no_free_cell += lost;
             alarm.lines(&report, start + Duration::from_secs(seconds)).len()

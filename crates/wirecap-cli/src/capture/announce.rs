@@ -1,38 +1,33 @@
 //! What is said at the start: which mode each queue runs in and why none better, and the sizes.
 //!
-//! Rule: one line a fact, in a terminal of 80 columns, too, as long as names and reasons are short. The line with M and R is
-//! the last one.
+//! Rule: one line a fact, in a terminal of 80 columns, too, as long as names and reasons are short. The line
+//! with M and R is the last one.
 
 use wirecap::{
     Diagnostic, Mode, Report,
     report::{MemoryReport, PortReport, QueueMode},
 };
 
-use super::job::Job;
-use crate::{
-    exit::tell,
-    host_use,
-    plan::Plan,
-    text::{self, diagnostic::describe, plural::counted},
-};
+use super::{job::Job, plan::Plan};
+use crate::text::{self, diagnostic::describe, host_use, plural::counted};
 
 /// Says how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
-        facts(port).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
+        facts(port).iter().for_each(|fact| note!("{fact}"));
         for warning in host_use_lines(port, job) {
-            tell(format_args!("wirecap: WARNING: {warning}"));
+            warn!("{warning}");
         }
     }
-    sizes(plan, report).iter().for_each(|fact| tell(format_args!("wirecap: {fact}")));
+    sizes(plan, report).iter().for_each(|fact| note!("{fact}"));
 }
 
-/// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at the end counts its long
-/// packets, if it has any.
+/// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at
+/// the end counts its long packets, if it has any.
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {
-            tell(format_args!("wirecap: WARNING: {}: {}", port.name, describe(fallback)));
+            warn!("{}: {}", port.name, describe(fallback));
         }
     }
 }
@@ -41,7 +36,8 @@ fn is_warned_of(port: &PortReport, fallback: &Diagnostic) -> bool {
     matches!(fallback, Diagnostic::PacketsTooLong { .. }) && !is_trace(port)
 }
 
-/// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is in its own line.
+/// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is
+/// in its own line.
 fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     if port.is_passive() {
         return host_use::unknown(&port.name, &port.host_use).collect();

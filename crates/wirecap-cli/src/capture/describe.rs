@@ -1,4 +1,4 @@
-//! What stands around the packets: who captured, on what, and how exact the times are.
+//! What a file says besides its packets: who captured, on what, and how exact the times are.
 
 use std::fs;
 
@@ -9,13 +9,10 @@ use wirecap_file::{
 };
 use wirecap_sys::netdev::Interface;
 
-use super::{place::Place, times};
-use crate::{
-    plan::Plan,
-    text::{self, diagnostic},
-};
+use super::{place::Place, plan::Plan, times};
+use crate::text::{self, diagnostic};
 
-/// What stands in front of the packets.
+/// The blocks before the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
@@ -27,12 +24,7 @@ pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> 
                 SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
             pcapng::section_header(&mut out, &info);
             for (place, port) in places.iter().zip(&report.ports) {
-                match place {
-                    Place::Interface(interface, _) => {
-                        describe(&mut out, interface, port, plan, os.as_deref())
-                    }
-                    Place::Trace(_) => describe_trace(&mut out, port, plan),
-                }
+                describe(&mut out, place, port, plan, os.as_deref());
             }
         }
         None => {}
@@ -40,8 +32,19 @@ pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> 
     out
 }
 
-fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &Plan, os: Option<&str>) {
+/// The block of a port. That of a trace file has the name only: the file may have had several interfaces.
+fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os: Option<&str>) {
     let timestamps = format!("timestamps: {}", text::report::timestamps(&port.timestamp));
+    let comments = [timestamps.as_str()];
+    let info = InterfaceInfo {
+        name: Some(&port.name),
+        link_type: port.link_type,
+        snaplen: known_snaplen(plan.output.snaplen),
+        filter: plan.config.filter.as_deref(),
+        comments: &comments,
+        ..InterfaceInfo::default()
+    };
+    let Place::Interface(interface, _) = place else { return pcapng::interface(out, &info) };
     let hardware = interface.driver.as_ref().map(|driver| match &driver.bus {
         Some(bus) => format!("{} at {bus}", driver.name),
         None => driver.name.clone(),
@@ -49,38 +52,21 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
     let info = InterfaceInfo {
         name: Some(&interface.name),
         link_type: link_type(interface),
-        snaplen: told_snaplen(plan.output.snaplen),
-        filter: plan.config.filter.as_deref(),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),
         os,
-        comments: &[&timestamps],
-        ..InterfaceInfo::default()
-    };
-    pcapng::interface(out, &info);
-}
-
-/// The name is all that is said of a trace file: it may have had several interfaces.
-fn describe_trace(out: &mut Vec<u8>, port: &PortReport, plan: &Plan) {
-    let timestamps = format!("timestamps: {}", text::report::timestamps(&port.timestamp));
-    let info = InterfaceInfo {
-        name: Some(&port.name),
-        link_type: port.link_type,
-        snaplen: told_snaplen(plan.output.snaplen),
-        filter: plan.config.filter.as_deref(),
-        comments: &[&timestamps],
-        ..InterfaceInfo::default()
+        ..info
     };
     pcapng::interface(out, &info);
 }
 
 /// What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
-fn told_snaplen(snaplen: u32) -> u32 {
+fn known_snaplen(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen }
 }
 
-/// What packets of the interface begin with. A capture of one that cannot be said of does not come about.
+/// What packets of the interface begin with. An interface for which this is unknown is never captured.
 fn link_type(interface: &Interface) -> u16 {
     interface.hardware_type.link_type().unwrap_or(LINK_TYPE_ETHERNET)
 }

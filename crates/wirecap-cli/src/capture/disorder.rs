@@ -1,11 +1,11 @@
-//! Why packets in the file stand behind a later one.
+//! Why packets in the file are behind a later one.
 
 use std::fmt;
 
 use wirecap::{Report, Timestamp};
 use wirecap_record::{Forced, Written};
 
-use crate::terminal::at_most;
+use crate::text::units::at_most;
 
 /// A reason that the report gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //!   └──────────── still to be written ─────┘
 //! ```
 //!
-//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it up; SIGUSR1 asks
-//! for the same at any time.
+//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it
+//! up; SIGUSR1 asks for the same at any time.
 
 use std::{
     thread,
@@ -16,17 +16,20 @@ use std::{
 use wirecap::Report;
 use wirecap_record::Progress;
 
+use super::plan::{Destination, Plan};
 use crate::{
-    exit::tell,
-    plan::{Destination, Plan},
-    signals::Signals,
-    terminal::{StatusLine, rate},
-    text::plural::{counted, is},
+    print::{status_line::StatusLine, stdio::print_stderr},
+    process::signals::Signals,
+    text::{
+        plural::{counted, is},
+        units::rate,
+    },
 };
 
 /// How often it is looked whether it is over.
 const TICK: Duration = Duration::from_millis(10);
-/// After this time it is said for the first time, where there is no line that is written over again and again.
+/// After this time it is said for the first time, where there is no line that is written over again and
+/// again.
 const MOMENT: Duration = Duration::from_secs(2);
 /// And after this time each time.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -99,7 +102,7 @@ impl<'a> Drain<'a> {
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            tell(rest.line(output));
+            print_stderr(rest.line(output));
         } else {
             self.line.show(&rest.status());
         }

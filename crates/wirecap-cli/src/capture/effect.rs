@@ -1,6 +1,7 @@
 //! Whether what was asked for has an effect on the ports as they were opened.
 //!
-//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is ignored silently.
+//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
+//! ignored silently.
 
 use anyhow::{Result, anyhow};
 use wirecap::{
@@ -8,7 +9,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
-use crate::{exit::Usage, plan::Plan, text::diagnostic::describe};
+use super::plan::Plan;
+use crate::{exit::Usage, text::diagnostic::describe};
 
 /// Which kinds of ports there are.
 struct Kinds {
@@ -42,7 +44,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
     ] {
         if !has_effect {
-            let message = format!("{flag} is for {needs}, and {} is none: leave it out", names.join(", "));
+            let message = format!("{flag} is for {needs}, which {} is not: leave it out", names.join(", "));
             return Err(Usage(message).into());
         }
     }

@@ -1,11 +1,12 @@
 //! What is done with packets besides capturing them.
 //!
 //! ```text
-//!   worker ─ batch ─► encoded for the file, if there is one ─► Onward::batch ─► dropped, sent on, …
-//!                                                              Onward::idle      when none comes
+//!   worker ─ batch ─► encoded for the file, if there is one ─► BatchHandler::batch ─► dropped, sent on, …
+//!                                                              BatchHandler::idle      when none comes
 //! ```
 //!
-//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing over.
+//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing
+//! over.
 
 use std::time::Duration;
 
@@ -13,18 +14,18 @@ use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 use wirecap_record::Progress;
 
-use super::watch::End;
+use super::end::End;
 
 /// How long a worker may wait for packets when nothing else is to be done.
 const LONG: Duration = Duration::from_secs(1);
 
 /// What a worker does with each batch.
-pub(crate) trait Onward: Send + 'static {
+pub(crate) trait BatchHandler: Send + 'static {
     /// Takes a batch: what was to be read of it has been.
     fn batch(&mut self, batch: Batch);
 
     /// Nothing came for as long as this.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         LONG
     }
 
@@ -41,7 +42,7 @@ pub(crate) trait Job {
     const COMMAND: &'static str;
 
     /// What its workers do.
-    type Onward: Onward;
+    type BatchHandler: BatchHandler;
 
     /// Gets ready: the work of each worker. `output` is what is written, if anything is.
     ///
@@ -52,9 +53,9 @@ pub(crate) trait Job {
         capture: &mut Capture,
         workers: usize,
         output: Option<Progress>,
-    ) -> Result<Vec<Self::Onward>>;
+    ) -> Result<Vec<Self::BatchHandler>>;
 
-    /// Looks at how it goes, many times a second: lines to be told, and why it has to end, if so.
+    /// Looks at how it goes, many times a second: lines to print, and why the capture has to end, if so.
     fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
 
     /// Whether such a user of a port goes without the packets that the job takes.
@@ -62,8 +63,9 @@ pub(crate) trait Job {
         true
     }
 
-    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A job that goes on does not
-    /// wait for the output: packets that the output does not take in time are counted, and not written.
+    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A
+    /// job that goes on does not wait for the output: packets that the output does not take in time are
+    /// counted, and not written.
     fn without_output(&self) -> Option<&'static str> {
         None
     }
@@ -82,9 +84,9 @@ pub(crate) trait Job {
     }
 
     /// What is added to the account in words.
-    fn in_words(&self, report: &Report) -> String;
+    fn describe(&self, report: &Report) -> String;
 
-    /// What is added to the account as JSON: an object whose members stand beside those of the report.
+    /// What is added to the account as JSON: an object whose members are added to those of the report.
     fn json(&self, report: &Report) -> serde_json::Map<String, serde_json::Value>;
 }
 
@@ -92,7 +94,7 @@ pub(crate) trait Job {
 #[derive(Debug)]
 pub(crate) struct JustCapture;
 
-impl Onward for () {
+impl BatchHandler for () {
     fn batch(&mut self, batch: Batch) {
         drop(batch);
     }
@@ -100,7 +102,7 @@ impl Onward for () {
 
 impl Job for JustCapture {
     const COMMAND: &'static str = "capture";
-    type Onward = ();
+    type BatchHandler = ();
 
     fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<()>> {
         Ok(vec![(); workers])
@@ -110,7 +112,7 @@ impl Job for JustCapture {
         (Vec::new(), None)
     }
 
-    fn in_words(&self, _: &Report) -> String {
+    fn describe(&self, _: &Report) -> String {
         String::new()
     }
 

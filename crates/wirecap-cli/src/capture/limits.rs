@@ -1,7 +1,7 @@
 //! What this process may have: open files, address space.
 //!
 //! Rule: looked at before anything is opened, so that the error names the limit and the figure that would
-//! do. Whatever stands in the way later is an error of the step that fails.
+//! do. What fails later is an error of its own step.
 
 use std::{fs, thread};
 
@@ -9,7 +9,8 @@ use anyhow::{Result, anyhow};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, PreparedCapture};
 
-use crate::{plan::Plan, text::plural::counted};
+use super::plan::Plan;
+use crate::text::plural::counted;
 
 /// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
 const OTHER_FILES: u64 = 8;
@@ -20,7 +21,8 @@ const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on their way to the file, and all the rest.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one allows it.
+/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one
+/// allows it.
 ///
 /// # Errors
 /// Which limit is too low, and what would do.

@@ -1,4 +1,4 @@
-//! `wirecap capture`: from interfaces to a file.
+//! A capture from start to end, for every command that captures: from interfaces to a file.
 //!
 //! ```text
 //!   plan ─► ports opened ─► worker threads ─► Lane of a Recorder, or counted ─► the job: dropped, sent on, …
@@ -13,33 +13,37 @@
 //! | the threads, and what a worker does | [`threads`], [`worker`] |
 //! | the output, and what is wrong with it in words | [`output`] |
 //! | the blocks around the packets | [`describe`] |
+//! | what is captured, checked before anything is opened | [`plan`]; each interface is looked up once: [`known_interfaces`] |
 //! | interfaces and trace files, looked at and opened | [`place`] |
 //! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what other commands do with captured packets | [`job`] |
-//! | what ends a capture, and what is done then | [`watch`], [`end`], [`drain`], [`failure`] |
+//! | what ends a capture, and what is done then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
 //! | what is wrong with times, and with their order | [`times`], [`disorder`] |
-//! | what the user is told | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
+//! | what is printed | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
 mod accounts;
 mod alarm;
 mod announce;
+mod close;
 mod describe;
 mod disorder;
 mod drain;
 mod effect;
-mod end;
+pub(crate) mod end;
 mod failure;
 pub(crate) mod job;
+pub(crate) mod known_interfaces;
 mod limits;
 mod output;
 mod place;
+pub(crate) mod plan;
 mod progress;
 mod record;
 mod statistics;
 mod summary;
 mod threads;
 mod times;
-pub(crate) mod watch;
+mod watch;
 mod worker;
 
 use std::{sync::mpsc::channel, time::SystemTime};
@@ -49,17 +53,22 @@ use wirecap_record::Recorder;
 
 use self::{
     job::Job,
+    plan::Plan,
     statistics::Statistics,
     threads::{IdleThreads, Recording, Threads},
     watch::Watch,
     worker::Count,
 };
-use crate::{cores::check_cores, exit::Exit, head::Head, plan::Plan, signals::Signals};
+use crate::{
+    exit::Exit,
+    print::head::Head,
+    process::{cores::check_cores, signals::Signals},
+};
 
 /// Captures as planned, to the end, and does its job with the packets.
 ///
 /// # Errors
-/// Whatever keeps the capture from starting. What happens later is told, and is in the exit code.
+/// Whatever keeps the capture from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
@@ -82,16 +91,16 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
 
     let workers = capture.take_workers();
     let progress = recorder.as_ref().map(Recorder::progress);
-    let onward = job.begin(&mut capture, workers.len(), progress.clone())?;
+    let handler = job.begin(&mut capture, workers.len(), progress.clone())?;
     let count = Count::new(plan.output.count, &notices);
     drop(notices);
-    let work = workers.into_iter().zip(onward);
+    let work = workers.into_iter().zip(handler);
     let threads = Threads::start(idle.workers, work, recorder, &count);
     drop(count);
     let head = Head::new(J::COMMAND, started);
     let statistics = Statistics::new(&plan, &head, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
-    let ended = end::Ended { plan: &plan, head: &head, signals: &signals, end };
+    let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
     Ok(ended.close(capture, threads, &mut job))
 }

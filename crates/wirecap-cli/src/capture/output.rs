@@ -12,12 +12,14 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_record::{Output, RecordError};
 
-use crate::{exit::tell, plan::Destination, signals::Signals};
+use super::plan::Destination;
+use crate::process::signals::Signals;
 
 /// How often it is looked whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks for the end.
+/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks
+/// for the end.
 ///
 /// # Errors
 /// Why it cannot be written, in words.
@@ -31,21 +33,21 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
         match Output::open(path, format) {
             Err(RecordError::NoReader) => {
                 if !waits {
-                    tell(format_args!("wirecap: waiting for a program that reads {}", path.display()));
+                    note!("waiting for a program that reads {}", path.display());
                     waits = true;
                 }
                 if signals.end() {
-                    return Err(anyhow!("nobody reads {}, so nothing was captured", path.display()));
+                    return Err(anyhow!("no program reads {}, so nothing was captured", path.display()));
                 }
                 thread::sleep(TICK);
             }
             Err(error) => return Err(cannot_open(path, &error)),
             Ok(output) => {
                 if let Some(cause) = output.lock_error() {
-                    tell(format_args!(
-                        "wirecap: {} cannot be locked ({cause}); see to it that nothing else writes it",
+                    note!(
+                        "{} cannot be locked ({cause}); see to it that nothing else writes it",
                         path.display()
-                    ));
+                    );
                 }
                 return Ok(output);
             }

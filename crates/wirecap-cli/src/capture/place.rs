@@ -17,11 +17,13 @@ use anyhow::{Result, anyhow};
 use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
 use wirecap_sys::netdev::Interface;
 
+use super::plan::{Destination, Plan};
 use crate::{
-    exit::{Usage, tell},
-    plan::{Destination, Plan},
-    signals::Signals,
-    step::{LONG, Step},
+    exit::Usage,
+    process::{
+        signals::Signals,
+        step::{LONG, Step},
+    },
     text::{self, event},
 };
 
@@ -47,7 +49,7 @@ impl Place {
         }
     }
 
-    /// Its name in messages, if somebody has to write it before it can be opened.
+    /// Its name in messages, if it can be opened only once a program writes it.
     fn pipe(&self) -> Option<String> {
         match self {
             Place::Trace(path) if path == Path::new("-") => {
@@ -75,13 +77,13 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
         PortSpec::Interface { name, queues, .. } => {
             Ok(Place::Interface(Box::new(interfaces.look_up(name)?), queues.clone()))
         }
-        port => unreachable!("no word stands for {}", port.name()),
+        port => unreachable!("no word names {}", port.name()),
     };
     config.ports.iter().map(&mut look_up).collect()
 }
 
-/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long: waiting for the writers of
-/// pipes, and compiling a filter.
+/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long:
+/// waiting for the writers of pipes, and compiling a filter.
 ///
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
@@ -90,21 +92,21 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     let builder = builder.give_up(signals.flag());
     let builder = match plan.output.quiet {
         true => builder,
-        false => builder.on_wait(|wait| tell(format_args!("wirecap: {}", event::wait(wait)))),
+        false => builder.on_wait(|wait| note!("{}", event::wait(wait))),
     };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.config.filter) {
         ("", None) => Step {
             waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
-            patience: LONG,
+            timeout: LONG,
             given_up: "the ports were not known yet".into(),
         },
         ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
-            patience: MOMENT,
-            given_up: format!("nobody writes {pipes}"),
+            timeout: MOMENT,
+            given_up: format!("no program writes {pipes}"),
         },
     };
     looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))
@@ -118,7 +120,7 @@ pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) ->
     let reserving = Step {
         waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
             .into(),
-        patience: LONG,
+        timeout: LONG,
         given_up: "the packet memory was not there yet".into(),
     };
     let opened =

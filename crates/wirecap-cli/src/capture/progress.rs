@@ -4,11 +4,10 @@ use std::fmt::Display;
 
 use wirecap::{Capture, Report};
 
+use super::plan::Plan;
 use crate::{
-    exit::tell,
-    plan::Plan,
-    terminal::{StatusLine, rate},
-    text::plural::counted,
+    print::{status_line::StatusLine, stdio::print_stderr},
+    text::{plural::counted, units::rate},
 };
 
 /// How a capture goes.
@@ -51,16 +50,16 @@ impl Progress {
         self.line.clear();
     }
 
-    /// Says what quiet people are told as well: an error, a loss, what they have asked for.
-    pub(crate) fn tell(&mut self, line: impl Display) {
+    /// Prints what `--quiet` does not suppress: an error, a loss, what the user asked for.
+    pub(crate) fn print(&mut self, line: impl Display) {
         self.clear();
-        tell(line);
+        print_stderr(line);
     }
 
     /// Says what may be of interest.
     pub(crate) fn note(&mut self, line: impl Display) {
         if !self.quiet {
-            self.tell(line);
+            self.print(line);
         }
     }
 }

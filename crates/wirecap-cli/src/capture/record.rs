@@ -6,12 +6,11 @@ use wirecap::{
     Diagnostic, Report,
     report::{MemoryReport, PortReport, WorkerReport},
 };
-
 use wirecap_record::Written;
 
 use crate::{
-    head::Head,
-    text::{diagnostic::describe, report::clock},
+    print::head::Head,
+    text::{Worded, diagnostic::describe, report::clock},
 };
 
 /// An account as JSON.
@@ -51,8 +50,8 @@ struct WordedPort {
     /// Its own lists are empty, and so not serialised. Its clock has words.
     #[serde(flatten)]
     port: Value,
-    fallbacks: Vec<Worded>,
-    warnings: Vec<Worded>,
+    fallbacks: Vec<Worded<Diagnostic>>,
+    warnings: Vec<Worded<Diagnostic>>,
 }
 
 #[derive(Serialize)]
@@ -60,14 +59,7 @@ struct WordedMemory {
     /// As that of a port.
     #[serde(flatten)]
     memory: MemoryReport,
-    fallbacks: Vec<Worded>,
-}
-
-#[derive(Serialize)]
-struct Worded {
-    #[serde(flatten)]
-    diagnostic: Diagnostic,
-    text: String,
+    fallbacks: Vec<Worded<Diagnostic>>,
 }
 
 impl From<Report> for WordedReport {
@@ -90,9 +82,8 @@ impl From<PortReport> for WordedPort {
     }
 }
 
-fn worded(diagnostics: &mut Vec<Diagnostic>) -> Vec<Worded> {
-    let words = |diagnostic| Worded { text: describe(&diagnostic), diagnostic };
-    std::mem::take(diagnostics).into_iter().map(words).collect()
+fn worded(diagnostics: &mut Vec<Diagnostic>) -> Vec<Worded<Diagnostic>> {
+    std::mem::take(diagnostics).into_iter().map(|diagnostic| Worded::new(diagnostic, describe)).collect()
 }
 
 #[cfg(test)]

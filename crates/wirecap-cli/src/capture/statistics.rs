@@ -5,7 +5,8 @@
 //! | `--stats` | a line on standard error | a record, where the account goes |
 //! | SIGUSR1 | the account, where it goes at the end | a record, as well |
 //!
-//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out, with a warning.
+//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out,
+//! with a warning.
 
 use std::{
     io::ErrorKind,
@@ -17,10 +18,14 @@ use wirecap_record::Progress as WriteProgress;
 
 use super::{
     job::Job,
+    plan::Plan,
     progress::{Progress, Rates},
     summary::{self, Account},
 };
-use crate::{head::Head, plan::Plan, signals::Signals, stdio};
+use crate::{
+    print::{head::Head, stdio},
+    process::signals::Signals,
+};
 
 /// What all accounts of a capture have.
 #[derive(Debug)]
@@ -66,11 +71,11 @@ impl<'a> Statistics<'a> {
         if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
-            progress.tell(format_args!("wirecap: {}", self.rates.line(&capture.report())));
+            progress.print(format_args!("wirecap: {}", self.rates.line(&capture.report())));
         }
     }
 
-    /// Prints the account as it stands.
+    /// Prints the account so far.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
         let (report, written) = (capture.report(), self.output.as_ref().map(WriteProgress::written));
         let account = Account { head: self.head, end: None, report: &report, written };
@@ -87,7 +92,7 @@ impl<'a> Statistics<'a> {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader takes nothing".into(),
                 _ => cause.to_string(),
             };
-            progress.tell(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
+            progress.print(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
         }
     }
 }

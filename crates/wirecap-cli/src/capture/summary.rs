@@ -8,22 +8,24 @@ use wirecap_record::Written;
 use super::{
     accounts::{self, Stage},
     disorder::Disorder,
+    end::End,
     job::Job,
+    plan::Plan,
     record::{Record, WrittenFile},
     times,
-    watch::End,
 };
 use crate::{
-    exit::tell,
-    head::Head,
-    plan::Plan,
-    printable::json,
-    stdio::{self, Stream},
-    terminal::rate,
+    print::{
+        head::Head,
+        layout::paragraph,
+        printable::json,
+        report::ReportFormat,
+        stdio::{self, Stream},
+    },
     text::{
         diagnostic::describe,
-        paragraph,
         plural::{counted, is, was},
+        units::rate,
     },
 };
 
@@ -49,20 +51,11 @@ pub(super) fn stream(plan: &Plan) -> Stream {
 }
 
 impl Account<'_> {
-    /// Prints it as the last that is said of the capture; quiet people get it only as a record that they have asked for.
-    /// Returns whether it could be printed.
+    /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it
+    /// could be printed.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
-        let printed = if plan.output.json {
-            stdio::print(stream(plan), &self.json(plan, job))
-        } else if plan.output.quiet {
-            Ok(())
-        } else {
-            stdio::print(stream(plan), &self.in_words(plan, job))
-        };
-        if let Err(cause) = &printed {
-            tell(format_args!("wirecap: cannot print the account: {cause}"));
-        }
-        printed.is_ok()
+        let format = ReportFormat { stream: stream(plan), json: plan.output.json, quiet: plan.output.quiet };
+        format.print("the account", || self.json(plan, job), || self.describe(plan, job))
     }
 
     /// Prints it while the capture goes on, if there is room for it.
@@ -70,7 +63,7 @@ impl Account<'_> {
     /// # Errors
     /// See [`stdio::offer`].
     pub(super) fn offer(&self, plan: &Plan, job: &impl Job) -> io::Result<()> {
-        let text = if plan.output.json { self.json(plan, job) } else { self.in_words(plan, job) + "\n" };
+        let text = if plan.output.json { self.json(plan, job) } else { self.describe(plan, job) + "\n" };
         stdio::offer(stream(plan), &text)
     }
 
@@ -87,7 +80,7 @@ impl Account<'_> {
         })
     }
 
-    fn in_words(&self, plan: &Plan, job: &impl Job) -> String {
+    fn describe(&self, plan: &Plan, job: &impl Job) -> String {
         let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
         let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
         let mut text = format!("{queues}\n{workers}");
@@ -96,21 +89,21 @@ impl Account<'_> {
         if let Some((output, written)) = plan.destination.as_ref().zip(self.written.as_ref()) {
             text += &in_output(self.report, &output.describe(), written, stage);
         }
-        text + &job.in_words(self.report)
+        text + &job.describe(self.report)
     }
 }
 
 /// Warns of an account that does not close.
-pub(super) fn tell_unexplained(report: &Report) {
+pub(super) fn warn_of_unexplained(report: &Report) {
     let unexplained = report.total().unexplained();
     let mut queues = report.ports.iter().flat_map(|port| &port.queues);
     if queues.any(|queue| queue.unexplained != 0) {
-        tell(format_args!(
-            "wirecap: WARNING: the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
+        warn!(
+            "the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
              with the account, the kernel version and the driver",
             counted(unexplained, "packet"),
             is(unexplained)
-        ));
+        );
     }
 }
 
@@ -164,11 +157,11 @@ fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> 
     }
     let mut text = paragraph(&line);
     if written.out_of_order > 0 {
-        let stand = if written.out_of_order == 1 { "stands" } else { "stand" };
         let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();
         text += &paragraph(&format!(
-            "{} of them {stand} behind a later one: {}",
+            "{} of them {} behind a later one: {}",
             written.out_of_order,
+            is(written.out_of_order),
             reasons.join(", and ")
         ));
     }

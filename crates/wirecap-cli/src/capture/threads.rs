@@ -8,13 +8,14 @@ use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop
 
 use super::{
     describe,
-    job::Onward,
+    end::Notice,
+    job::BatchHandler,
     output,
     place::Place,
-    watch::Notice,
+    plan::Plan,
     worker::{self, Count, Sink},
 };
-use crate::{idle_thread::IdleThread, plan::Plan, signals::Signals};
+use crate::process::{idle_thread::IdleThread, signals::Signals};
 
 /// The threads of a capture, before it runs.
 pub(super) struct IdleThreads {
@@ -64,7 +65,8 @@ impl Recording<'_> {
     }
 }
 
-/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture already.
+/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture
+/// already.
 fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
     move |stop| {
         let notice = match stop {
@@ -85,7 +87,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    pub(super) fn start<O: Onward>(
+    pub(super) fn start<O: BatchHandler>(
         idle: Vec<IdleThread>,
         work: impl Iterator<Item = (Worker, O)>,
         mut recorder: Option<Recorder>,
@@ -95,8 +97,8 @@ impl Threads {
         let lanes = lanes.into_iter().map(Sink::Record);
         let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
         let mut workers = Vec::new();
-        for ((thread, (worker, onward)), sink) in idle.into_iter().zip(work).zip(sinks) {
-            workers.push(thread.run(move || worker::run(worker, sink, onward)));
+        for ((thread, (worker, handler)), sink) in idle.into_iter().zip(work).zip(sinks) {
+            workers.push(thread.run(move || worker::run(worker, sink, handler)));
         }
         Self { workers, recorder }
     }

@@ -18,15 +18,13 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
-use crate::{
-    plan::Plan,
-    terminal::at_most,
-    text::{diagnostic::describe, plural::counted},
-};
+use super::plan::Plan;
+use crate::text::{diagnostic::describe, plural::counted, units::at_most};
 
 /// How often the counters of all queues are read for it.
 const PERIOD: Duration = Duration::from_secs(1);
-/// From this uncertainty on, kept times of batches are worth a warning. A worker sleeps a millisecond at most.
+/// From this uncertainty on, kept times of batches are worth a warning. A worker sleeps a millisecond at
+/// most.
 const EXPECTED_NS: u64 = 10_000_000;
 
 /// What is wrong with the times of a port.

@@ -5,8 +5,8 @@ use wirecap::port::null::NullPort;
 
 use super::*;
 use crate::{
-    flags::{Command, Flags},
-    known_interfaces::KnownInterfaces,
+    capture::known_interfaces::KnownInterfaces,
+    commands::{Command, Flags},
 };
 
 fn times(flags: &str) -> Times {
@@ -15,7 +15,7 @@ fn times(flags: &str) -> Times {
         unreachable!()
     };
     let settings = flags.into_settings(|_| true).unwrap();
-    Times::new(&Plan::new(settings, KnownInterfaces::default()).unwrap())
+    Times::new(&Plan::new(settings.capture, settings.output, KnownInterfaces::default()).unwrap())
 }
 
 /// Of a capture from memory, whose report can be made to say anything.
@@ -50,7 +50,8 @@ fn packets_that_have_their_stamps_or_need_none_are_no_trouble() {
         (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
         let mut times = times("");
         assert_eq!(times.lines(&report), Vec::<String>::new(), "{source:?}");
-        // The capture itself has times of batches that are not kept: one look finds that there is nothing to look for.
+        // The capture itself has times of batches that are not kept: one look finds that there is nothing to
+        // look for.
         assert_eq!(times.look(&capture), Vec::<String>::new());
         assert_eq!(times.next_look, None);
     }

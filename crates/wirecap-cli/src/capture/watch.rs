@@ -9,60 +9,23 @@ use std::{
 
 use wirecap::{Capture, Diagnostic, PortEvent};
 
-use super::{alarm::Alarm, job::Job, progress::Progress, statistics::Statistics, times::Times};
-use crate::{plan::Plan, signals::Signals, text::event::describe};
+use super::{
+    alarm::Alarm,
+    end::{End, Notice},
+    job::Job,
+    plan::Plan,
+    progress::Progress,
+    statistics::Statistics,
+    times::Times,
+};
+use crate::{process::signals::Signals, text::event::describe};
 
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What other threads have to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// As many packets as were asked for.
-    CountReached,
-    /// The output does not take any more, and why, in words.
-    WriteFailed(String),
-}
-
-/// What ended a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// SIGINT, SIGTERM or SIGHUP.
-    Signal,
-    /// The time asked for is over.
-    Duration,
-    /// There are as many packets as were asked for.
-    Count,
-    /// The output does not take any more.
-    WriteFailed,
-    /// Every trace file is read, and there is no interface.
-    Read,
-    /// Every interface is gone.
-    Deserted,
-    /// A worker ended before it was told to.
-    WorkerGone,
-    /// What is done with the packets cannot go on.
-    Cut,
-}
-
-impl End {
-    /// Its name in records.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            End::Signal => "signal",
-            End::Duration => "duration",
-            End::Count => "count",
-            End::WriteFailed => "write_failed",
-            End::Read => "read",
-            End::Deserted => "interfaces_gone",
-            End::WorkerGone => "worker_ended",
-            End::Cut => "interface_gone",
-        }
-    }
-}
-
-/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone. Asked in this order: workers go
-/// when everything is read, so that a worker found to be gone before that was asked may have gone for that reason.
+/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone.
+/// Asked in this order: workers go when everything is read, so that a worker found to be gone before that was
+/// asked may have gone for that reason.
 fn end_by_itself(
     is_gone: impl FnOnce() -> bool,
     is_at_end: impl FnOnce() -> bool,
@@ -104,7 +67,7 @@ impl<'a> Watch<'a> {
         Self { signals, notices, deadline, progress, statistics, alarm, times, down: HashSet::new() }
     }
 
-    /// Waits for what ends the capture; meanwhile tells how it goes.
+    /// Waits for what ends the capture, and shows how it goes.
     pub(crate) fn until_end(
         mut self,
         capture: &mut Capture,
@@ -135,7 +98,7 @@ impl<'a> Watch<'a> {
             Ok(Notice::WriteFailed(why)) => match job.without_output() {
                 None => Some(End::WriteFailed),
                 Some(what) => {
-                    self.progress.tell(format_args!("wirecap: WARNING: {why}; {what}"));
+                    self.progress.print(format_args!("wirecap: WARNING: {why}; {what}"));
                     None
                 }
             },
@@ -159,7 +122,7 @@ impl<'a> Watch<'a> {
             self.report(&event, capture, job);
         }
         for line in self.alarm.look(capture) {
-            self.progress.tell(line);
+            self.progress.print(line);
         }
         for line in self.times.look(capture) {
             self.progress.note(line);
@@ -171,8 +134,9 @@ impl<'a> Watch<'a> {
         )
     }
 
-    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up all along, when another
-    /// program changes something about it. What packets are missed by is printed with `-q`, too.
+    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up
+    /// all along, when another program changes something about it. What packets are missed by is printed with
+    /// `-q`, too.
     fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
         let is_news = match event {
             PortEvent::Down(port) => self.down.insert(port.clone()),
@@ -190,7 +154,7 @@ impl<'a> Watch<'a> {
             | PortEvent::Warning { warning: Diagnostic::RssChanged { .. }, .. } => {
                 self.progress.note(format_args!("wirecap: {line}"));
             }
-            _ => self.progress.tell(format_args!("wirecap: {line}")),
+            _ => self.progress.print(format_args!("wirecap: {line}")),
         }
     }
 }
@@ -213,15 +177,6 @@ mod tests {
             });
             assert!(end.is_none_or(|end| end == End::Read), "{ends_before}: {end:?}");
             assert_eq!(end.is_some(), ends_before < 2, "{ends_before}");
-        }
-    }
-
-    #[test]
-    fn the_manual_has_every_end() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
-        let ends = [End::Signal, End::Duration, End::Count, End::WriteFailed, End::Read, End::Deserted];
-        for end in ends.into_iter().chain([End::WorkerGone, End::Cut]) {
-            assert!(manual.contains(&format!("`{}`", end.as_str())), "{end:?}");
         }
     }
 

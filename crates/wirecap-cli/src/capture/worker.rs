@@ -9,7 +9,7 @@ use std::sync::{
 use wirecap::{Batch, Next, Worker};
 use wirecap_record::Lane;
 
-use super::{job::Onward, watch::Notice};
+use super::{end::Notice, job::BatchHandler};
 
 /// Where a worker's packets go before the job has them.
 #[derive(Debug)]
@@ -20,21 +20,21 @@ pub(super) enum Sink {
 
 impl Sink {
     /// Takes a batch, and gives it to the job. Returns whether it goes on.
-    fn take(&mut self, batch: Batch, onward: &mut impl Onward) -> bool {
+    fn take(&mut self, batch: Batch, handler: &mut impl BatchHandler) -> bool {
         match self {
             // The writer takes packets for as long as there are workers; else it can only have panicked.
-            Sink::Record(lane) => lane.record_then(batch, |batch| onward.batch(batch)).is_ok(),
+            Sink::Record(lane) => lane.record_then(batch, |batch| handler.batch(batch)).is_ok(),
             Sink::Count(count) => {
                 count.add(batch.len() as u64);
-                onward.batch(batch);
+                handler.batch(batch);
                 true
             }
         }
     }
 }
 
-/// Counts packets and asks for the end when there are enough. The engine counts what it delivers, so without a limit there is
-/// nothing to do.
+/// Counts packets and asks for the end when there are enough. The engine counts what it delivers, so without
+/// a limit there is nothing to do.
 #[derive(Debug, Clone)]
 pub(super) struct Count {
     enough: Option<u64>,
@@ -58,12 +58,12 @@ impl Count {
 }
 
 /// Takes batches until the capture has ended and everything was delivered.
-pub(super) fn run(mut worker: Worker, mut sink: Sink, mut onward: impl Onward) {
+pub(super) fn run(mut worker: Worker, mut sink: Sink, mut handler: impl BatchHandler) {
     loop {
-        let goes_on = match worker.next_batch_within(onward.patience()) {
-            Next::Batch(batch) => sink.take(batch, &mut onward),
+        let goes_on = match worker.next_batch_within(handler.timeout()) {
+            Next::Batch(batch) => sink.take(batch, &mut handler),
             Next::Idle => {
-                onward.idle();
+                handler.idle();
                 if let Sink::Record(lane) = &mut sink {
                     lane.idle();
                 }
@@ -75,5 +75,5 @@ pub(super) fn run(mut worker: Worker, mut sink: Sink, mut onward: impl Onward) {
             break;
         }
     }
-    onward.end();
+    handler.end();
 }

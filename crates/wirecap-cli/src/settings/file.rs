@@ -1,60 +1,49 @@
-//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read back.
+//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read
+//! back.
 //!
-//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than `capture`.
+//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than
+//! `capture`.
 
 use std::{fmt, fs, ops::Range, path::Path};
 
 use anyhow::{Result, anyhow};
-use serde::{
-    Deserializer,
-    de::{DeserializeOwned, Error as _, Visitor, value::Error as NoValue},
-    forward_to_deserialize_any,
-};
+use serde::{Serialize, de::DeserializeOwned};
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
-use super::Settings;
-use crate::{exit::Usage, printable::printable_lines, stdio};
+use super::output::OutputSettings;
+use crate::{
+    exit::Usage,
+    print::{printable::printable_lines, stdio},
+};
+
+/// The settings of a command that captures.
+pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
+    /// The tables of a file.
+    fn tables() -> Vec<Table>;
+
+    /// What becomes of the packets.
+    fn output(&self) -> &OutputSettings;
+}
 
 /// A table of a file of settings: its name, and the keys that it can have.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    pub(crate) keys: &'static [&'static str],
+    pub(crate) keys: Vec<String>,
+}
+
+impl Table {
+    fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|other| other == key)
+    }
 }
 
 /// The table whose keys are the fields of `T`.
-pub(crate) fn table<T: DeserializeOwned>(name: &'static str) -> Table {
-    let mut keys: &'static [&'static str] = &[];
-    // It gives the fields it wants, and gets nothing.
-    let _ = T::deserialize(FieldNames(&mut keys));
-    Table { name, keys }
-}
-
-/// Notes which fields a struct wants.
-struct FieldNames<'a>(&'a mut &'static [&'static str]);
-
-impl<'de> Deserializer<'de> for FieldNames<'_> {
-    type Error = NoValue;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, NoValue> {
-        *self.0 = fields;
-        Err(NoValue::custom("only the names are wanted"))
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
-        Err(NoValue::custom("not a struct"))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+pub(crate) fn table<T: Default + Serialize>(name: &'static str) -> Table {
+    let fields = serde_json::to_value(T::default()).expect("defaults have a text form");
+    let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys().cloned());
+    Table { name, keys: keys.collect() }
 }
 
 /// The settings that a file makes of the defaults.
@@ -132,8 +121,8 @@ fn condensed(message: &str) -> String {
 fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
-            let names: Vec<_> = tables.iter().map(|table| table.name).collect();
-            let owner = tables.iter().find(|table| table.keys.contains(&name.get_ref().as_ref()));
+            let names: Vec<_> = tables.iter().map(|table| table.name.to_owned()).collect();
+            let owner = tables.iter().find(|table| table.has(name.get_ref()));
             let message = match owner {
                 Some(table) => format!("{} belongs in the table [{}]", name.get_ref(), table.name),
                 None => unknown("table", name.get_ref(), &names),
@@ -141,20 +130,20 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
             return Err(Mistake { offset: name.span().start, message });
         };
         let DeValue::Table(keys) = value.get_ref() else { continue };
-        let unknown_keys = keys.keys().filter(|key| !table.keys.contains(&key.get_ref().as_ref()));
+        let unknown_keys = keys.keys().filter(|key| !table.has(key.get_ref()));
         if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
             let kind = format!("key in [{}]", table.name);
             return Err(Mistake {
                 offset: key.span().start,
-                message: unknown(&kind, key.get_ref(), table.keys),
+                message: unknown(&kind, key.get_ref(), &table.keys),
             });
         }
     }
     Ok(())
 }
 
-fn unknown(kind: &str, given: &str, there_are: &[&str]) -> String {
-    match nearest(given, there_are.iter().copied()) {
+fn unknown(kind: &str, given: &str, there_are: &[String]) -> String {
+    match nearest(given, there_are.iter().map(String::as_str)) {
         Some(meant) => format!("{given} is not a {kind}; did you mean {meant}?"),
         None => format!("{given} is not a {kind}; there are {}", there_are.join(", ")),
     }

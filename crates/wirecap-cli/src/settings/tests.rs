@@ -1,19 +1,25 @@
-//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their place.
+//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their
+//! place.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use clap::Parser;
 use proptest::prelude::*;
-use wirecap::{Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, Timestamp, Unmatched, Wait};
+use wirecap::{
+    Config, Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, Timestamp, Unmatched, Wait,
+};
 
 use super::{
     file::{parse, read},
     *,
 };
 use crate::{
+    commands::{
+        Command, Flags,
+        capture::settings::CaptureSettings,
+        forward::settings::{ForwardRules, ForwardSettings, OnFull},
+    },
     exit::{self, Exit},
-    flags::{Command, Flags},
-    forward::settings::{ForwardRules, ForwardSettings, OnFull},
 };
 
 /// What `wirecap capture` with these arguments and this file is set to.

@@ -1,4 +1,4 @@
-//! Values that stand in a file of settings as the text that their flag takes.
+//! Values written in a file of settings as the text that their flag takes.
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 

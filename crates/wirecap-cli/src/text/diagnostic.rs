@@ -1,7 +1,7 @@
 //! Diagnostics of the library in words, each with the flag or the command that helps.
 //!
-//! Rule: each is worded here and nowhere else, without the name of its port, which stands in front of it. What is printed at the
-//! start, while a capture runs, at its end and in `--json` is the same sentence.
+//! Rule: each is worded here and nowhere else, without the name of its port, which the printed line begins
+//! with. What is printed at the start, while a capture runs, at its end and in `--json` is the same sentence.
 
 use wirecap::{
     Diagnostic, QueueSet, Timestamp,
@@ -230,7 +230,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
                  to have them, or take the queues away (ethtool -L)",
                 counted(*queues, "receive queue"),
                 is(*captured),
-                added.as_ref().map(queues_in_words).unwrap_or_default()
+                added.as_ref().map(describe_queues).unwrap_or_default()
             )
         }
         Diagnostic::QueuesGone { queues } => format!(
@@ -244,7 +244,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "the program was taken out of the table of the processes that share the interface; packets of {} went to the host, \
              uncounted, {}",
-            queues_in_words(queues),
+            describe_queues(queues),
             until(recovery, "put back")
         ),
         Diagnostic::RssChanged { recovery: Recovery::Failed(cause) } => format!(
@@ -260,7 +260,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
     })
 }
 
-fn queues_in_words(queues: &QueueSet) -> String {
+fn describe_queues(queues: &QueueSet) -> String {
     format!("queue{} {queues}", if queues.iter().len() == 1 { "" } else { "s" })
 }
 

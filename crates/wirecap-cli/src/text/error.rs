@@ -1,9 +1,11 @@
-//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the command is added here.
+//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the
+//! command is added here.
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
 use wirecap::{Error, LeftToHost, diagnostic::NicDataRefusal};
 use wirecap_core::GeometryError;
+use wirecap_send::SendError;
 use wirecap_sys::{
     memory::{MemoryBound, MemoryError},
     netdev,
@@ -13,6 +15,9 @@ use wirecap_sys::{
 
 use super::{diagnostic, host_use, plural::counted};
 
+/// What helps against a lack of threads, ready to be appended.
+pub(crate) const MORE_THREADS: &str =
+    "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
 /// An error in one line.
@@ -21,8 +26,12 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
         of_capture(error)
     } else if let Some(error) = error.downcast_ref::<GeometryError>() {
         with_hint(error, geometry(error))
-    } else if let Some(wirecap_replay::Error::Interface(error)) = error.downcast_ref() {
-        with_hint(error, interface(error))
+    } else if let Some(error) = error.downcast_ref::<wirecap_replay::Error>() {
+        with_hint(error, replay(error))
+    } else if let Some(error) = error.downcast_ref::<wirecap_traffic::Error>() {
+        with_hint(error, traffic(error))
+    } else if let Some(error) = error.downcast_ref::<SendError>() {
+        with_hint(error, sending(error))
     } else if let Some(error) = error.downcast_ref::<netdev::Error>() {
         with_hint(error, interface(error))
     } else {
@@ -100,6 +109,33 @@ fn interface(error: &netdev::Error) -> Option<String> {
         }
         NoSuchInterface { .. } | NoSuchIndex { .. } | NameInvalid { .. } | NameTooLong { .. } => {
             Some("; `wirecap interfaces` lists those there are".into())
+        }
+        _ => None,
+    }
+}
+
+fn replay(error: &wirecap_replay::Error) -> Option<String> {
+    match error {
+        wirecap_replay::Error::Interface(error) => interface(error),
+        wirecap_replay::Error::Send(error) => sending(error),
+        wirecap_replay::Error::Thread { .. } => Some(MORE_THREADS.into()),
+        _ => None,
+    }
+}
+
+fn traffic(error: &wirecap_traffic::Error) -> Option<String> {
+    match error {
+        wirecap_traffic::Error::Interface(error) => interface(error),
+        wirecap_traffic::Error::Send(error) => sending(error),
+        wirecap_traffic::Error::Thread { .. } => Some(MORE_THREADS.into()),
+        _ => None,
+    }
+}
+
+fn sending(error: &SendError) -> Option<String> {
+    match error {
+        SendError::Open { source, .. } if source.is_unsupported() => {
+            Some("; leave --tx-mode out, or write --tx-mode copy".into())
         }
         _ => None,
     }

@@ -3,9 +3,10 @@
 use wirecap::{HostUse, PortEvent, QueueWait};
 
 use super::diagnostic;
-use crate::host_use;
+use crate::text::host_use;
 
-/// An event in words; `None` if it does not matter, since the users of the interface are none whose packets `is_deprived` tells are missed.
+/// An event in words; `None` if it does not matter: by `is_deprived`, no user of the interface misses
+/// packets.
 pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
     Some(match event {
         PortEvent::Down(port) => format!("{port} is down; capture resumes when it comes back up"),

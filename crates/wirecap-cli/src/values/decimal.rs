@@ -1,7 +1,8 @@
-//! Numbers that may have a fraction and a unit, read exactly: no value goes by way of a floating-point number.
+//! Numbers that may have a fraction and a unit, read exactly: no value goes by way of a floating-point
+//! number.
 
-/// Reads a number in units of 1 / `unit`: 1.5 with a unit of 1000 is 1500. What is less than such a unit is cut off. `None` for
-/// anything but digits, perhaps with a period between them, and for what is too large.
+/// Reads a number in units of 1 / `unit`: 1.5 with a unit of 1000 is 1500. What is less than such a unit is
+/// cut off. `None` for anything but digits, perhaps with a period between them, and for what is too large.
 pub(crate) fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = parts(text)?;
     let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
@@ -25,7 +26,7 @@ pub(crate) fn scaled(text: &str) -> Option<u64> {
     decimal(digits, unit)
 }
 
-/// Whether [`decimal`] reads it, but for its size.
+/// Whether [`decimal`] reads it, however large it is.
 pub(super) fn is_decimal(text: &str) -> bool {
     parts(text).is_some()
 }

@@ -1,6 +1,6 @@
 //! Values of flags, read from text. What cannot be read is answered with what can, and an example.
 //!
-//! Those that one command alone has stand with that command.
+//! Values of one command only are in the folder of that command.
 
 mod decimal;
 mod trace;
@@ -8,13 +8,18 @@ mod trace;
 use std::{str::FromStr, time::Duration};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use wirecap::config::{Choice, Named, parse_bytes};
+use wirecap::{
+    PortSpec,
+    config::{Choice, Named, PortSpecError, parse_bytes},
+};
 
 use self::decimal::is_decimal;
 pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled},
     trace::{is_trace, is_trace_path},
 };
+
+use crate::exit::Usage;
 
 /// What a number may be.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +73,15 @@ fn choice_of<T: Choice + Send + Sync>(
     let help = |choice: &Named<T>| choice.explanation.trim_end_matches('.');
     let names = choices.map(|choice| PossibleValue::new(choice.name).help(help(choice)));
     PossibleValuesParser::new(names).map(|name| T::named(&name).expect("one of the names"))
+}
+
+/// Reads the ports that words name.
+///
+/// # Errors
+/// [`Usage`] for a word that names none, whatever there is on the machine.
+pub(crate) fn ports(words: &[String]) -> Result<Vec<PortSpec>, Usage> {
+    let port = |word: &String| word.parse().map_err(|error: PortSpecError| Usage(error.to_string()));
+    words.iter().map(port).collect()
 }
 
 /// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.

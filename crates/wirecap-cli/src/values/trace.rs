@@ -5,12 +5,14 @@ use std::path::Path;
 /// Extensions of trace files.
 const ENDS: [&str; 4] = ["pcap", "pcapng", "cap", "ntar"];
 
-/// Whether a word in the place of an interface looks like a trace file: by its extension, or because the file exists.
+/// Whether a word in the place of an interface looks like a trace file: by its extension, or because the file
+/// exists.
 pub(crate) fn is_trace(word: &str) -> bool {
     ends_like_trace(word) || is_file(word)
 }
 
-/// Whether the first word of a filter looks like a trace file. A file named `ip` does not count: `ip` is a filter.
+/// Whether the first word of a filter looks like a trace file. A file named `ip` does not count: `ip` is a
+/// filter.
 pub(crate) fn is_trace_path(word: &str) -> bool {
     ends_like_trace(word) || (word.contains('/') && is_file(word))
 }

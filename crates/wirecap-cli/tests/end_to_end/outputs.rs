@@ -105,7 +105,7 @@ fn waiting_for_the_reader_of_a_pipe_ends_with_a_signal() {
         running.signal(signal);
         let ended = running.wait();
         assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
-        assert!(ended.stderr.contains("nobody reads"), "{ended:#?}");
+        assert!(ended.stderr.contains("no program reads"), "{ended:#?}");
     }
 }
 

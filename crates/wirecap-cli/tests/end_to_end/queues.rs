@@ -38,14 +38,14 @@ fn two_processes_write_the_packets_of_their_own_queues() {
     assert_eq!(
         devices(&lab),
         json!([
-            { "name": "r0@0", "taken": true, "pids": [first.pid()] },
-            { "name": "r0@1", "taken": true, "pids": [rest.pid()] },
-            { "name": "r0@2", "taken": true, "pids": [rest.pid()] },
-            { "name": "r0@3", "taken": true, "pids": [rest.pid()] },
+            { "name": "r0@0", "in_use": true, "pids": [first.pid()] },
+            { "name": "r0@1", "in_use": true, "pids": [rest.pid()] },
+            { "name": "r0@2", "in_use": true, "pids": [rest.pid()] },
+            { "name": "r0@3", "in_use": true, "pids": [rest.pid()] },
         ])
     );
     let table = String::from_utf8(lab.spawn(&["interfaces"]).wait().stdout).unwrap();
-    let expected = format!("r0@0 taken (pid {}), r0@1-3 taken (pid {})", first.pid(), rest.pid());
+    let expected = format!("r0@0 in use (pid {}), r0@1-3 in use (pid {})", first.pid(), rest.pid());
     assert!(table.contains(&expected), "{table}");
 
     // A core's frames arrive in the queue of its number.

@@ -228,7 +228,7 @@ fn a_named_pipe_is_waited_for_and_followed() {
     running.signal(Signal::SIGINT);
     let ended = running.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert!(ended.stderr.contains("nobody writes pipe, so nothing was captured"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no program writes pipe, so nothing was captured"), "{}", ended.stderr);
     assert!(!directory.path().join("out.pcapng").exists(), "nothing is left behind");
 
     let running = start(directory.path(), &["trace:pipe", "-w", "out.pcapng", "--json"]);

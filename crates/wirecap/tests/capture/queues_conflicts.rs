@@ -10,9 +10,8 @@ use wirecap::{
     Access, Builder, Capture, Error, HostUse, LeftToHost, PortSpec, QueueDevice, QueueWait, queue_devices,
 };
 use wirecap_lab::VethOptions;
-use wirecap_traffic::CopySender;
 
-use wirecap_testing::{need_root, wait_until, wire::Wire};
+use wirecap_testing::{CopySender, need_root, wait_until, wire::Wire};
 
 /// Asserts that opening fails, with all of `words` in the message.
 #[track_caller]

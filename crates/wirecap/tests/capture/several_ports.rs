@@ -2,9 +2,9 @@
 
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::{VethOptions, VethPair};
-use wirecap_traffic::{CopySender, FrameSpec, PacketSender, SendPath, Template};
+use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
 
-use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
+use wirecap_testing::{CopySender, check, crew::Crew, need_root, wire::Wire};
 
 /// The frames of each port have a length of their own.
 const LENGTHS: [usize; 2] = [60, 200];

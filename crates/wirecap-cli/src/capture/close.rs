@@ -1,0 +1,133 @@
+//! The end of a capture: all is written, the account is closed, and what went wrong is said.
+
+use std::thread::JoinHandle;
+
+use wirecap::{Capture, Report};
+use wirecap_record::{Closing, Outcome, Recorder, Whereabouts};
+
+use super::{
+    describe,
+    drain::Drain,
+    end::End,
+    failure::{self, Failure, Kept},
+    job::Job,
+    plan::{Destination, Plan},
+    summary::{self, Account, Ending},
+    threads::Threads,
+};
+use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
+
+/// A capture in which nothing more is to come.
+pub(super) struct EndedCapture<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) head: &'a Head,
+    pub(super) signals: &'a Signals,
+    pub(super) end: End,
+}
+
+impl EndedCapture<'_> {
+    /// Writes all there is, closes the account, and prints it.
+    pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
+        self.signals.begin_ending();
+        // An interface may have gone since events were last looked at; the report knows it then.
+        drop(capture.events());
+        capture.stopper().stop();
+        let mut drain = Drain::new(self.plan, self.signals, threads.progress());
+        let Threads { workers, recorder } = threads;
+        drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
+        // All are joined, whatever became of the first.
+        let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
+        let report = capture.finish();
+        let mut outcome = recorder.map(|recorder| finish(recorder, &report, &mut drain));
+        job.end();
+        let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
+        failures.extend(self.failures(&report, panicked));
+        failures.extend(outcome.iter_mut().flat_map(|outcome| self.of_output(outcome, &report)));
+        failures.extend(job.failure().map(Failure::Job));
+        self.say(&report, outcome, &failures, job)
+    }
+
+    /// What went wrong with what is captured.
+    fn failures(&self, report: &Report, panicked: bool) -> Vec<Failure> {
+        let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.clone());
+        let gone: Vec<_> = gone.collect();
+        let lost = match self.end {
+            End::Deserted => Some(Failure::InterfacesGone),
+            End::WorkerGone if !panicked => Some(Failure::WorkerEnded),
+            _ if !gone.is_empty() => Some(Failure::Removed(gone)),
+            _ => None,
+        };
+        let traces = report.ports.iter().filter_map(|port| port.error.clone());
+        lost.into_iter().chain(traces.map(Failure::Trace)).collect()
+    }
+
+    /// Says all of it. A record is the last line of its stream, words are behind the tables where they are
+    /// seen.
+    fn say(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
+        let loss = loss::verdict(report, job.lost(report));
+        let is_failure = self.plan.output.fail_on_loss && loss.is_some();
+        let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
+        let moved = outcome.as_ref().and_then(|outcome| self.moved(outcome));
+        let written = outcome.map(|outcome| outcome.written);
+        let ending = Some(Ending { end: self.end, error });
+        let account = Account { head: self.head, end: ending, report, written };
+        let print_all = || {
+            moved.iter().for_each(|line| note!("{line}"));
+            failures.iter().for_each(|failure| note!("{failure}"));
+            let warning = if is_failure { "" } else { "WARNING: " };
+            loss.iter().for_each(|loss| note!("{warning}{loss}"));
+            summary::warn_of_unexplained(report);
+        };
+        let printed = if self.plan.output.json {
+            print_all();
+            account.print(self.plan, job)
+        } else {
+            let printed = account.print(self.plan, job);
+            print_all();
+            printed
+        };
+        match (failures, printed) {
+            ([], true) if is_failure => Exit::Lost,
+            ([], true) => Exit::Fine,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// The name of the output in messages.
+    fn output(&self) -> String {
+        self.plan.destination.as_ref().map(Destination::describe).unwrap_or_default()
+    }
+
+    /// What went wrong with the output.
+    fn of_output(&self, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
+        let (failure, written) = (outcome.failure.take(), outcome.written);
+        let unwritten = report.total().delivered.saturating_sub(written.packets);
+        let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
+        let write = failure.map(|cause| Failure::Write { output: self.output(), cause, kept });
+        let file = match &outcome.whereabouts {
+            Whereabouts::InPlace | Whereabouts::Moved(_) => None,
+            Whereabouts::Deleted => {
+                Some(Failure::Deleted { output: self.output(), packets: written.packets })
+            }
+            Whereabouts::Cut => Some(Failure::Cut { output: self.output() }),
+        };
+        let not_taken = Failure::NotTaken { output: self.output(), packets: written.not_taken };
+        let not_taken = (written.not_taken > 0).then_some(not_taken);
+        write.into_iter().chain(not_taken).chain(file).collect()
+    }
+
+    /// Where the file is, if another program has moved it.
+    fn moved(&self, outcome: &Outcome) -> Option<String> {
+        let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
+        let output = self.output();
+        Some(format!("{output} was moved while it was written; the packets are in {}", path.display()))
+    }
+}
+
+/// Has the recorder write what is left and the account behind it.
+fn finish(recorder: Recorder, report: &Report, drain: &mut Drain<'_>) -> Outcome {
+    let closing = Closing { report: report.clone(), comments: describe::comments(report) };
+    let outcome = recorder.finish_with(closing, || drain.show(|| report.clone()));
+    drain.clear();
+    outcome
+}

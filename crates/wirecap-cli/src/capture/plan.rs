@@ -1,0 +1,156 @@
+//! From settings to a plan: everything that the settings alone can get wrong is found here, before anything
+//! is opened.
+
+use std::{
+    io::{IsTerminal, stdout},
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use wirecap::{Builder, Config, Dispatch};
+use wirecap_file::Format;
+
+use super::known_interfaces::KnownInterfaces;
+use crate::{exit::Usage, settings::OutputSettings};
+
+/// Names of standard output. Opened by its name, a file would get the packets and the account over each
+/// other.
+const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// A capture that makes sense.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What is captured, and how.
+    pub(crate) config: Config,
+    /// What becomes of it.
+    pub(crate) output: OutputSettings,
+    /// Where the packets go; `None` counts only.
+    pub(crate) destination: Option<Destination>,
+    /// The interfaces that were looked up for it.
+    pub(crate) interfaces: KnownInterfaces,
+}
+
+/// Where packets are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A file, in the format its name says.
+    File(PathBuf, Format),
+    /// Standard output, as pcapng.
+    Stdout,
+}
+
+impl Destination {
+    /// The format that is written.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Destination::File(_, format) => *format,
+            Destination::Stdout => Format::Pcapng,
+        }
+    }
+
+    /// As the user named it; `-` for standard output.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Destination::File(path, _) => path.display().to_string(),
+            Destination::Stdout => "-".into(),
+        }
+    }
+
+    /// Its name in messages.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Destination::File(..) => self.name(),
+            Destination::Stdout => "standard output".into(),
+        }
+    }
+}
+
+impl Plan {
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage.
+    pub(crate) fn new(
+        mut config: Config,
+        output: OutputSettings,
+        interfaces: KnownInterfaces,
+    ) -> Result<Self> {
+        config.filter = config.filter.filter(|filter| !filter.trim().is_empty());
+        check_flags(&config, &output)?;
+        config.check()?;
+        let destination =
+            output.write.as_deref().map(|path| destination(path, config.ports.len())).transpose()?;
+        Ok(Self { config, output, destination, interfaces })
+    }
+
+    /// What to open on ports that have `queues` receive queues together.
+    pub(crate) fn builder(&self, queues: usize) -> Builder {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.config.workers.unwrap_or(queues.min(cores));
+        Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh())
+    }
+
+    /// Cores that threads are bound to.
+    pub(crate) fn cores(&self) -> Vec<usize> {
+        [self.config.worker_cores.as_slice(), &self.config.capture_cores].concat()
+    }
+
+    /// Whether results go to standard error, because the packets have standard output.
+    pub(crate) fn stdout_is_taken(&self) -> bool {
+        self.destination == Some(Destination::Stdout)
+    }
+}
+
+/// Refuses settings that have no effect beside others, in the words of the command line.
+fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
+    let usual = Config::default();
+    let for_push =
+        config.capture_threads != usual.capture_threads || config.capture_cores != usual.capture_cores;
+    let refused = if config.dispatch == Dispatch::Pull && for_push {
+        "there are no capture threads with --dispatch pull: leave --capture-threads and --capture-cores out, or add --dispatch \
+         push"
+    } else if config.filter.is_none() && config.unmatched.is_some() {
+        "--unmatched is for what a filter does not want: add a filter, or leave it out"
+    } else if output.expect.is_some() && !output.verify {
+        "--expect is for frames that are verified: add --verify, or leave it out"
+    } else {
+        return Ok(());
+    };
+    Err(Usage(refused.into()).into())
+}
+
+/// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
+/// /dev/null. Not a disk: a user who means to overwrite one has to say so in its name. A directory is let
+/// through, as opening it has the better words.
+fn needs_no_suffix(path: &Path) -> bool {
+    let kind = path.metadata().map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())
+}
+
+fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
+    if STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
+        if stdout().is_terminal() {
+            let message =
+                "-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -";
+            return Err(Usage(message.into()).into());
+        }
+        return Ok(Destination::Stdout);
+    }
+    let format = Format::from_path(path)
+        .or_else(|error| if needs_no_suffix(path) { Ok(Format::Pcapng) } else { Err(error) })
+        .map_err(|error| Usage(error.to_string()))?;
+    if format == Format::Pcap && interfaces > 1 {
+        let better = path.with_extension("pcapng");
+        let message = format!(
+            "a pcap file holds packets of one interface, not of {interfaces}; write {} instead",
+            better.display()
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(Destination::File(path.into(), format))
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+//! The flags of `wirecap capture`.
+
+use anyhow::Result;
+use clap::Args;
+use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
+
+use super::{settings::CaptureSettings, words};
+use crate::{
+    exit::Usage,
+    flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
+    values::{Cores, Number, choice, cores, count, number},
+};
+
+/// What to capture, how, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct CaptureFlags {
+    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside
+    /// it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:-
+    /// standard input). Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
+    #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
+    words: Vec<String>,
+    /// The filter, for one that could be taken for an interface or a flag.
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
+    /// What becomes of packets that the filter does not want, on interfaces taken from the host [default:
+    /// pass, where the filter runs in the kernel].
+    #[arg(long, value_parser = choice::<Unmatched>())]
+    unmatched: Option<Unmatched>,
+
+    #[command(flatten)]
+    pub(crate) settings: ConfigFlags,
+    #[command(flatten)]
+    file: FileFlags,
+    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): exactly N are in the file.
+    /// Without -w, what the workers have in hand is counted, too.
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    count: Option<u64>,
+    #[command(flatten)]
+    limit: TimeLimit,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+    /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
+    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
+    ring: Option<u32>,
+    /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
+    /// [default: 60].
+    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(Number::of("-T 60").from(0).to(100)))]
+    threshold_percent: Option<u32>,
+    /// Whether workers help each other [default: advanced].
+    #[arg(long, value_parser = choice::<Mode>())]
+    mode: Option<Mode>,
+    /// How chunks get from receive queues to workers [default: pull].
+    #[arg(long, value_parser = choice::<Dispatch>())]
+    dispatch: Option<Dispatch>,
+    #[command(flatten)]
+    workers: WorkerFlags,
+    /// Number of capture threads (push) [default: 1].
+    #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--capture-threads 2").from(1).to(u16::MAX.into())))]
+    capture_threads: Option<u16>,
+    /// Cores for the capture threads (push), in turn [default: not bound].
+    #[arg(long, value_name = "LIST", value_parser = cores)]
+    capture_cores: Option<Cores>,
+    #[command(flatten)]
+    port: PortFlags,
+    /// How the NIC spreads packets over its receive queues while it is captured [default: keep].
+    #[arg(long, value_parser = choice::<Rss>())]
+    rss: Option<Rss>,
+    /// How packets of an interface that is captured beside the host are spread over the workers [default:
+    /// hash].
+    #[arg(long, value_parser = choice::<Fanout>())]
+    fanout: Option<Fanout>,
+    /// Leave out packets that are for other stations.
+    #[arg(long)]
+    no_promiscuous: bool,
+
+    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they
+    /// took. Lost or duplicated frames, or none at all, are exit code 1.
+    #[arg(long)]
+    verify: bool,
+    /// Frames in each run; those missing at its start or end then count as lost.
+    #[arg(long, value_name = "FRAMES", value_parser = count)]
+    expect: Option<u64>,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+impl CaptureFlags {
+    /// The settings in force. `is_interface` says whether there is an interface of that name.
+    ///
+    /// # Errors
+    /// [`Usage`] for words that contradict each other, and for what is wrong in the file.
+    pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
+        let mut settings: CaptureSettings = self.settings.settings()?;
+        let CaptureSettings { capture, output } = &mut settings;
+        self.pool.apply(capture);
+        capture.ring_entries = self.ring.or(capture.ring_entries);
+        capture.mode = mode(capture.mode, self.mode, self.threshold_percent)?;
+        set(&mut capture.dispatch, self.dispatch);
+        self.workers.apply(capture);
+        set(&mut capture.capture_threads, self.capture_threads.map(usize::from));
+        set(&mut capture.capture_cores, self.capture_cores.map(|cores| cores.0));
+        self.port.apply(capture);
+        set(&mut capture.rss, self.rss);
+        set(&mut capture.fanout, self.fanout);
+        capture.promiscuous &= !self.no_promiscuous;
+        capture.unmatched = self.unmatched.or(capture.unmatched);
+        words::apply(&self.words, self.filter, capture, is_interface)?;
+
+        self.file.apply(output);
+        output.count = self.count.or(output.count);
+        output.duration = self.limit.duration.or(output.duration);
+        output.verify |= self.verify;
+        output.expect = self.expect.or(output.expect);
+        self.output.apply(output);
+        // Counting needs no times. What is written or verified is of no use with wrong ones.
+        capture.stamp_packets |= output.keeps_times();
+        Ok(settings)
+    }
+}
+
+/// The mode that the flags make of one.
+fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Result<Mode> {
+    let mode = match (name, before) {
+        // Its threshold is kept.
+        (Some(Mode::Advanced { .. }) | None, before @ Mode::Advanced { .. }) => before,
+        (name, before) => name.unwrap_or(before),
+    };
+    match (mode, threshold_percent) {
+        (Mode::Basic, Some(_)) => {
+            Err(Usage("-T is for advanced mode: leave it out, or say --mode advanced".into()).into())
+        }
+        (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
+        (mode, None) => Ok(mode),
+    }
+}

@@ -1,0 +1,31 @@
+//! `wirecap capture`: packets into a file, counted, or verified. A capture itself is run by `capture`, as for
+//! `forward`.
+
+pub(crate) mod flags;
+pub(crate) mod settings;
+mod verify;
+mod words;
+
+use anyhow::Result;
+
+use self::{settings::CaptureSettings, verify::Verify};
+use crate::{
+    capture::{self, job::JustCapture, known_interfaces::KnownInterfaces, plan::Plan},
+    exit::Exit,
+    process::signals::Signals,
+};
+
+/// Captures until it is ended.
+///
+/// # Errors
+/// Whatever keeps it from starting.
+pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signals: Signals) -> Result<Exit> {
+    settings.check()?;
+    let CaptureSettings { capture: config, output } = settings;
+    let plan = Plan::new(config, output, interfaces)?;
+    let expected = plan.output.expect;
+    match plan.output.verify {
+        true => capture::run(plan, Verify::new(expected), signals),
+        false => capture::run(plan, JustCapture, signals),
+    }
+}

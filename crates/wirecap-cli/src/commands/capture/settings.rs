@@ -1,0 +1,52 @@
+//! What is set when capturing.
+
+use serde::{Deserialize, Serialize};
+use wirecap::Config;
+
+use crate::{
+    exit::Usage,
+    settings::{
+        OutputSettings, Settings,
+        file::{Table, table},
+        refuse,
+    },
+};
+
+/// The settings of `wirecap capture`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CaptureSettings {
+    /// What is captured, and how.
+    pub(crate) capture: Config,
+    /// What becomes of it.
+    pub(crate) output: OutputSettings,
+}
+
+impl Settings for CaptureSettings {
+    fn tables() -> Vec<Table> {
+        vec![table::<Config>("capture"), table::<OutputSettings>("output")]
+    }
+
+    fn output(&self) -> &OutputSettings {
+        &self.output
+    }
+}
+
+impl CaptureSettings {
+    /// Refuses settings that have no effect on a capture.
+    ///
+    /// # Errors
+    /// [`Usage`] that names the setting.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let (config, usual) = (&self.capture, Config::default());
+        refuse(
+            "capture",
+            [
+                ("transmit_entries", config.transmit_entries == usual.transmit_entries, "nothing is sent"),
+                ("allocators", config.allocators == usual.allocators, "nothing is sent"),
+                ("reach", config.reach == usual.reach, "nothing is sent"),
+                ("rx_hash", config.rx_hash == usual.rx_hash, "nothing looks at the hashes"),
+            ],
+        )
+    }
+}

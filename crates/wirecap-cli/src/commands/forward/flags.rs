@@ -1,0 +1,122 @@
+//! The flags of `wirecap forward`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use wirecap_headers::{Ttl, VlanMap};
+
+use super::settings::{Checksums, ForwardSettings, OnFull};
+use crate::{
+    flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
+    values::{Number, choice, number, ports},
+};
+
+// What is another than for a capture.
+const WRITE: &str = "Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well";
+const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that, but no more than \
+                       cores]";
+const WAIT: &str = "What workers do while nothing comes [default: block]";
+const CHUNKS: &str = "R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all take no more than \
+                      an eighth of the memory that is available]";
+const TIMESTAMP: &str = "Where the times of packets come from, which the latency is measured from as well [default: kernel with -w, else batch]";
+
+/// What to forward, how, and what is kept of it.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("write", |flag| flag.help(WRITE)),
+    mut_arg("chunks_per_pool", |flag| flag.help(CHUNKS).value_parser(number::<u32>(Number::of("-R 32")))),
+    mut_arg("workers", |flag| flag.help(WORKERS)),
+    mut_arg("wait", |flag| flag.help(WAIT)),
+    mut_arg("timestamp", |flag| flag.help(TIMESTAMP))
+)]
+pub(crate) struct ForwardFlags {
+    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the
+    /// other. With --route there may be more.
+    #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"], num_args = 1..)]
+    ports: Vec<String>,
+    /// Forward only packets that this filter of tcpdump's language wants; all others are dropped.
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    pass: Option<String>,
+    /// Drop packets that this filter of tcpdump's language wants.
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    drop: Option<String>,
+    /// What to do with a packet for which the other port's ring has no room [default: wait].
+    #[arg(long, value_parser = choice::<OnFull>())]
+    on_full: Option<OnFull>,
+    /// What the VLAN of one side is on the other, in pairs of IFACE and the second: 10=20,none=30,40=none.
+    #[arg(long, value_name = "A=B,...")]
+    vlan: Option<VlanMap>,
+    /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose
+    /// TTL is at its end are dropped [default: keep, with --route decrement].
+    #[arg(long, value_name = "TTL")]
+    ttl: Option<Ttl>,
+    /// Be a small router: each packet goes where the longest prefix in FILE says that its destination is in.
+    /// Lines as 10.0.0.0/8 dev eth2 via 192.0.2.1, in the words of ip route.
+    #[arg(long, value_name = "FILE")]
+    route: Option<PathBuf>,
+    /// Packets that go out of IFACE come from this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    set_source: Vec<String>,
+    /// Packets that go out of IFACE go to this Ethernet address.
+    #[arg(long, value_name = "IFACE=MAC")]
+    set_destination: Vec<String>,
+    /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio
+    /// interfaces do [default: auto].
+    #[arg(long, value_parser = choice::<Checksums>())]
+    checksums: Option<Checksums>,
+
+    #[command(flatten)]
+    pub(crate) settings: ConfigFlags,
+    #[command(flatten)]
+    file: FileFlags,
+    #[command(flatten)]
+    limit: TimeLimit,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+    /// Entries of each transmit ring, a power of two [default: 2048].
+    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--transmit-ring 2048")))]
+    transmit_ring: Option<u32>,
+    #[command(flatten)]
+    workers: WorkerFlags,
+    #[command(flatten)]
+    port: PortFlags,
+
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+impl ForwardFlags {
+    /// The settings in force.
+    ///
+    /// # Errors
+    /// A word that names no port; what is wrong in the file.
+    pub(crate) fn into_settings(self) -> Result<ForwardSettings> {
+        let mut settings: ForwardSettings = self.settings.settings()?;
+        let ForwardSettings { capture, forward, output } = &mut settings;
+        if !self.ports.is_empty() {
+            capture.ports = ports(&self.ports)?;
+        }
+        self.pool.apply(capture);
+        set(&mut capture.transmit_entries, self.transmit_ring);
+        self.workers.apply(capture);
+        self.port.apply(capture);
+
+        forward.pass = self.pass.or(forward.pass.take());
+        forward.drop = self.drop.or(forward.drop.take());
+        set(&mut forward.on_full, self.on_full);
+        forward.vlan = self.vlan.or(forward.vlan.take());
+        forward.ttl = self.ttl.or(forward.ttl);
+        forward.route = self.route.or(forward.route.take());
+        set(&mut forward.set_source, (!self.set_source.is_empty()).then_some(self.set_source));
+        set(&mut forward.set_destination, (!self.set_destination.is_empty()).then_some(self.set_destination));
+        set(&mut forward.checksums, self.checksums);
+
+        self.file.apply(output);
+        output.duration = self.limit.duration.or(output.duration);
+        self.output.apply(output);
+        capture.stamp_packets |= output.keeps_times();
+        Ok(settings)
+    }
+}

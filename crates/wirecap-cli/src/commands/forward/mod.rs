@@ -1,0 +1,384 @@
+//! `wirecap forward`: a bump in the wire between two interfaces.
+//!
+//! ```text
+//!   A ── queue q ──► worker q ──► transmit queue q of B          the cell is lent to B's driver, and goes home to A's pool
+//!   A ◄── transmit queue q ◄── worker q ◄── queue q ── B         the same worker does both directions
+//! ```
+//!
+//! It is a capture (`capture/`) whose workers send each packet on: threads, signals, file and account are
+//! those of a capture.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | flags, settings, and what they may be | [`flags`], [`settings`], [`plan`] |
+//! | what happens to a packet | [`forwarder`] |
+//! | what a router decides | the crate `wirecap-router` |
+//! | what is counted | [`stats`] |
+
+pub(crate) mod flags;
+mod forwarder;
+mod plan;
+pub(crate) mod settings;
+mod stats;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde_json::{Map, Value};
+use wirecap::{
+    Capture, HostUse, Report, Timestamp, Transmitter,
+    report::{PortReport, QueueMode},
+};
+use wirecap_headers::Rewrite;
+use wirecap_record::Progress;
+use wirecap_router::{NextHopCounts, Router, RunningRouter};
+use wirecap_sys::netdev::Interface;
+
+use self::{
+    forwarder::{Forwarder, Path, RouterPath, Rules},
+    plan::ForwardPlan,
+    settings::ForwardSettings,
+    stats::{ForwardReport, ForwardStats},
+};
+use crate::{
+    capture::{self, end::End, job::Job},
+    exit::Exit,
+    print::{layout::paragraph, table::Table},
+    process::{idle_thread::no_thread, signals::Signals},
+    text::{
+        forward::{self, ForwardWarning},
+        plural::counted,
+    },
+};
+
+/// Shortest time between two reports of dropped packets.
+const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
+
+/// Forwards until it is ended.
+///
+/// # Errors
+/// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
+pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
+    let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
+        ForwardPlan::new(settings, &signals)?;
+    if !capture.output.quiet {
+        warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
+        announce(&interfaces, &rules);
+    }
+    let router = router.map(Router::start).transpose().map_err(in_anyhow)?;
+    let names = interfaces.into_iter().map(|interface| interface.name).collect();
+    let job = Forward {
+        names,
+        next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
+        start: Some(Start { rules, router, rewrite }),
+        stats: Vec::new(),
+        dropped: ReportedCounts::default(),
+        unsent: ReportedCounts::default(),
+        refused_hops: ReportedCounts::default(),
+        output: None,
+        not_taken: ReportedCounts::default(),
+        last: None,
+        batch_times: true,
+        quiet: capture.output.quiet,
+    };
+    capture::run(capture, job, signals)
+}
+
+fn in_anyhow(error: wirecap_router::Error) -> anyhow::Error {
+    match error {
+        wirecap_router::Error::Thread(cause) => no_thread(wirecap_router::THREAD, &cause),
+        wirecap_router::Error::Kernel(cause) => cause.into(),
+        error => error.into(),
+    }
+}
+
+fn announce(interfaces: &[Interface], rules: &Rules) {
+    let completing = interfaces.iter().zip(&rules.complete_checksums).filter(|(_, completes)| **completes);
+    for (interface, _) in completing {
+        note!("{}: checksums left to a NIC are completed (or: --checksums keep)", interface.name);
+    }
+}
+
+/// What workers are made of.
+struct Start {
+    rules: Rules,
+    router: Option<RunningRouter>,
+    rewrite: [Rewrite; 2],
+}
+
+/// Forwarding, as a job of a capture.
+struct Forward {
+    names: Vec<String>,
+    /// Of a router, which sends packets where routes say: what became of the next hops that it wanted.
+    next_hops: Option<Arc<NextHopCounts>>,
+    /// Until it begins.
+    start: Option<Start>,
+    /// By port that packets come in by, of each worker.
+    stats: Vec<Vec<Arc<ForwardStats>>>,
+    /// Drops that were reported.
+    dropped: ReportedCounts,
+    /// Packets that a port was given and did not send.
+    unsent: ReportedCounts,
+    /// Next hops that the kernel had no room for.
+    refused_hops: ReportedCounts,
+    /// What is written, if anything is.
+    output: Option<Progress>,
+    /// Packets that the output did not take in time.
+    not_taken: ReportedCounts,
+    last: Option<Instant>,
+    /// Whether all packets of a batch have the same time.
+    batch_times: bool,
+    quiet: bool,
+}
+
+impl Forward {
+    fn is_routed(&self) -> bool {
+        self.next_hops.is_some()
+    }
+
+    fn reports(&self) -> Vec<ForwardReport> {
+        let ports = self.stats.iter().enumerate();
+        let reports = ports.map(|(port, workers)| {
+            let to = (!self.is_routed()).then(|| self.names[1 - port].as_str());
+            ForwardReport::new(&self.names[port], to, workers.iter().map(Arc::as_ref))
+        });
+        reports.collect()
+    }
+
+    /// What was dropped since the last report, in words; once in a period at most.
+    fn complaints(&mut self, capture: &Capture) -> Vec<String> {
+        if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
+            return Vec::new();
+        }
+        self.last = Some(Instant::now());
+        let mut lines = Vec::new();
+        for (port, report) in self.reports().iter().enumerate() {
+            let dropped = report.causes().map(|(_, packets)| packets).sum();
+            if let Some(since) = self.dropped.since(port, dropped) {
+                lines.push(format!("wirecap: {}", describe(report, since)));
+            }
+        }
+        for (number, port) in capture.report().ports.iter().enumerate() {
+            let name = &port.name;
+            let (unsent, by_whom) = unsent(port);
+            if let Some(since) = self.unsent.since(number, unsent) {
+                let since = counted(since, "packet");
+                lines.push(format!(
+                    "wirecap: {name} did not send {since} that it was given; so far: {by_whom}"
+                ));
+            }
+        }
+        let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
+        if let Some(since) = self.not_taken.since(0, not_taken) {
+            lines.push(format!(
+                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; forwarding \
+                 continues",
+                counted(since, "packet")
+            ));
+        }
+        let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
+        if let Some(since) = self.refused_hops.since(0, refused) {
+            lines.push(format!(
+                "wirecap: WARNING: the kernel's table of neighbours is full, so {} could not be asked for; raise \
+                 net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
+                counted(since, "next hop")
+            ));
+        }
+        lines
+    }
+}
+
+/// By port, how many packets were reported.
+#[derive(Debug, Default)]
+struct ReportedCounts(Vec<u64>);
+
+impl ReportedCounts {
+    /// How many of `packets` were not reported yet, if there are any: now they are.
+    fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
+        if self.0.len() <= port {
+            self.0.resize(port + 1, 0);
+        }
+        let reported = std::mem::replace(&mut self.0[port], packets);
+        packets.checked_sub(reported).filter(|since| *since > 0)
+    }
+}
+
+/// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel
+/// copies, it tells what the driver has dropped; the interface's own counters tell of the packets of others
+/// as well, and are all there is else. Neither is among the dropped ones of a way.
+fn unsent(port: &PortReport) -> (u64, String) {
+    let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
+    let by_counters = port.unsent.unwrap_or(0);
+    (by_counters.max(by_driver), format!("driver {by_driver}, by its own counters {by_counters}"))
+}
+
+/// Warns of packets that come whole because the other end of a virtual interface has not segmented them yet.
+fn warn_of_generic(capture: &Capture) {
+    for port in capture.report().ports {
+        if port.queues.iter().any(|queue| queue.mode == QueueMode::Generic) {
+            warn!("{}", forward::describe(&ForwardWarning::Unsegmented { interface: port.name }));
+        }
+    }
+}
+
+fn describe(report: &ForwardReport, since: u64) -> String {
+    let since = counted(since, "packet");
+    let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
+    let to = report.to.as_deref().unwrap_or("where they were to go");
+    format!("{since} from {} not sent on to {to}; so far: {}", report.from, causes.join(", "))
+}
+
+impl Job for Forward {
+    const COMMAND: &'static str = "forward";
+    type BatchHandler = Forwarder;
+
+    fn begin(
+        &mut self,
+        capture: &mut Capture,
+        workers: usize,
+        output: Option<Progress>,
+    ) -> Result<Vec<Forwarder>> {
+        self.output = output;
+        if !self.quiet {
+            warn_of_generic(capture);
+        }
+        let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
+        let Start { rules, router, rewrite } = self.start.take().expect("it begins once");
+        self.batch_times = batch_times;
+        let rules = Arc::new(Rules { batch_times, ..rules });
+        let ports = self.names.len();
+        self.stats = (0..ports).map(|_| (0..workers).map(|_| Arc::default()).collect()).collect();
+        let mut dealt = deal(capture.take_transmitters(), ports, workers);
+        // A router's alone: the plan has asked for no allocators else.
+        let mut allocators = capture.take_allocators().into_iter();
+        let forwarders = (0..workers).map(|worker| {
+            let stats = self.stats.iter().map(|stats| Arc::clone(&stats[worker])).collect();
+            let path = match &router {
+                Some(router) => Path::Router(Box::new(RouterPath {
+                    router: router.worker(),
+                    allocator: allocators.next().expect("each worker of a router has an allocator"),
+                })),
+                None => Path::Cable(rewrite.clone()),
+            };
+            Forwarder::new(&rules, path, std::mem::take(&mut dealt[worker]), stats, workers)
+        });
+        Ok(forwarders.collect())
+    }
+
+    fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>) {
+        let gone = capture.removed_ports();
+        let end = (!gone.is_empty()).then_some(End::Cut);
+        (self.complaints(capture), end)
+    }
+
+    /// What is for the router's own addresses, and multicast, is left to the host by the filter.
+    fn deprives(&self, host_use: &HostUse) -> bool {
+        let is_left = matches!(
+            host_use,
+            HostUse::Address { .. } | HostUse::Route { .. } | HostUse::MulticastGroup { .. }
+        );
+        !(self.is_routed() && is_left)
+    }
+
+    /// A reader that stalls is no reason to cut the wire, nor is a full disk.
+    fn without_output(&self) -> Option<&'static str> {
+        Some("forwarding continues, but packets are no longer written")
+    }
+
+    /// What a rule, a route or a length asks to drop is not lost.
+    fn lost(&self, report: &Report) -> u64 {
+        let dropped: u64 = self.reports().iter().map(|way| way.lost).sum();
+        dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
+    }
+
+    fn describe(&self, report: &Report) -> String {
+        let reports = self.reports();
+        let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
+        if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
+            let from =
+                "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives";
+            text += &paragraph(from);
+        }
+        for report in reports.iter().filter(|report| report.causes().next().is_some()) {
+            let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
+            text += &paragraph(&format!("dropped from {}: {}", report.from, causes.join(", ")));
+        }
+        for report in reports.iter().filter(|report| report.checksums_completed > 0) {
+            text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
+        }
+        for port in &report.ports {
+            let (unsent, by_whom) = unsent(port);
+            if unsent > 0 {
+                let packets = counted(unsent, "packet");
+                text +=
+                    &paragraph(&format!("{} did not send {packets} that it was given: {by_whom}", port.name));
+            }
+        }
+        for report in reports.iter().filter(|report| report.icmp_errors() > 0) {
+            text += &format!(
+                "ICMP errors back to {}: sent {}, suppressed {}\n",
+                report.from, report.icmp_errors_sent, report.icmp_errors_suppressed
+            );
+        }
+        if let Some(hops) = self.next_hops.as_ref().map(|counts| counts.report()) {
+            text += &paragraph(&format!(
+                "next hops: asked for {}, found {}, silent {}, crowded out {}, refused by the kernel {}",
+                hops.asked, hops.found, hops.silent, hops.crowded_out, hops.table_full
+            ));
+        }
+        text
+    }
+
+    fn json(&self, _: &Report) -> Map<String, Value> {
+        let ways = serde_json::to_value(self.reports()).expect("figures and names");
+        let next_hops = self.next_hops.as_ref().map(|counts| counts.report());
+        let next_hops = serde_json::to_value(next_hops).expect("figures");
+        Map::from_iter([("forwarded".to_owned(), ways), ("next_hops".to_owned(), next_hops)])
+    }
+}
+
+/// What became of the packets of each way.
+fn counts(ways: &[ForwardReport], report: &Report) -> Table {
+    let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
+    for way in ways {
+        let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
+        let figures = [way.forwarded, way.bytes, dropped].map(|figure| figure.to_string());
+        // Of a router, only the interfaces can tell: below.
+        let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
+        let unsent = sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string());
+        table.row(ends(way).into_iter().chain(figures).chain([unsent]).collect());
+    }
+    table
+}
+
+/// How long they took.
+fn times(ways: &[ForwardReport]) -> Table {
+    let mut table = Table::new(&["from", "to", "p50 us", "p99 us", "p99.9 us", "max us"]).with_keys(2);
+    for way in ways {
+        let times = way.latency.map(|times| [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns]);
+        let times = times.map_or_else(Default::default, |times| {
+            times.map(|time_ns| format!("{:.1}", time_ns as f64 / 1e3))
+        });
+        table.row(ends(way).into_iter().chain(times).collect());
+    }
+    table
+}
+
+/// Where the packets of a way came in, and where they went.
+fn ends(way: &ForwardReport) -> [String; 2] {
+    [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
+}
+
+/// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of
+/// queue q.
+fn deal(transmitters: Vec<Transmitter>, ports: usize, workers: usize) -> Vec<Vec<Vec<Transmitter>>> {
+    let mut dealt: Vec<Vec<Vec<Transmitter>>> =
+        (0..workers).map(|_| (0..ports).map(|_| Vec::new()).collect()).collect();
+    for transmitter in transmitters {
+        dealt[transmitter.worker()][transmitter.port()].push(transmitter);
+    }
+    dealt
+}

@@ -1,0 +1,307 @@
+//! From settings to a plan: what they alone can get wrong, and what the interfaces are, before anything is
+//! opened.
+
+use std::{fmt::Display, fs, str::FromStr, thread};
+
+use anyhow::{Result, anyhow};
+use wirecap::{Access, PortSpec, QueueSet, Unmatched};
+use wirecap_filter::Filter;
+use wirecap_headers::{Rewrite, Ttl};
+use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
+use wirecap_sys::netdev::{self, Interface};
+
+use super::{
+    forwarder::Rules,
+    settings::{Checksums, ForwardRules, ForwardSettings, OnFull},
+};
+use crate::{
+    capture::{known_interfaces::KnownInterfaces, plan::Plan},
+    exit::Usage,
+    process::{signals::Signals, step::Step},
+    text::forward::ForwardWarning,
+};
+
+/// Most entries of a ring: more than any NIC has.
+const MAX_RING: u32 = 32768;
+/// What the filters of a router are compiled for.
+const LINK_TYPE_ETHERNET: u16 = 1;
+/// Longest packet there is.
+const MAX_PACKET_BYTES: u32 = 262_144;
+
+/// What is forwarded, and how.
+pub(super) struct ForwardPlan {
+    /// The capture that it is as well.
+    pub(super) capture: Plan,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) rules: Rules,
+    /// Where packets go: where its routes say; without one, from each of two ports to the other.
+    pub(super) router: Option<Router>,
+    /// What becomes of headers without a router, by port that packets go out of.
+    pub(super) rewrite: [Rewrite; 2],
+    /// What the user may not have thought of.
+    pub(super) warnings: Vec<ForwardWarning>,
+}
+
+impl ForwardPlan {
+    /// Checks the settings against each other, and looks at the interfaces.
+    ///
+    /// # Errors
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not
+    /// there.
+    pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
+        settings.check()?;
+        let ForwardSettings { capture: mut config, forward: rules, output } = settings;
+        check_ports(&config.ports, &rules)?;
+        let ring = config.transmit_entries;
+        if !ring.is_power_of_two() || ring > MAX_RING {
+            let message = format!("--transmit-ring {ring}: write a power of two up to {MAX_RING}, like 2048");
+            return Err(Usage(message).into());
+        }
+        config.ports = config.ports.into_iter().map(taken).collect::<Result<_>>()?;
+        let rewrite = rewrite(&config.ports, &rules)?;
+        let routes = rules.route.as_deref().map(routes).transpose()?;
+        let (mut warnings, mut known) = (Vec::new(), KnownInterfaces::default());
+        let (interfaces, queues) = look_up(&config.ports, &mut known, &mut warnings)?;
+        if routes.is_none() {
+            warnings.extend(narrower(&interfaces[0], &interfaces[1]));
+        }
+        let workers = workers(config.workers, queues)?;
+        config.workers = Some(workers);
+        let complete_checksums =
+            interfaces.iter().map(|interface| completes(rules.checksums, interface)).collect();
+        let wanted = wanted(&rules);
+        let router = match routes {
+            Some(routes) => {
+                let wanted =
+                    wanted.map(|expression| compile(expression, signals, output.quiet)).transpose()?;
+                let router = router(routes, &interfaces, rules.ttl.unwrap_or(Ttl::Decrement), wanted)?;
+                config.filter = Some(router.capture_filter());
+                config.unmatched = Some(Unmatched::Pass);
+                // For ICMP errors and packets that wait: each worker of a router makes packets of its own.
+                config.allocators = workers as u16;
+                Some(router)
+            }
+            None => {
+                config.unmatched = wanted.is_some().then_some(Unmatched::Drop);
+                config.filter = wanted;
+                None
+            }
+        };
+        let rules = Rules { complete_checksums, wait: rules.on_full == OnFull::Wait, batch_times: true };
+        let capture = Plan::new(config, output, known)?;
+        Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
+    }
+}
+
+fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
+    let message = match (ports.len(), &rules.route) {
+        (2, _) | (3.., Some(_)) => return Ok(()),
+        (0, _) => return Err(wirecap::Error::NoPort.into()),
+        (1, _) => {
+            "forward is between two interfaces, and one is given; write wirecap forward eth1 eth2".into()
+        }
+        (many, _) => format!(
+            "forward is between two interfaces, and {many} are given; write wirecap forward eth1 eth2, or say with --route \
+             which packet goes out of which"
+        ),
+    };
+    Err(Usage(message).into())
+}
+
+/// The port that is taken from the host, as it has to be.
+fn taken(port: PortSpec) -> Result<PortSpec> {
+    let reason = match port {
+        PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
+            return Ok(PortSpec::Interface { name, access: Access::Xdp, queues });
+        }
+        PortSpec::Interface { .. } => "the host would keep its packets, and each would be there twice",
+        _ => "a trace file is sent with wirecap replay",
+    };
+    Err(Usage(format!("{port} cannot be forwarded: {reason}; name an interface")).into())
+}
+
+/// The interfaces, each once, and how many queues each of them receives by and can send from: the least of
+/// it.
+fn look_up(
+    ports: &[PortSpec],
+    known: &mut KnownInterfaces,
+    warnings: &mut Vec<ForwardWarning>,
+) -> Result<(Vec<Interface>, usize)> {
+    let mut interfaces: Vec<Interface> = Vec::new();
+    let mut least = usize::MAX;
+    for port in ports {
+        let PortSpec::Interface { name, queues, .. } = port else { unreachable!("{port} was refused") };
+        let interface = known.look_up(name)?;
+        if interfaces.iter().any(|other| other.ifindex == interface.ifindex) {
+            let message = format!(
+                "{} is both ends: what comes in would go out again, for ever; name two interfaces",
+                interface.name
+            );
+            return Err(Usage(message).into());
+        }
+        if let Some(peer) = interfaces.iter().find(|other| interface.peer == Some(other.ifindex)) {
+            let message = format!(
+                "{} and {} are the two ends of a pair: what goes out of one comes in by the other, and would go round for ever; \
+                 name two interfaces of different pairs",
+                peer.name, interface.name
+            );
+            return Err(Usage(message).into());
+        }
+        least = least.min(both_ways(&interface, queues.as_ref())?);
+        if let Some(queues) = queues {
+            warnings.extend(left_out(&interface, queues));
+        }
+        interfaces.push(interface);
+    }
+    Ok((interfaces, least))
+}
+
+/// Queues of an interface that are not named: what comes in by them is not forwarded.
+fn left_out(interface: &Interface, named: &QueueSet) -> Option<ForwardWarning> {
+    let is_named = |&queue: &u32| named.iter().any(|name| u32::from(name) == queue);
+    let others = (0..interface.queues.current).filter(|queue| !is_named(queue)).map(u64::from);
+    let (interface, queues) = (interface.name.clone(), Vec::from_iter(others));
+    (!queues.is_empty()).then_some(ForwardWarning::QueuesLeftOut { interface, queues })
+}
+
+/// A difference between the MTUs.
+fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
+    let (wide, narrow) = if first.mtu > second.mtu { (first, second) } else { (second, first) };
+    (wide.mtu > narrow.mtu).then(|| ForwardWarning::NarrowerMtu {
+        wide: wide.name.clone(),
+        wide_mtu: wide.mtu,
+        narrow: narrow.name.clone(),
+        narrow_mtu: narrow.mtu,
+    })
+}
+
+/// How many of the queues that are captured can send as well.
+fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
+    let sending = netdev::transmit_queues(&interface.name).map_err(wirecap::Error::from)?.unwrap_or(u32::MAX);
+    let all = 0..interface.queues.current.max(1);
+    let captured: Vec<u32> = match named {
+        Some(queues) => queues.iter().map(u32::from).collect(),
+        None => all.collect(),
+    };
+    let both = captured.iter().filter(|&&queue| queue < sending).count();
+    if both == 0 {
+        let message = format!(
+            "{}: none of these queues can send: it has {sending} transmit queues, numbered from 0",
+            interface.name
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(both)
+}
+
+/// How many workers there are: each has a transmit queue of every interface.
+fn workers(wanted: Option<usize>, queues: usize) -> Result<usize> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let workers = wanted.unwrap_or(queues.min(cores));
+    if workers > queues {
+        let message = format!(
+            "--workers {workers}: each worker needs a queue of each interface that receives and sends, and one of them has \
+             {queues}; use at most {queues}, or give it more queues (ethtool -L)"
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(workers)
+}
+
+/// What becomes of the headers of packets on a cable, by port that they go out of.
+fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
+    if rules.route.is_some() {
+        let of_cable = [
+            ("--vlan", rules.vlan.is_some()),
+            ("--set-source", !rules.set_source.is_empty()),
+            ("--set-destination", !rules.set_destination.is_empty()),
+        ];
+        if let Some((flag, _)) = of_cable.into_iter().find(|(_, given)| *given) {
+            let message = format!(
+                "{flag} is for a cable: a router writes Ethernet headers of its own; leave it or --route out"
+            );
+            return Err(Usage(message).into());
+        }
+    }
+    let vlans = rules.vlan.clone().unwrap_or_default();
+    let both = Rewrite { vlans, ttl: rules.ttl.unwrap_or_default(), ..Rewrite::default() };
+    let mut rewrite = [both.clone(), both];
+    for (port, address) in each_port(ports, "--set-source", &rules.set_source)? {
+        rewrite[port].source = Some(address);
+    }
+    for (port, address) in each_port(ports, "--set-destination", &rules.set_destination)? {
+        rewrite[port].destination = Some(address);
+    }
+    Ok(rewrite)
+}
+
+/// Reads values `IFACE=MAC`, each of another port.
+fn each_port<T: FromStr<Err: Display>>(
+    ports: &[PortSpec],
+    flag: &str,
+    values: &[String],
+) -> Result<Vec<(usize, T)>> {
+    let mut read: Vec<(usize, T)> = Vec::new();
+    for value in values {
+        let refused = |reason: String| Usage(format!("{flag} {value}: {reason}"));
+        let example = format!("write {flag} {}=02:00:00:00:00:01", ports[0].name());
+        let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
+        let port = ports.iter().position(|port| port.name() == name);
+        let port = port.ok_or_else(|| refused(format!("{name} is none of the two interfaces; {example}")))?;
+        if read.iter().any(|(other, _)| *other == port) {
+            return Err(refused(format!("{name} has an address already; give one")).into());
+        }
+        read.push((port, address.parse().map_err(|cause| refused(format!("{cause}")))?));
+    }
+    Ok(read)
+}
+
+fn routes(path: &std::path::Path) -> Result<Routes> {
+    let name = path.display();
+    let text =
+        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
+    text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+}
+
+/// # Errors
+/// [`Usage`] for a device that is none of the interfaces, and an interface without an Ethernet address.
+fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
+    let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
+    let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
+        RouterError::UnknownDevice { .. } => Usage(format!("--route: {error}; name it among them")),
+        error => Usage(error.to_string()),
+    })?;
+    Ok(match wanted {
+        Some(filter) => router.with_filter(filter),
+        None => router,
+    })
+}
+
+fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {
+    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
+    Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
+}
+
+/// What is forwarded, as one filter.
+fn wanted(rules: &ForwardRules) -> Option<String> {
+    match (&rules.pass, &rules.drop) {
+        (Some(pass), Some(drop)) => Some(format!("({pass}) and not ({drop})")),
+        (Some(pass), None) => Some(pass.clone()),
+        (None, Some(drop)) => Some(format!("not ({drop})")),
+        (None, None) => None,
+    }
+}
+
+/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left
+/// out.
+const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
+
+/// Whether checksums of packets that come in by it may have to be completed.
+fn completes(checksums: Checksums, interface: &Interface) -> bool {
+    let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
+    match checksums {
+        Checksums::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
+        Checksums::Keep => false,
+        Checksums::Complete => true,
+    }
+}

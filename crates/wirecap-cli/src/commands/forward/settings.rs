@@ -1,0 +1,139 @@
+//! What is set when forwarding: the rules of the way, beside the settings of the capture that forwarding is
+//! as well.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use wirecap::{Config, Grouping, Homes, Mode, PoolSize, Reach, Wait};
+use wirecap_core::choices;
+use wirecap_headers::{Ttl, VlanMap};
+
+use crate::{
+    exit::Usage,
+    settings::{
+        OutputSettings, Settings,
+        file::{Table, table},
+        refuse, text,
+    },
+};
+
+/// The settings of `wirecap forward`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ForwardSettings {
+    /// What is captured, and how; some of it cannot be chosen.
+    pub(crate) capture: Config,
+    /// What is forwarded, and how.
+    pub(crate) forward: ForwardRules,
+    /// What else becomes of it.
+    pub(crate) output: OutputSettings,
+}
+
+impl Default for ForwardSettings {
+    fn default() -> Self {
+        let capture = Config {
+            // A buddy would send packets of a queue while others of it are on their way.
+            mode: Mode::Basic,
+            homes: Homes::ByQueue,
+            reach: Reach::Worker,
+            pool_size: PoolSize::AtMost(32),
+            wait: Wait::Block,
+            transmit_entries: 2048,
+            ..Config::default()
+        };
+        Self { capture, forward: ForwardRules::default(), output: OutputSettings::default() }
+    }
+}
+
+impl Settings for ForwardSettings {
+    fn tables() -> Vec<Table> {
+        vec![table::<Config>("capture"), table::<ForwardRules>("forward"), table::<OutputSettings>("output")]
+    }
+
+    fn output(&self) -> &OutputSettings {
+        &self.output
+    }
+}
+
+impl ForwardSettings {
+    /// Refuses settings that forwarding cannot have.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        let usual = Self::default();
+        let (config, needed) = (&self.capture, &usual.capture);
+        let by_rules = "what is forwarded is said by pass and drop in [forward]";
+        let in_order = "packets of a queue stay in order only if one worker sends them";
+        refuse(
+            "forward",
+            [
+                ("filter", config.filter.is_none(), by_rules),
+                ("unmatched", config.unmatched.is_none(), by_rules),
+                ("mode", config.mode == needed.mode, in_order),
+                ("dispatch", config.dispatch == needed.dispatch, in_order),
+                ("grouping", config.grouping == Grouping::All, in_order),
+                ("homes", config.homes == needed.homes, in_order),
+                ("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
+                (
+                    "allocators",
+                    config.allocators == needed.allocators,
+                    "their number follows from that of the workers",
+                ),
+                ("rx_hash", !config.rx_hash, "nothing looks at the hashes"),
+                ("count", self.output.count.is_none(), "it counts packets that are written or captured only"),
+                (
+                    "verify",
+                    !self.output.verify && self.output.expect.is_none(),
+                    "verify at the end of the wire",
+                ),
+            ],
+        )
+    }
+}
+
+/// What is forwarded, and how.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ForwardRules {
+    /// Only what this filter wants.
+    pub(crate) pass: Option<String>,
+    /// Not what this filter wants.
+    pub(crate) drop: Option<String>,
+    /// What happens to a packet for which there is no room.
+    pub(crate) on_full: OnFull,
+    /// What the VLAN of one side is on the other.
+    #[serde(with = "text::parsed")]
+    pub(crate) vlan: Option<VlanMap>,
+    /// What becomes of the TTL. `None`: a cable keeps it, a router decrements it.
+    #[serde(with = "text::parsed")]
+    pub(crate) ttl: Option<Ttl>,
+    /// A file of routes; without it, there is a cable between two interfaces.
+    pub(crate) route: Option<PathBuf>,
+    /// `IFACE=MAC`: packets that go out of it come from this address.
+    pub(crate) set_source: Vec<String>,
+    /// `IFACE=MAC`: packets that go out of it go to this address.
+    pub(crate) set_destination: Vec<String>,
+    /// What becomes of checksums that a sender has left to its NIC.
+    pub(crate) checksums: Checksums,
+}
+
+choices! {
+    /// What happens to a packet for which the other port's ring has no room.
+    pub(crate) enum OnFull = Wait {
+        /// Wait for room, while the pools take in what comes.
+        Wait = "wait",
+        /// Drop it, and count it.
+        Drop = "drop",
+    }
+}
+
+choices! {
+    /// What becomes of checksums that a sender has left to its NIC.
+    pub(crate) enum Checksums = Auto {
+        /// Complete them where a sender may have left them, on veth and virtio; packets of NICs are left as
+        /// they are.
+        Auto = "auto",
+        /// Change nothing.
+        Keep = "keep",
+        /// Complete them on every port.
+        Complete = "complete",
+    }
+}

@@ -1,0 +1,166 @@
+//! What became of the packets that came in by a port: counted by the workers, read by the account.
+//!
+//! Rule: `delivered = forwarded + dropped`, each packet by exactly one cause.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use serde::Serialize;
+use wirecap::Refusal;
+use wirecap_router::DropCause;
+use wirecap_traffic::{Latency, Percentiles};
+
+/// The cause of a packet that a transmitter has refused.
+pub(super) fn cause_of(refusal: Refusal) -> DropCause {
+    match refusal {
+        Refusal::Full => DropCause::RingFull,
+        Refusal::OverShare => DropCause::OverShare,
+        Refusal::TooLong => DropCause::TooLong,
+        Refusal::LinkDown => DropCause::LinkDown,
+        Refusal::Gone => DropCause::Gone,
+        _ => DropCause::NotSendable,
+    }
+}
+
+/// Packets that came in by one port, as one worker has counted them.
+#[derive(Debug, Default)]
+pub(super) struct ForwardStats {
+    forwarded: AtomicU64,
+    bytes: AtomicU64,
+    /// Checksums that were completed.
+    completed: AtomicU64,
+    /// ICMP errors about packets that were dropped.
+    icmp_sent: AtomicU64,
+    icmp_suppressed: AtomicU64,
+    /// By cause.
+    dropped: [AtomicU64; DropCause::COUNT],
+    latency: Mutex<Latency>,
+}
+
+impl ForwardStats {
+    /// Counts packets of one batch that were forwarded.
+    pub(super) fn count_forwarded(&self, packets: u64, bytes: u64) {
+        self.forwarded.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_completed(&self) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_dropped(&self, cause: DropCause) {
+        self.dropped[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an ICMP error that was sent, or was not though there was one to be sent.
+    pub(super) fn count_icmp_error(&self, is_sent: bool) {
+        let errors = if is_sent { &self.icmp_sent } else { &self.icmp_suppressed };
+        errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Taken once per batch, and by the account.
+    pub(super) fn latency(&self) -> MutexGuard<'_, Latency> {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Packets that came in by one port, all workers together.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ForwardReport {
+    /// By which port they came in.
+    pub(super) from: String,
+    /// Where they went, if that is one port.
+    pub(super) to: Option<String>,
+    /// Packets given to the other port's driver or kernel.
+    pub(super) forwarded: u64,
+    /// Bytes of these.
+    pub(super) bytes: u64,
+    /// Checksums that their senders had left to be computed, and that were.
+    pub(super) checksums_completed: u64,
+    /// ICMP errors that a router sent about packets that it dropped.
+    pub(super) icmp_errors_sent: u64,
+    /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
+    pub(super) icmp_errors_suppressed: u64,
+    /// Packets that were not forwarded, by cause.
+    pub(super) dropped: serde_json::Map<String, serde_json::Value>,
+    /// Those of them that no rule asked to drop.
+    #[serde(skip)]
+    pub(super) lost: u64,
+    /// From the packets' timestamps to the system call that sends them.
+    pub(super) latency: Option<Percentiles>,
+}
+
+impl ForwardReport {
+    pub(super) fn new<'w>(
+        from: &str,
+        to: Option<&str>,
+        workers: impl Iterator<Item = &'w ForwardStats>,
+    ) -> Self {
+        let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
+        let (mut icmp_sent, mut icmp_suppressed) = (0, 0);
+        let (mut dropped, mut latency) = ([0; DropCause::COUNT], Latency::default());
+        for stats in workers {
+            forwarded += stats.forwarded.load(Ordering::Relaxed);
+            bytes += stats.bytes.load(Ordering::Relaxed);
+            completed += stats.completed.load(Ordering::Relaxed);
+            icmp_sent += stats.icmp_sent.load(Ordering::Relaxed);
+            icmp_suppressed += stats.icmp_suppressed.load(Ordering::Relaxed);
+            for (sum, packets) in dropped.iter_mut().zip(&stats.dropped) {
+                *sum += packets.load(Ordering::Relaxed);
+            }
+            latency.add(&stats.latency());
+        }
+        let causes = || DropCause::ALL.into_iter().zip(dropped);
+        Self {
+            from: from.into(),
+            to: to.map(String::from),
+            forwarded,
+            bytes,
+            checksums_completed: completed,
+            icmp_errors_sent: icmp_sent,
+            icmp_errors_suppressed: icmp_suppressed,
+            lost: causes().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
+            dropped: causes().map(|(cause, packets)| (cause.name().into(), packets.into())).collect(),
+            latency: latency.percentiles(),
+        }
+    }
+
+    /// ICMP errors there were to be sent.
+    pub(super) fn icmp_errors(&self) -> u64 {
+        self.icmp_errors_sent + self.icmp_errors_suppressed
+    }
+
+    /// Packets not forwarded, with the names of the causes there are.
+    pub(super) fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let causes =
+            self.dropped.iter().map(|(name, packets)| (name.as_str(), packets.as_u64().unwrap_or(0)));
+        causes.filter(|&(_, packets)| packets > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_all_workers_are_added_up() {
+        let workers = [ForwardStats::default(), ForwardStats::default()];
+        workers[0].count_forwarded(3, 180);
+        workers[1].count_forwarded(4, 400);
+        workers[1].count_dropped(cause_of(Refusal::TooLong));
+        workers[0].count_dropped(cause_of(Refusal::Full));
+        workers[0].count_completed();
+        [true, false, true].into_iter().for_each(|is_sent| workers[1].count_icmp_error(is_sent));
+        workers[0].count_icmp_error(true);
+        workers[0].latency().note(2_000, 3);
+        let report = ForwardReport::new("a", Some("b"), workers.iter());
+        assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
+        assert_eq!((report.icmp_errors_sent, report.icmp_errors_suppressed), (3, 1));
+        assert_eq!(report.causes().collect::<Vec<_>>(), [("ring_full", 1), ("too_long", 1)]);
+        assert_eq!(report.lost, 1, "what is too long was not to be sent");
+        assert_eq!(report.dropped.len(), DropCause::COUNT);
+        assert!(report.latency.is_some_and(|latency| latency.max_ns.abs_diff(2_000) < 20));
+    }
+}

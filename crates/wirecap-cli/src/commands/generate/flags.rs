@@ -1,0 +1,106 @@
+//! The flags of `wirecap generate`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use wirecap_headers::MacAddress;
+use wirecap_traffic::{FLOWS_MAX, IpVersion, Popularity, Sizes, Transport};
+
+use super::values::{RateValue, Shares, gap, popularity, rate, shares, sizes, speed};
+use crate::{
+    flags::{SendFlags, TimeLimit},
+    values::{Number, choice, count, number},
+};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  wirecap generate -i eth1                                   64-byte frames from queue 0, as fast as it goes, until Ctrl-C
+  wirecap generate -i eth1 --rate 1Mpps --size imix --duration 10s
+  wirecap generate -i eth1 --rate 80% --link-speed 10G       of what the wire carries
+  wirecap generate -i eth1 --queue-share 80,20,20            from queues 0 to 2, most of it from queue 0
+  wirecap generate -i eth1 --burst 30000 --gap 400ms -c 180k --engine live
+  wirecap capture eth2 --verify                              at the other end: what of it was lost, and how long it took";
+
+const TX_MODE: &str =
+    "How the driver gets frames (xdp) [default: best; copy where the host uses the interface]";
+
+/// What to send, how fast, and from where.
+#[derive(Debug, Args)]
+#[command(mut_arg("tx_mode", |flag| flag.help(TX_MODE)))]
+pub(crate) struct GenerateFlags {
+    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are transmit queues of it
+    /// [default: queue 0].
+    #[arg(short, long, value_name = "IFACE")]
+    pub(crate) interface: String,
+    /// How frames are sent.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: EngineFlag,
+
+    /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like
+    /// 64:7,594:4,1518:1 [default: 64, or the least that has room for the headers].
+    #[arg(long, value_name = "BYTES", value_parser = sizes)]
+    pub(super) size: Option<Sizes>,
+    /// Number of flows, which differ in source address and port.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
+    pub(crate) flows: u32,
+    /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large
+    /// ones).
+    #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
+    pub(super) popularity: Popularity,
+    /// What random choices begin with: the same seed, the same frames.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(Number::of("--seed 1")))]
+    pub(crate) seed: u64,
+    /// Version of IP.
+    #[arg(long, value_parser = choice::<IpVersion>(), default_value_t)]
+    pub(crate) ip: IpVersion,
+    /// Transport protocol.
+    #[arg(long, value_parser = choice::<Transport>(), default_value_t)]
+    pub(crate) protocol: Transport,
+    /// VLAN that frames are tagged with: 0 to 4094.
+    #[arg(long, value_name = "ID", value_parser = number::<u16>(Number::of("--vlan 5").from(0).to(4094)))]
+    pub(crate) vlan: Option<u16>,
+    /// Where frames are for, which a switch goes by.
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
+    pub(crate) destination_mac: MacAddress,
+    /// Where frames are from [default: the address of the interface].
+    #[arg(long, value_name = "MAC")]
+    pub(crate) source_mac: Option<MacAddress>,
+    /// Number of the run, which each frame bears: 0 to 65535 [default: a random one].
+    #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--run 7").from(0).to(u16::MAX.into())))]
+    pub(crate) run: Option<u16>,
+
+    /// How fast: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of what the link
+    /// carries, with preambles and gaps) [default: as fast as it goes].
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(super) rate: Option<RateValue>,
+    /// Speed of the link that percentages are of: 10G [default: that of the interface].
+    #[arg(long, value_name = "SPEED", value_parser = speed)]
+    pub(crate) link_speed: Option<u64>,
+    /// Frames of a burst; after each comes a gap.
+    #[arg(long, value_name = "N", value_parser = count, requires = "gap")]
+    pub(crate) burst: Option<u64>,
+    /// Time from the end of a burst to the start of the next: 50us, 10ms, 1s.
+    #[arg(long, value_name = "TIME", value_parser = gap, requires = "burst")]
+    pub(crate) gap: Option<Duration>,
+    /// Share of each transmit queue, from queue 0 or the first one named on: 80,20,20.
+    #[arg(long, value_name = "LIST", value_parser = shares)]
+    pub(super) queue_share: Option<Shares>,
+    /// Stop after N frames (10k, 5M and 1G are thousands, millions, billions).
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
+
+    #[command(flatten)]
+    pub(crate) send: SendFlags,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineFlag {
+    /// AF_XDP transmit: any interface, the queues of your choice, all kinds of frames.
+    #[default]
+    Xdp,
+    /// Live frames of the kernel: many times faster on virtual interfaces; UDP frames of one size, and the
+    /// core decides on the queue.
+    Live,
+}

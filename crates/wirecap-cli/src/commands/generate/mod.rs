@@ -1,0 +1,112 @@
+//! `wirecap generate`: numbered frames from the transmit queues of an interface.
+//!
+//! ```text
+//!   flags ─► plan ─► engine: AF_XDP queues, or the kernel's live frames ─► interface
+//!                      ▲ what is due
+//!                   schedule                                   report: what was made, and what the interface took
+//! ```
+//!
+//! The frames, the engines and the schedule are those of `wirecap-traffic`.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the flags, and their values | [`flags`], [`values`] |
+//! | what is checked before anything is sent | [`plan`] |
+//! | what is printed at the start, while it runs and at the end | [`announce`], [`progress`], [`report`] |
+
+mod announce;
+pub(crate) mod flags;
+mod plan;
+mod progress;
+mod report;
+mod values;
+
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Result, anyhow};
+use wirecap_send::{LinkMonitor, SendError, TxCounters};
+use wirecap_sys::cpu;
+use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
+
+use self::{
+    flags::GenerateFlags,
+    plan::{EngineOptions, Plan},
+    progress::Progress,
+    report::{Report, Sent},
+};
+use crate::{
+    exit::{Exit, Usage},
+    process::{cores::check_cores, signals::Signals},
+};
+
+/// Generates until it is ended.
+///
+/// # Errors
+/// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
+pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
+    let plan = Plan::new(flags)?;
+    if let Some(core) = plan.core {
+        check_cores(&[core])?;
+        cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
+    }
+    let started = SystemTime::now();
+    let ifindex = plan.interface.ifindex;
+    let sent = match &plan.engine {
+        EngineOptions::Xdp(options) => {
+            let mut engine = XdpGenerator::open(ifindex, options).map_err(opening_error)?;
+            check_begun(signals)?;
+            announce::start(&plan, &engine.queues());
+            let sent = send(&mut engine, &plan, signals)?;
+            let in_flight = engine.finish();
+            Sent { in_flight, queues: engine.queues(), ..sent }
+        }
+        EngineOptions::Live(options) => {
+            let mut engine = LiveGenerator::new(ifindex, *options).map_err(opening_error)?;
+            check_begun(signals)?;
+            announce::start(&plan, &[]);
+            send(&mut engine, &plan, signals)?
+        }
+    };
+    Ok(Report::new(&plan, started, sent).print(plan.json, plan.quiet))
+}
+
+/// Whether it is still wanted when everything is open.
+fn check_begun(signals: &Signals) -> Result<()> {
+    if signals.end() { Err(anyhow!("stopped before anything was sent")) } else { Ok(()) }
+}
+
+/// Sends all of it, and shows how it goes.
+fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
+    cpu::precise_sleeps();
+    let (counters, mut progress) = (TxCounters::start(plan.interface.ifindex)?, Progress::new(plan));
+    let mut link = LinkMonitor::watch(plan.interface.ifindex)?;
+    let (begun, mut lost) = (Instant::now(), None);
+    let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
+        progress.show(elapsed, totals);
+        if signals.take_report_request() {
+            progress.print(elapsed, totals);
+        }
+        lost = link.lost(begun + elapsed);
+        lost.is_none() && !signals.end()
+    });
+    if let Some(fault) = lost {
+        let interface = plan.interface.name.clone();
+        outcome.end = End::Failed(SendError::Link { interface, fault }.into());
+    }
+    progress.clear();
+    if let End::Failed(error) = &outcome.end {
+        note!("{error}");
+    }
+    Ok(Sent { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
+}
+
+/// The error of an engine that cannot be opened: values that no machine could take are wrong usage.
+fn opening_error(error: Error) -> anyhow::Error {
+    use Error::{FewFlows, Flows, FrameLen, SizeMix, Vlan};
+    match error {
+        FewFlows { .. } | Flows { .. } | FrameLen { .. } | SizeMix | Vlan { .. } => {
+            Usage(error.to_string()).into()
+        }
+        error => error.into(),
+    }
+}

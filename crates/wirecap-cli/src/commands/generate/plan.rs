@@ -1,0 +1,286 @@
+//! From flags to what is sent: what the command line alone can get wrong, and then what the interface cannot.
+
+use anyhow::{Result, anyhow};
+use wirecap::{Choice, HostView, LeftToHost, QueueSet};
+use wirecap_send::check_link;
+use wirecap_sys::netdev::{self, HardwareType, Interface};
+use wirecap_traffic::{
+    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Rate, Sizes, Timing,
+    Transport, Unit, XdpOptions,
+};
+
+use super::{
+    flags::{EngineFlag, GenerateFlags},
+    values::RateValue,
+};
+use crate::{exit::Usage, flags::SendModeFlag, text::sending::Fallback};
+
+/// What is sent, from where.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) interface: Interface,
+    pub(super) engine: EngineOptions,
+    pub(super) timing: Timing,
+    pub(super) frame: FrameSpec,
+    pub(super) sizes: Sizes,
+    pub(super) flows: u32,
+    pub(super) popularity: Popularity,
+    /// How the interface is used.
+    pub(super) choice: Choice,
+    /// Why frames go out beside others.
+    pub(super) host_use: Option<LeftToHost>,
+    /// Whether zero-copy is not tried for that reason.
+    pub(super) is_spared: bool,
+    pub(super) core: Option<usize>,
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+}
+
+/// The engine, and what it alone needs to know.
+#[derive(Debug)]
+pub(super) enum EngineOptions {
+    Xdp(XdpOptions),
+    Live(LiveOptions),
+}
+
+impl Plan {
+    /// Checks the flags, then looks at the interface.
+    ///
+    /// # Errors
+    /// [`Usage`]; an interface that is not there, down, no Ethernet interface, or whose MTU is too small.
+    pub(super) fn new(flags: GenerateFlags) -> Result<Self> {
+        check_engine(&flags)?;
+        let (name, queues) = interface_and_queues(&flags)?;
+        let frame = frame(&flags, [0; 6]);
+        let sizes = sizes(&flags, &frame)?;
+        let interface = netdev::interface(name).map_err(wirecap::Error::from)?;
+        check_interface(&interface, &frame, &sizes)?;
+        let choice = HostView::read()?.choose_for(&interface)?;
+        let host_use = choice.against_zero_copy_sending();
+        let frame = FrameSpec { source_mac: source_mac(&flags, &interface), ..frame };
+        let engine = match flags.engine {
+            EngineFlag::Xdp => EngineOptions::Xdp(XdpOptions {
+                frame,
+                sizes: sizes.clone(),
+                flows: flags.flows,
+                popularity: flags.popularity,
+                seed: flags.seed,
+                queues,
+                bind: SendModeFlag::bind(flags.send.tx_mode, host_use.is_some()),
+            }),
+            EngineFlag::Live => EngineOptions::Live(LiveOptions {
+                frame: FrameSpec { len: sizes.longest(), ..frame },
+                flows: flags.flows,
+                ..LiveOptions::default()
+            }),
+        };
+        Ok(Self {
+            timing: timing(&flags, &interface)?,
+            engine,
+            frame,
+            sizes,
+            flows: flags.flows,
+            popularity: flags.popularity,
+            choice,
+            is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
+            host_use,
+            core: flags.send.core,
+            json: flags.send.json,
+            quiet: flags.send.quiet,
+            interface,
+        })
+    }
+}
+
+impl Plan {
+    /// Why a queue is not zero-copy.
+    pub(super) fn fallback(&self, queue: &QueueReport) -> Option<Fallback> {
+        let spared = self.host_use.clone().filter(|_| self.is_spared);
+        let spared = spared.map(|reason| Fallback::ZeroCopySpared { reason });
+        spared.or_else(|| queue.fallback.clone().map(Fallback::Sending))
+    }
+}
+
+/// Live frames are not as free as others.
+fn check_engine(flags: &GenerateFlags) -> Result<()> {
+    if flags.engine == EngineFlag::Xdp {
+        return Ok(());
+    }
+    for (given, flag) in [
+        (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "a mix of sizes"),
+        (flags.popularity != Popularity::RoundRobin, "--popularity"),
+        (flags.protocol == Transport::Tcp, "--protocol tcp"),
+        (flags.queue_share.is_some(), "--queue-share"),
+        (flags.interface.contains('@'), "a queue of one's choice"),
+        (flags.send.tx_mode.is_some(), "--tx-mode"),
+    ] {
+        if given {
+            let message = format!(
+                "{flag} is more than live frames can do: they are UDP frames of one size, flows take turns, and the core \
+                 decides on the queue; use --engine xdp"
+            );
+            return Err(Usage(message).into());
+        }
+    }
+    Ok(())
+}
+
+/// The name of the interface, and the shares of its queues.
+fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)> {
+    let (name, named) = match flags.interface.rsplit_once('@') {
+        Some((name, queues)) => {
+            let queues: QueueSet =
+                queues.parse().map_err(|error| Usage(format!("{}: {error}", flags.interface)))?;
+            (name, Some(queues.iter().collect::<Vec<u16>>()))
+        }
+        None => (flags.interface.as_str(), None),
+    };
+    let queues = match (named, &flags.queue_share) {
+        (None, None) => vec![QueueShare { queue: 0, weight: 1 }],
+        (Some(queues), None) => queues.into_iter().map(|queue| QueueShare { queue, weight: 1 }).collect(),
+        (None, Some(shares)) => {
+            (0..).zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
+        }
+        (Some(queues), Some(shares)) if queues.len() == shares.0.len() => {
+            queues.into_iter().zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
+        }
+        (Some(queues), Some(shares)) => {
+            let message = format!(
+                "--queue-share has {} shares for the {} queues of {}; write one for each",
+                shares.0.len(),
+                queues.len(),
+                flags.interface
+            );
+            return Err(Usage(message).into());
+        }
+    };
+    Ok((name, queues))
+}
+
+fn frame(flags: &GenerateFlags, source_mac: [u8; 6]) -> FrameSpec {
+    FrameSpec {
+        ip: flags.ip,
+        transport: flags.protocol,
+        vlan: flags.vlan,
+        source_mac,
+        destination_mac: flags.destination_mac.0,
+        run: flags.run.unwrap_or_else(random_run),
+        ..FrameSpec::default()
+    }
+}
+
+/// The sizes of frames: those of `--size`, else the shortest frame that holds the headers and the marks.
+fn sizes(flags: &GenerateFlags, frame: &FrameSpec) -> Result<Sizes> {
+    match &flags.size {
+        Some(sizes) => Ok(sizes.for_frames(frame).map_err(|error| Usage(with_fcs(&error)))?),
+        None => Ok(Sizes::fixed(frame.len_min())),
+    }
+}
+
+/// A number that another run of today hardly has.
+fn random_run() -> u16 {
+    let time = wirecap_sys::clock::system_ns() ^ (u64::from(std::process::id()) << 20);
+    (time.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+}
+
+fn source_mac(flags: &GenerateFlags, interface: &Interface) -> [u8; 6] {
+    flags.source_mac.or(interface.mac).map_or(FrameSpec::default().source_mac, |mac| mac.0)
+}
+
+/// The message of a frame that is too short or too long, in sizes with FCS, as they were given.
+fn with_fcs(error: &wirecap_traffic::Error) -> String {
+    match error {
+        wirecap_traffic::Error::FrameLen { len, min, max } => format!(
+            "frames of {} bytes are not possible with these headers: choose --size {} to {} (with the 4 bytes of FCS)",
+            len + FCS_LEN,
+            min + FCS_LEN,
+            max + FCS_LEN
+        ),
+        error => error.to_string(),
+    }
+}
+
+fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> Result<()> {
+    let name = &interface.name;
+    if interface.hardware_type != HardwareType::ETHERNET {
+        return Err(anyhow!(
+            "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
+            interface.hardware_type
+        ));
+    }
+    check_link(interface)?;
+    let (longest, headers) = (sizes.longest(), frame.link_header_len());
+    let needed = longest - headers;
+    if needed > interface.mtu as usize {
+        return Err(anyhow!(
+            "frames of {} bytes need an MTU of {needed}, and {name} has {}; lower --size to {}, or raise it: ip link set {name} mtu \
+             {needed}",
+            longest + FCS_LEN,
+            interface.mtu,
+            interface.mtu as usize + headers + FCS_LEN,
+        ));
+    }
+    Ok(())
+}
+
+fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
+    let rate = match flags.rate {
+        None => None,
+        Some(RateValue::Packets(packets)) => Some(Rate::frames(packets)),
+        Some(RateValue::Bits(bits)) => Some(Rate { per_second: bits, unit: Unit::Bits }),
+        Some(RateValue::Percent(percent)) => {
+            let own = interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000);
+            let speed = flags.link_speed.or(own).ok_or_else(|| {
+                let name = &interface.name;
+                Usage(format!(
+                    "the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G"
+                ))
+            })?;
+            let per_second = ((speed as f64 * percent / 100.0).round() as u64).max(1);
+            Some(Rate { per_second, unit: Unit::WireBits })
+        }
+    };
+    if flags.link_speed.is_some() && !matches!(flags.rate, Some(RateValue::Percent(_))) {
+        return Err(Usage(
+            "--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out".into(),
+        )
+        .into());
+    }
+    let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
+    Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::commands::{Command, Flags};
+
+    fn size(arguments: &str) -> Result<usize> {
+        let words = "wirecap generate -i eth0".split(' ').chain(arguments.split_whitespace());
+        let Command::Generate(flags) = Flags::try_parse_from(words).expect("flags").command else {
+            unreachable!()
+        };
+        let sizes = sizes(&flags, &frame(&flags, [0; 6]))?;
+        Ok(sizes.longest() + FCS_LEN)
+    }
+
+    #[test]
+    fn the_default_size_has_room_for_the_headers_and_one_that_was_asked_for_is_refused() {
+        for (arguments, least) in [
+            ("", 64),
+            ("--vlan 5", 68),
+            ("--ip 6", 84),
+            ("--protocol tcp", 76),
+            ("--vlan 5 --ip 6 --protocol tcp", 100),
+            ("--engine live --ip 6", 84),
+        ] {
+            assert_eq!(size(arguments).unwrap(), least, "{arguments}");
+            let refused = (least > 64).then(|| size(&format!("{arguments} --size {}", least - 1)));
+            assert!(refused.is_none_or(|refused| {
+                refused.unwrap_err().to_string().contains(&format!("--size {least} to"))
+            }));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What is said at the end: what was made, what of it left, and what the interface took.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+use wirecap_send::TxCounters;
+use wirecap_traffic::{End, FCS_LEN, FrameTotals, Outcome, QueueReport};
+
+use super::plan::{EngineOptions, Plan};
+use crate::{
+    exit::Exit,
+    print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
+    text::{
+        Worded,
+        plural::{counted, was},
+        sending::{Fallback, describe},
+        units::rate,
+    },
+};
+
+/// Less than this share of the rate that was asked for is worth a warning.
+const REACHED: f64 = 0.99;
+
+/// What came of sending.
+pub(super) struct Sent {
+    pub(super) outcome: Outcome,
+    pub(super) totals: FrameTotals,
+    /// Those of the interface, from the start.
+    pub(super) counters: TxCounters,
+    /// Without any for live frames.
+    pub(super) queues: Vec<QueueReport>,
+    /// Frames that are still with the kernel.
+    pub(super) in_flight: u64,
+}
+
+/// What came of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    #[serde(flatten)]
+    head: Head,
+    interface: String,
+    engine: &'static str,
+    /// The number that each frame bears.
+    run: u16,
+    /// Frames that were made.
+    frames: u64,
+    /// Their bytes, without FCS.
+    bytes: u64,
+    seconds: f64,
+    packets_per_second: f64,
+    /// With FCS.
+    bits_per_second: f64,
+    asked_packets_per_second: Option<f64>,
+    /// By so much the interface's own counters grew; `None` if it is gone.
+    taken: Option<u64>,
+    dropped: Option<u64>,
+    /// Frames that were still with the kernel at the end.
+    in_flight: u64,
+    queues: Vec<QueueRecord>,
+    /// Why it ended: `done`, `signal` or `failed`.
+    end: &'static str,
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct QueueRecord {
+    queue: u16,
+    mode: &'static str,
+    /// Why it is not zero-copy.
+    fallback: Option<Worded<Fallback>>,
+    made: u64,
+    /// Frames that the kernel has given back.
+    sent: u64,
+    /// Frames that the kernel refused to look at.
+    invalid: u64,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, started: SystemTime, sent: Sent) -> Self {
+        let Sent { outcome, totals, counters, queues, in_flight } = sent;
+        let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
+        let (end, error) = match outcome.end {
+            End::Done => ("done", None),
+            End::Stopped => ("signal", None),
+            End::Failed(error) => ("failed", Some(error.to_string())),
+        };
+        let counted = counters.settled(totals.frames - in_flight).ok();
+        let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
+        Self {
+            head: Head::new("generate", started),
+            interface: plan.interface.name.clone(),
+            engine: match plan.engine {
+                EngineOptions::Xdp(_) => "xdp",
+                EngineOptions::Live(_) => "live",
+            },
+            run: plan.frame.run,
+            frames: totals.frames,
+            bytes: totals.bytes,
+            seconds,
+            packets_per_second: totals.frames as f64 / seconds,
+            bits_per_second: bits_with_fcs(totals) as f64 / seconds,
+            asked_packets_per_second: asked.map(|rate| rate.frames_per_second(plan.sizes.mean())),
+            taken: counted.map(|counted| counted.packets),
+            dropped: counted.map(|counted| counted.dropped),
+            in_flight,
+            queues: queues.into_iter().map(|queue| QueueRecord::new(plan, queue)).collect(),
+            end,
+            error,
+        }
+    }
+
+    /// Prints it, and warns of what is wrong. Says how the command ended.
+    pub(super) fn print(&self, as_json: bool, quiet: bool) -> Exit {
+        let format = ReportFormat { stream: Stream::Stdout, json: as_json, quiet };
+        let is_printed = format.print("the report", || json(self), || self.describe());
+        self.warn(quiet);
+        let nothing = self.frames > 0 && self.taken == Some(0);
+        if !is_printed || self.error.is_some() || self.in_flight > 0 || nothing {
+            Exit::Failed
+        } else {
+            Exit::Fine
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        if !self.queues.is_empty() {
+            let queues = self.queues.iter().map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
+            text += &format!("{}\n", Table::of_queues(["made", "sent"], queues.collect()));
+        }
+        text += &format!(
+            "{} of run {} in {:.3} s, {}, {:.1} Mbit/s with FCS\n",
+            counted(self.frames, "frame"),
+            self.run,
+            self.seconds,
+            rate(self.packets_per_second),
+            self.bits_per_second / 1e6
+        );
+        text += &match (self.taken, self.dropped) {
+            (Some(taken), Some(dropped)) => {
+                format!("{} took {taken} and dropped {dropped}, by its own counters\n", self.interface)
+            }
+            _ => format!("what {} took cannot be known: its counters are gone\n", self.interface),
+        };
+        text
+    }
+
+    /// With --quiet only errors and losses.
+    fn warn(&self, quiet: bool) {
+        let interface = &self.interface;
+        if self.in_flight > 0 {
+            note!("{} still with the kernel at the end, and may be lost", frames_were(self.in_flight));
+        }
+        if self.frames > 0 && self.taken == Some(0) {
+            let error =
+                wirecap_traffic::Error::NothingTaken { interface: interface.clone(), frames: self.frames };
+            note!("{error}");
+        } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
+            let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
+            warn!("{interface} dropped {}{advice}", counted(dropped, "frame"));
+        }
+        let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
+        if invalid > 0 {
+            warn!("the kernel refused {invalid} frames. This is a defect of wirecap");
+        }
+        let asked = self.asked_packets_per_second.filter(|_| self.error.is_none() && !quiet);
+        if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
+            // Less than one frame at a time says nothing about a rate.
+            if asked * self.seconds >= 100.0 {
+                warn!("{} were asked for, and {} reached", rate(asked), rate(self.packets_per_second));
+            }
+        }
+    }
+}
+
+fn frames_were(frames: u64) -> String {
+    format!("{} {}", counted(frames, "frame"), was(frames))
+}
+
+impl QueueRecord {
+    fn new(plan: &Plan, queue: QueueReport) -> Self {
+        let fallback = plan.fallback(&queue).map(|fallback| Worded::new(fallback, describe));
+        let QueueReport { queue, mode, made, completed, invalid, .. } = queue;
+        Self { queue, mode: mode.as_str(), fallback, made, sent: completed, invalid }
+    }
+}
+
+pub(super) fn bits_with_fcs(totals: FrameTotals) -> u64 {
+    8 * (totals.bytes + FCS_LEN as u64 * totals.frames)
+}

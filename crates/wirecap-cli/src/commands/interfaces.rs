@@ -1,0 +1,307 @@
+//! `wirecap interfaces`: what there is, and what XDP can do on it.
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use serde::Serialize;
+use wirecap::{Access, HostUse, HostView, QueueDevice, QueueSet, Timestamp};
+use wirecap_sys::{
+    bpf::{self, Program, XdpLink},
+    netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
+};
+
+use crate::{
+    print::{
+        printable::json,
+        stdio::{Stream, print},
+        table::Table,
+    },
+    text::host_use,
+};
+
+/// How the interfaces are listed.
+#[derive(Debug, Args)]
+pub(crate) struct InterfacesFlags {
+    /// Print one JSON array.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One interface, as it is listed. `None`: unknown or not available.
+#[derive(Debug, Serialize)]
+struct InterfaceRecord {
+    name: String,
+    /// Names that serve as well.
+    alternative_names: Vec<String>,
+    driver: Option<String>,
+    queues: u32,
+    queues_max: u32,
+    /// Its receive queues, each of which can be captured by itself; empty where AF_XDP cannot.
+    devices: Vec<Device>,
+    speed_mbps: Option<u32>,
+    numa_node: Option<u32>,
+    mtu: u32,
+    /// `up`, `no carrier` or `down`.
+    state: &'static str,
+    /// IP addresses of the host.
+    addresses: Vec<String>,
+    /// `None` before Linux 6.3.
+    xdp: Option<Features>,
+    holders: Vec<Holder>,
+    /// How `wirecap capture NAME` gets at its packets: `xdp` or `packet`.
+    captured_over: Option<&'static str>,
+    /// Why it is left to the host.
+    left_to_host: Option<String>,
+    /// How the host and others use it; empty if it is no Ethernet interface.
+    host_use: Vec<HostUse>,
+    /// Why the NIC's own times of packets are not available over AF_XDP; `None` if they are.
+    no_hardware_timestamps: Option<String>,
+}
+
+/// A receive queue as something to capture from.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Device {
+    name: String,
+    #[serde(skip)]
+    queue: u16,
+    /// `None` without the privilege to ask.
+    in_use: Option<bool>,
+    /// The processes that have it, as far as they are visible.
+    pids: Vec<u32>,
+}
+
+/// What XDP can do, as the kernel reports it.
+#[derive(Debug, Serialize)]
+struct Features {
+    native: bool,
+    redirect: bool,
+    zero_copy: bool,
+    multi_buffer: bool,
+    /// What the driver hands to XDP programs beside the packet; `None` before Linux 6.7.
+    rx_metadata: Option<MetadataRecord>,
+}
+
+/// What the NIC knows of a packet and the driver hands to XDP programs.
+#[derive(Debug, Serialize)]
+struct MetadataRecord {
+    timestamp: bool,
+    hash: bool,
+    vlan_tag: bool,
+}
+
+/// An XDP program that is attached now.
+#[derive(Debug, Serialize)]
+struct Holder {
+    mode: &'static str,
+    program_id: u32,
+    /// `None` without the privilege to ask.
+    program: Option<String>,
+    /// The processes that keep it attached, as far as they are visible.
+    processes: Vec<Process>,
+}
+
+#[derive(Debug, Serialize)]
+struct Process {
+    pid: u32,
+    name: String,
+}
+
+/// Prints the list.
+///
+/// # Errors
+/// The kernel cannot be asked, or standard output is closed.
+pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
+    let interfaces = netdev::interfaces()?;
+    // Without privilege it is not known who holds what; the rest is.
+    let links = bpf::links().unwrap_or_default();
+    let host = HostView::read()?;
+    let listed: Vec<_> =
+        interfaces.into_iter().map(|interface| InterfaceRecord::new(interface, &links, &host)).collect();
+    let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
+    let printed = print(Stream::Stdout, &text);
+    printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
+}
+
+impl InterfaceRecord {
+    fn new(interface: Interface, links: &[XdpLink], host: &HostView) -> Self {
+        let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
+        let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
+            .map(|reason| reason.map(|reason| reason.to_string()))
+            .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
+        let choice = host.choose_for(&interface).ok();
+        let access = choice.as_ref().map(|choice| choice.access);
+        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
+        Self {
+            holders: holders.collect(),
+            name: interface.name,
+            alternative_names: interface.alternative_names,
+            driver: interface.driver.map(|driver| driver.name),
+            queues: interface.queues.current,
+            queues_max: interface.queues.max,
+            devices: devices.into_iter().map(Device::from).collect(),
+            speed_mbps: interface.speed_mbps,
+            numa_node: interface.numa_node,
+            mtu: interface.mtu,
+            state: match (interface.up, interface.carrier) {
+                (true, true) => "up",
+                (true, false) => "no carrier",
+                (false, _) => "down",
+            },
+            addresses: interface.addresses.iter().map(ToString::to_string).collect(),
+            xdp: interface.xdp_features.map(Features::from),
+            captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
+            left_to_host: choice
+                .as_ref()
+                .and_then(|choice| choice.left_to_host.as_ref())
+                .map(host_use::reason),
+            host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
+            no_hardware_timestamps,
+        }
+    }
+}
+
+impl From<QueueDevice> for Device {
+    fn from(device: QueueDevice) -> Self {
+        let QueueDevice { name, queue, taken, pids, .. } = device;
+        Self { name, queue, in_use: taken, pids }
+    }
+}
+
+impl Device {
+    /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 in use (pid 7)`.
+    fn describe(interface: &str, devices: &[Self]) -> String {
+        let alike = devices.chunk_by(|a, b| (a.in_use, &a.pids) == (b.in_use, &b.pids));
+        let words = alike.map(|run| {
+            let queues = QueueSet::new(run.iter().map(|device| device.queue)).expect("a run is not empty");
+            let mut text = format!("{interface}@{queues}");
+            text += match run[0].in_use {
+                Some(false) => "",
+                Some(true) => " in use",
+                None => " in use?",
+            };
+            let pids: Vec<_> = run[0].pids.iter().map(|pid| format!("pid {pid}")).collect();
+            if pids.is_empty() { text } else { format!("{text} ({})", pids.join(", ")) }
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        if words.is_empty() { "-".into() } else { words }
+    }
+}
+
+impl From<XdpFeatures> for Features {
+    fn from(features: XdpFeatures) -> Self {
+        let XdpFeatures { native, redirect, zero_copy, multi_buffer, rx_metadata, .. } = features;
+        let rx_metadata = rx_metadata.map(|RxMetadata { timestamp, hash, vlan_tag }| MetadataRecord {
+            timestamp,
+            hash,
+            vlan_tag,
+        });
+        Self { native, redirect, zero_copy, multi_buffer, rx_metadata }
+    }
+}
+
+impl Features {
+    fn describe(&self) -> String {
+        // AF_XDP needs the redirect; without it only generic XDP serves.
+        if !self.native || !self.redirect {
+            return "generic only".into();
+        }
+        let extras = [(self.zero_copy, "zero-copy"), (self.multi_buffer, "multi-buffer")];
+        let names = extras.iter().filter(|(there, _)| *there).map(|(_, name)| *name);
+        ["native"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Holder {
+    fn new(attached: AttachedProgram, links: &[XdpLink]) -> Self {
+        // By program: its number means the same in all namespaces, that of an interface does not.
+        let links = links.iter().filter(|link| link.prog_id == attached.program_id);
+        let holders = links.flat_map(|link| bpf::link_holders(link.id));
+        Self {
+            mode: match attached.mode {
+                AttachedMode::Native => "native",
+                AttachedMode::Generic => "generic",
+                AttachedMode::Offload => "offload",
+            },
+            program_id: attached.program_id,
+            program: Program::name_by_id(attached.program_id).ok(),
+            processes: holders.map(|holder| Process { pid: holder.pid, name: holder.name }).collect(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let program = self.program.as_deref().unwrap_or("?");
+        let mut text = format!("{} {program} (id {})", self.mode, self.program_id);
+        for process in &self.processes {
+            text += &format!(" by {} (pid {})", process.name, process.pid);
+        }
+        text
+    }
+}
+
+fn table(listed: &[InterfaceRecord]) -> Table {
+    let heads = [
+        "name",
+        "driver",
+        "queues",
+        "Mbit/s",
+        "NUMA",
+        "MTU",
+        "state",
+        "XDP",
+        "held by",
+        "queue devices",
+        "captured over",
+    ];
+    let mut table = Table::new(&heads);
+    for interface in listed {
+        let holders: Vec<_> = interface.holders.iter().map(Holder::describe).collect();
+        table.row(vec![
+            [&interface.name]
+                .into_iter()
+                .chain(&interface.alternative_names)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", "),
+            or_dash(interface.driver.clone()),
+            format!("{}/{}", interface.queues, interface.queues_max),
+            or_dash(interface.speed_mbps),
+            or_dash(interface.numa_node),
+            interface.mtu.to_string(),
+            interface.state.into(),
+            interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::describe),
+            if holders.is_empty() { "-".into() } else { holders.join(", ") },
+            Device::describe(&interface.name, &interface.devices),
+            match (interface.captured_over, &interface.left_to_host) {
+                (Some(port), Some(reason)) => format!("{port}: {reason}"),
+                (port, _) => or_dash(port),
+            },
+        ]);
+    }
+    table
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_alike_are_listed_together() {
+        let device = |queue, in_use, pids: &[u32]| {
+            let (name, pids) = (format!("eth1@{queue}"), pids.to_vec());
+            Device { name, queue, in_use, pids }
+        };
+        let devices = [
+            device(0, Some(false), &[]),
+            device(1, Some(false), &[]),
+            device(2, Some(true), &[7]),
+            device(3, Some(true), &[9, 11]),
+            device(4, None, &[]),
+        ];
+        let words = "eth1@0-1, eth1@2 in use (pid 7), eth1@3 in use (pid 9, pid 11), eth1@4 in use?";
+        assert_eq!(Device::describe("eth1", &devices), words);
+        assert_eq!(Device::describe("lo", &[]), "-");
+    }
+}

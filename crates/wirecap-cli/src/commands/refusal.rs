@@ -1,0 +1,139 @@
+//! Command lines that clap refuses, worded as all our errors are.
+
+use std::error::Error as _;
+
+use clap::{
+    CommandFactory,
+    error::{ContextKind, ErrorKind},
+};
+use wirecap::config::nearest;
+
+use super::Flags;
+use crate::{
+    exit::Exit,
+    print::stdio::{Stream, print_styled},
+};
+
+/// Where to look when there is nothing better to say.
+const HELP: &str = "try wirecap --help";
+
+/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all our errors.
+pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
+    if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A closed standard output is no reason to fail.
+        let _ = print_styled(Stream::Stdout, &refused.render());
+        return Exit::Fine;
+    }
+    if refused.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = print_styled(Stream::Stderr, &refused.render());
+        return Exit::Usage;
+    }
+    note!("{}", describe(refused, arguments));
+    Exit::Usage
+}
+
+/// What is wrong with the command line, in one line of our own words.
+fn describe(refused: &clap::Error, arguments: &[String]) -> String {
+    let said = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (flag, value) = (said(ContextKind::InvalidArg), said(ContextKind::InvalidValue));
+    // `--mode <MODE>`: the user knows it as `--mode`.
+    let name = flag.split([' ', '=']).next().unwrap_or_default();
+    match (refused.kind(), refused.source()) {
+        (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),
+        (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {HELP}"),
+        (ErrorKind::InvalidValue, _) => {
+            format!("{name} {value}: write one of {}", said(ContextKind::ValidValue))
+        }
+        (ErrorKind::UnknownArgument, _) => unknown_flag(name, arguments),
+        (ErrorKind::InvalidSubcommand, _) => {
+            let (given, command) = (said(ContextKind::InvalidSubcommand), Flags::command());
+            let commands = command.get_subcommands().map(clap::Command::get_name);
+            match nearest(&given, commands) {
+                None => format!("there is no command {given}; {HELP}"),
+                Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
+            }
+        }
+        _ => format!("{}; {HELP}", condense(&refused.to_string())),
+    }
+}
+
+/// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since
+/// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
+fn unknown_flag(name: &str, arguments: &[String]) -> String {
+    let flags = Flags::command();
+    let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
+    if let Some(long) = name.strip_prefix("--") {
+        let there =
+            command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
+        return match nearest(long, there) {
+            None => format!("there is no flag {name}; {HELP}"),
+            Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
+        };
+    }
+    // `-ip[8]=1` is a filter, not the flag `-i` with a value.
+    let is_filter = |argument: &&String| argument.starts_with(name) && argument.contains(['[', ' ', '(']);
+    let takes_filter = command.is_some_and(|command| command.get_name() == "capture");
+    match arguments.iter().find(is_filter).filter(|_| takes_filter) {
+        Some(filter) => {
+            format!("there is no flag {name}; a filter that begins with - is given with --filter '{filter}'")
+        }
+        None => format!("there is no flag {name}; {HELP}"),
+    }
+}
+
+/// One line of what clap spreads over several: the error and its tips, without the usage.
+fn condense(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let said = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next();
+    let lines = said.unwrap_or(text).lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn refusal(arguments: &str) -> String {
+        let words: Vec<_> =
+            ["wirecap"].into_iter().chain(arguments.split_whitespace()).map(String::from).collect();
+        describe(&Flags::try_parse_from(&words).expect_err(arguments), &words)
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_of_our_own_words() {
+        for (arguments, words) in [
+            ("capture eth0 --mod basic", "there is no flag --mod; did you mean --mode?"),
+            ("capture eth0 --foo", "there is no flag --foo; try wirecap --help"),
+            ("capture eth0 --foo=3", "there is no flag --foo; try wirecap --help"),
+            ("capture eth0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),
+            ("capture eth0 -T -1", "-T -1: write a number from 0 to 100, like -T 60"),
+            ("capture eth0 -M many", "-M many: write a whole number, like -M 256"),
+            (
+                "capture eth0 --count 1x",
+                "--count 1x: write a number of packets from 1 on, like 1000, 10k or 5M",
+            ),
+            ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
+            ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap --help"),
+            ("catpure eth0", "there is no command catpure; did you mean capture?"),
+            ("sing", "there is no command sing; try wirecap --help"),
+            ("list", "there is no command list; try wirecap --help"),
+            ("capture eth0 --rotate 5", "there is no flag --rotate; try wirecap --help"),
+            ("capture eth0 --interval=5", "there is no flag --interval; try wirecap --help"),
+            ("capture eth0 --threads 2", "there is no flag --threads; did you mean --capture-threads?"),
+            ("generate -i eth0 --write x", "there is no flag --write; try wirecap --help"),
+            ("forward a b --expect", "there is no flag --expect; try wirecap --help"),
+            (
+                "capture eth0 -ip[8]=1",
+                "there is no flag -i; a filter that begins with - is given with --filter '-ip[8]=1'",
+            ),
+            ("capture eth0 -i eth1", "there is no flag -i; try wirecap --help"),
+        ] {
+            assert_eq!(refusal(arguments), words, "{arguments}");
+        }
+        // The rest is clap's, in one line.
+        let line = refusal("capture");
+        assert!(line.contains("<IFACE>") && !line.contains('\n') && !line.contains("Usage"), "{line}");
+    }
+}

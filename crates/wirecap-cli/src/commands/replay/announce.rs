@@ -1,0 +1,137 @@
+//! What is said before the first packet.
+
+use wirecap::LeftToHost;
+use wirecap_replay::{Replay, Storage, Tally};
+use wirecap_send::SendDiagnostic;
+
+use crate::text::{
+    ranges,
+    sending::{Fallback, describe},
+    units::{length, size},
+};
+
+/// Says what will be sent, from where, and what will not be as in the files.
+pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
+    if !quiet {
+        for fact in place(replay, spared).into_iter().chain(held(replay)) {
+            note!("{fact}");
+        }
+    }
+    let Some((_, tally, failures)) = replay.pass().filter(|_| !quiet) else { return };
+    for warning in warnings(&tally, true, &replay.interface().name) {
+        warn!("{warning}");
+    }
+    for failure in failures {
+        warn!("{failure}");
+    }
+}
+
+/// From where, how, and why not better.
+fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
+    let interface = replay.interface();
+    let (name, driver) =
+        (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
+    let queues = replay.queues();
+    let mode = queues.first().map_or("", |(_, mode)| *mode);
+    let several = if queues.len() == 1 { "queue" } else { "queues" };
+    let numbers = ranges(queues.iter().map(|(queue, _)| u64::from(*queue)));
+    let place = format!("{name} ({driver}), transmit {several} {numbers}: AF_XDP, {mode}");
+    let fallbacks = fallbacks(spared, replay.fallbacks());
+    let fallbacks = fallbacks.iter().map(|fallback| format!("{name}: {}", describe(fallback)));
+    [place].into_iter().chain(fallbacks).collect()
+}
+
+/// What is not as it was asked for: what was not tried for the sake of the host, and what failed.
+pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) -> Vec<Fallback> {
+    let spared = spared.cloned().map(|reason| Fallback::ZeroCopySpared { reason });
+    spared.into_iter().chain(failed.iter().cloned().map(Fallback::Sending)).collect()
+}
+
+/// Where the trace is kept.
+fn held(replay: &Replay) -> Vec<String> {
+    match (replay.held(), replay.pass()) {
+        (Storage::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
+            let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
+            let size = size(cells_bytes);
+            let takes = replay.planned().map(|planned| format!("it will take {}", length(planned)));
+            let held = format!("{frames} packets a pass, all of them in cells ({size}{copies})");
+            [held].into_iter().chain(takes).collect()
+        }
+        (held, _) => {
+            let cells = match held {
+                Storage::Preloaded { cells_bytes, .. } | Storage::Streamed { cells_bytes, .. } => cells_bytes,
+            };
+            vec![format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))]
+        }
+    }
+}
+
+/// What is not sent as it is in the files, and what the times are like; of all of them, if `is_whole`, or of
+/// as much as was read.
+pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |packets: u64, words: String| {
+        if packets > 0 {
+            let unit = if packets == 1 { "packet" } else { "packets" };
+            warnings.push(format!("{packets} {unit} {words}"));
+        }
+    };
+    let (for_mtu, mtu) = (tally.too_long - tally.oversized, tally.mtu_needed);
+    warn(
+        for_mtu,
+        format!("left out, longer than {interface} takes; ip link set {interface} mtu {mtu} would do"),
+    );
+    warn(tally.oversized, format!("left out, longer than can be sent from {interface}, whatever its MTU"));
+    warn(tally.too_short, "left out, shorter than an Ethernet header".into());
+    warn(tally.cut, "of which the files have only the beginning (snapshot length); see --truncated".into());
+    warn(tally.times.untimed, "without a time: sent with the one before".into());
+    warn(
+        tally.times.backwards,
+        format!(
+            "behind a later one: sent at once ({} where the clock was set back)",
+            tally.times.clock_steps
+        ),
+    );
+    warn(tally.shortened, "sent sooner, behind gaps that were cut to --max-gap".into());
+    if is_whole && tally.packets == 0 {
+        warnings.push("there are no packets in the files".into());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_in_the_file_is_said_with_what_to_do() {
+        let fine = Tally { packets: 5, ..Tally::default() };
+        assert!(warnings(&fine, true, "eth1").is_empty());
+        let tally = Tally {
+            too_long: 8,
+            oversized: 5,
+            mtu_needed: 9_000,
+            too_short: 1,
+            cut: 2,
+            shortened: 4,
+            ..fine
+        };
+        let said = warnings(&tally, true, "eth1").join("\n");
+        for words in [
+            "3 packets",
+            "ip link set eth1 mtu 9000",
+            "5 packets left out, longer than can be sent from eth1, whatever its MTU",
+            "shorter than an Ethernet header",
+            "--truncated",
+            "--max-gap",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_of_files_that_were_read_to_their_end_it_is_said_that_nothing_is_in_them() {
+        assert_eq!(warnings(&Tally::default(), true, "eth1"), ["there are no packets in the files"]);
+        assert!(warnings(&Tally::default(), false, "eth1").is_empty());
+    }
+}

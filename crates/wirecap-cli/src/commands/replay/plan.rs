@@ -1,0 +1,154 @@
+//! From flags to a plan of the replay: what the command line alone can get wrong, and what depends on the
+//! machine.
+
+use std::num::NonZeroU64;
+
+use anyhow::{Result, anyhow};
+use wirecap::{HostView, LeftToHost};
+use wirecap_replay::{Limits, Plan, Speed, Timing};
+use wirecap_sys::memory::available;
+
+use super::flags::ReplayFlags;
+use crate::{exit::Usage, flags::SendModeFlag};
+
+/// Memory for cells unless the user says otherwise, and there is less than twice that.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// Less is not worth the name, and too little to stream.
+const MIN_MEMORY: u64 = 1 << 20;
+
+/// A replay that makes sense.
+#[derive(Debug)]
+pub(super) struct ReplayPlan {
+    pub(super) plan: Plan,
+    /// Why zero-copy is not tried, if it is not.
+    pub(super) spared: Option<LeftToHost>,
+}
+
+/// # Errors
+/// [`Usage`]; and if there is no such interface.
+pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
+    let speed = speed(flags);
+    let recorded = matches!(speed, Speed::Recorded { .. });
+    for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
+        if given && !recorded {
+            return Err(
+                Usage(format!("{name} is for the recorded times: leave it out, or use --speed")).into()
+            );
+        }
+    }
+    if flags.loop_gap.is_some() && flags.loops == 1 {
+        return Err(
+            Usage("--loop-gap has no effect with one pass: leave it out, or use --loops".into()).into()
+        );
+    }
+    if flags.align && flags.files.len() == 1 {
+        return Err(Usage("--align has no effect on one file: leave it out".into()).into());
+    }
+    let memory_bytes = memory(flags.memory)?;
+    let spared = spared(flags)?;
+    let nanoseconds = |gap: std::time::Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
+    let plan = Plan {
+        files: flags.files.clone(),
+        timing: Timing { align: flags.align, longest_gap_ns: flags.max_gap.map(nanoseconds) },
+        interface: flags.interface.clone(),
+        speed,
+        placement: flags.queues.clone(),
+        passes: (flags.loops > 0).then_some(flags.loops),
+        pass_gap_ns: flags.loop_gap.map(nanoseconds),
+        limits: Limits { count: flags.count, duration: flags.limit.duration },
+        cut: flags.truncated,
+        memory_bytes,
+        mode: SendModeFlag::bind(flags.send.tx_mode, spared.is_some()),
+        core: flags.send.core,
+    };
+    Ok(ReplayPlan { plan, spared })
+}
+
+/// Why zero-copy is not tried, for the sake of the host.
+fn spared(flags: &ReplayFlags) -> Result<Option<LeftToHost>> {
+    Ok(match flags.send.tx_mode {
+        None => HostView::read()?.choose(&flags.interface)?.against_zero_copy_sending(),
+        Some(_) => None,
+    })
+}
+
+fn speed(flags: &ReplayFlags) -> Speed {
+    let number = |value: Option<u64>| value.and_then(NonZeroU64::new);
+    match (number(flags.speed), number(flags.pps), number(flags.bps), flags.top_speed) {
+        (Some(millionths), ..) => Speed::Recorded { millionths },
+        (None, Some(per_second), ..) => Speed::Packets { per_second },
+        (None, None, Some(per_second), _) => Speed::Bits { per_second },
+        (None, None, None, true) => Speed::Top,
+        (None, None, None, false) => Speed::recorded(),
+    }
+}
+
+/// What was asked for, if there is so much; else [`MEMORY_BYTES`], or half of what is available.
+fn memory(wanted: Option<u64>) -> Result<u64> {
+    let available = available().map(|available| available.bytes);
+    match (wanted, available) {
+        (Some(wanted), _) if wanted < MIN_MEMORY => {
+            Err(Usage("--memory has to be 1M at least".into()).into())
+        }
+        (Some(wanted), Some(available)) if wanted > available => Err(anyhow!(
+            "--memory of {} MiB is more than the {} MiB of memory that are available; ask for less: a trace that needs more is \
+             read while it is sent",
+            wanted >> 20,
+            available >> 20
+        )),
+        (Some(wanted), _) => Ok(wanted),
+        (None, available) => {
+            Ok(available.map_or(MEMORY_BYTES, |available| MEMORY_BYTES.min(available / 2)).max(MIN_MEMORY))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::commands::{Command, Flags};
+
+    fn planned(arguments: &str) -> Result<Plan, String> {
+        let words = format!("wirecap replay a.pcap -i lo {arguments}");
+        let flags = Flags::try_parse_from(words.split_whitespace()).map_err(|error| error.to_string())?;
+        match flags.command {
+            Command::Replay(flags) => {
+                plan(&flags).map(|planned| planned.plan).map_err(|error| error.to_string())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn there_is_one_speed() {
+        let speed = |arguments| planned(arguments).map(|plan| plan.speed);
+        let number = |number| NonZeroU64::new(number).unwrap();
+        assert_eq!(speed(""), Ok(Speed::recorded()));
+        assert_eq!(speed("--speed 10"), Ok(Speed::Recorded { millionths: number(10_000_000) }));
+        assert_eq!(speed("--pps 10k"), Ok(Speed::Packets { per_second: number(10_000) }));
+        assert_eq!(speed("--bps 1.5G"), Ok(Speed::Bits { per_second: number(1_500_000_000) }));
+        assert_eq!(speed("--top-speed"), Ok(Speed::Top));
+        for two in ["--speed 2 --pps 3", "--pps 1 --bps 2", "--bps 2 --top-speed"] {
+            assert!(speed(two).is_err(), "{two}");
+        }
+    }
+
+    #[test]
+    fn flags_without_effect_are_refused() {
+        for (arguments, words) in [
+            ("--pps 5 --max-gap 1s", "--max-gap is for the recorded times"),
+            ("--top-speed --loops 2 --loop-gap 1s", "--loop-gap is for the recorded times"),
+            ("--loop-gap 1s", "no effect with one pass"),
+            ("--align", "no effect on one file"),
+            ("--memory 4K", "1M at least"),
+            ("--memory 900T", "read while it is sent"),
+        ] {
+            let error = planned(arguments).expect_err(arguments);
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(planned("--loops 0").unwrap().passes, None);
+        assert_eq!(planned("--loops 3 --loop-gap 0").unwrap().pass_gap_ns, Some(0));
+    }
+}

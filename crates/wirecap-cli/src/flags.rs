@@ -1,0 +1,217 @@
+//! Flags that several commands take alike, in groups that go into their flags.
+//!
+//! | group | capture | forward | generate | replay |
+//! |---|---|---|---|---|
+//! | [`FileFlags`], [`PoolFlags`], [`WorkerFlags`], [`PortFlags`], [`OutputFlags`], [`ConfigFlags`] | x | x | | |
+//! | [`TimeLimit`] | x | x | x | x |
+//! | [`SendFlags`] | | | x | x |
+//!
+//! Where a command means a flag a little differently, it says so where it takes the group (`mut_arg`):
+//! another default, other words.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use wirecap::{Config, Modes, PoolSize, Timestamp, Wait};
+use wirecap_sys::xsk::{BindChoice, BindMode};
+
+use crate::{
+    settings::{OutputSettings, Settings, file},
+    values::{Cores, Number, choice, choice_but, cores, duration, number, size},
+};
+
+/// The file that packets are written to.
+#[derive(Debug, Args)]
+pub(crate) struct FileFlags {
+    /// Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without
+    /// it they are only counted.
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
+    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(Number::of("--snaplen 128")))]
+    snaplen: Option<u32>,
+}
+
+impl FileFlags {
+    pub(crate) fn apply(self, output: &mut OutputSettings) {
+        output.write = self.write.or(output.write.take());
+        set(&mut output.snaplen, self.snaplen);
+    }
+}
+
+/// When it ends by itself.
+#[derive(Debug, Args)]
+pub(crate) struct TimeLimit {
+    /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// The pool of each receive queue.
+#[derive(Debug, Args)]
+pub(crate) struct PoolFlags {
+    /// M, cells per chunk: a power of two [default: 256].
+    #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(Number::of("-M 256")))]
+    cells_per_chunk: Option<u32>,
+    /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all
+    /// take no more than an eighth of the memory that is available].
+    #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(Number::of("-R 128")))]
+    chunks_per_pool: Option<u32>,
+    /// Memory for the cells of all receive queues together, from which R follows: 512M, 2G.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
+    memory: Option<u64>,
+    /// Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048].
+    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(Number::of("--cell-bytes 4096")))]
+    cell_bytes: Option<u32>,
+}
+
+impl PoolFlags {
+    pub(crate) fn apply(&self, config: &mut Config) {
+        set(&mut config.cells_per_chunk, self.cells_per_chunk);
+        set(&mut config.pool_size, self.chunks_per_pool.map(PoolSize::Chunks));
+        set(&mut config.pool_size, self.memory.map(PoolSize::Memory));
+        set(&mut config.cell_bytes, self.cell_bytes);
+    }
+}
+
+/// The threads that take packets.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerFlags {
+    /// Number of workers [default: one for each receive queue, but no more than cores].
+    #[arg(long = "workers", id = "workers", value_name = "N", value_parser = number::<usize>(Number::of("--workers 4")))]
+    number: Option<usize>,
+    /// Cores for the workers, in turn: 0,2-3 [default: not bound].
+    #[arg(long, value_name = "LIST", value_parser = cores)]
+    cores: Option<Cores>,
+    /// What workers do while nothing comes [default: sleep].
+    #[arg(long, value_parser = choice::<Wait>())]
+    wait: Option<Wait>,
+}
+
+impl WorkerFlags {
+    pub(crate) fn apply(self, config: &mut Config) {
+        config.workers = self.number.or(config.workers);
+        set(&mut config.worker_cores, self.cores.map(|cores| cores.0));
+        set(&mut config.wait, self.wait);
+    }
+}
+
+/// How packets come from an interface.
+#[derive(Debug, Args)]
+pub(crate) struct PortFlags {
+    /// Which way of attaching to the interfaces is used [default: best].
+    #[arg(long, value_parser = choice::<Modes>())]
+    xdp_mode: Option<Modes>,
+    /// Fail where packets would be copied: as --xdp-mode zero-copy.
+    #[arg(long, conflicts_with = "xdp_mode")]
+    require_zero_copy: bool,
+    /// Where the times of packets come from [default: kernel with -w or --verify, and beside the host; batch
+    /// otherwise].
+    #[arg(long, value_name = "SOURCE", value_parser = choice_but(Timestamp::File))]
+    timestamp: Option<Timestamp>,
+}
+
+impl PortFlags {
+    pub(crate) fn apply(&self, config: &mut Config) {
+        let zero_copy = self.require_zero_copy.then_some(Modes::ZeroCopy);
+        set(&mut config.xdp_mode, self.xdp_mode.or(zero_copy));
+        config.timestamp = self.timestamp.or(config.timestamp);
+    }
+}
+
+/// What is said of a capture, and how.
+#[derive(Debug, Args)]
+pub(crate) struct OutputFlags {
+    /// Print the account as one JSON object, as the last line of standard output (of standard error with -w
+    /// -).
+    #[arg(long)]
+    json: bool,
+    /// Print the statistics so far on standard error as often as this: 10s, 1m. With --json, the account so
+    /// far, as one JSON object in a line, where the account goes at the end.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    stats: Option<Duration>,
+    /// Exit code 3 if packets were lost, and nothing else failed.
+    #[arg(long)]
+    fail_on_loss: bool,
+    /// Print nothing but errors, losses, and what --json or --stats ask for.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+impl OutputFlags {
+    pub(crate) fn apply(&self, output: &mut OutputSettings) {
+        output.json |= self.json;
+        output.stats = self.stats.or(output.stats);
+        output.fail_on_loss |= self.fail_on_loss;
+        output.quiet |= self.quiet;
+    }
+}
+
+/// Where settings come from that no flag gives, and where they go.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    /// Take the settings in FILE (TOML) that no flag gives; the manual lists its keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the settings in force, as --config reads them, and do nothing else.
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+impl ConfigFlags {
+    /// The settings before the flags: the defaults, or what the file makes of them.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn settings<T: Settings>(&self) -> Result<T> {
+        self.config.as_deref().map_or_else(|| Ok(T::default()), file::read)
+    }
+}
+
+/// Sets what a flag gives.
+pub(crate) fn set<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
+    }
+}
+
+/// How packets are sent by a command that does nothing else, and what is said of it.
+#[derive(Debug, Args)]
+pub(crate) struct SendFlags {
+    /// How packets get to the driver [default: best; copy where the host uses the interface].
+    #[arg(long, value_enum)]
+    pub(crate) tx_mode: Option<SendModeFlag>,
+    /// Core of the thread that sends [default: not bound].
+    #[arg(long, value_name = "CORE", value_parser = number::<usize>(Number::of("--core 1")))]
+    pub(crate) core: Option<usize>,
+    /// Print the report as one JSON object, as the last line of standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors, losses, and what --json asks for.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SendModeFlag {
+    /// The best that works.
+    Best,
+    /// The driver sends from the cells; else an error.
+    ZeroCopy,
+    /// One copy by the kernel.
+    Copy,
+}
+
+impl SendModeFlag {
+    /// How a queue is bound to send. Sending takes nothing from the host, but zero-copy may take its queue:
+    /// where the host uses the interface, that is not tried unless it is asked for.
+    pub(crate) fn bind(flag: Option<Self>, host_uses: bool) -> BindChoice {
+        match flag {
+            Some(Self::ZeroCopy) => BindChoice::Only(BindMode::ZeroCopy),
+            Some(Self::Copy) => BindChoice::Only(BindMode::Copy),
+            None if host_uses => BindChoice::Only(BindMode::Copy),
+            Some(Self::Best) | None => BindChoice::Best,
+        }
+    }
+}

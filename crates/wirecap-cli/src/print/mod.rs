@@ -1,0 +1,21 @@
+//! Printing: standard output and standard error, and how text is laid out for them.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the streams, which may have no room | [`stdio`] |
+//! | lines that begin with `wirecap: ` | [`messages`] |
+//! | escaping of names and other foreign text | [`printable`] |
+//! | lines and tables that fit a terminal | [`layout`], [`table`] |
+//! | the line that says how it goes | [`status_line`] |
+//! | reports, and what every JSON record begins with | [`report`], [`head`] |
+
+#[macro_use]
+mod messages;
+
+pub(crate) mod head;
+pub(crate) mod layout;
+pub(crate) mod printable;
+pub(crate) mod report;
+pub(crate) mod status_line;
+pub(crate) mod stdio;
+pub(crate) mod table;

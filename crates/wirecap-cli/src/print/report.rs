@@ -1,0 +1,33 @@
+//! Prints a report where and how the user asked for it.
+
+use super::stdio::{Stream, print};
+
+/// Where and how a report is printed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReportFormat {
+    pub(crate) stream: Stream,
+    pub(crate) json: bool,
+    /// Without JSON, nothing is printed.
+    pub(crate) quiet: bool,
+}
+
+impl ReportFormat {
+    /// Prints `name` as JSON or in words. Returns whether it could be printed; if not, standard error says
+    /// why.
+    pub(crate) fn print(
+        self,
+        name: &str,
+        json: impl FnOnce() -> String,
+        words: impl FnOnce() -> String,
+    ) -> bool {
+        let printed = match self {
+            Self { stream, json: true, .. } => print(stream, &json()),
+            Self { quiet: true, .. } => Ok(()),
+            Self { stream, .. } => print(stream, &words()),
+        };
+        if let Err(cause) = &printed {
+            note!("cannot print {name}: {cause}");
+        }
+        printed.is_ok()
+    }
+}

@@ -1,0 +1,182 @@
+//! A table for people: columns as wide as they need to be, figures to the right.
+//!
+//! ```text
+//!   key  a  b  c  d  e       key  a  b  c
+//!     1  …               ─►    1  …              one that is wider than a terminal becomes several,
+//!     2  …                                       one below the other, each with the key
+//!                            key  d  e
+//!                              1  …
+//! ```
+
+use std::{fmt, ops::Range};
+
+use super::{layout::COLUMNS, printable::printable};
+use crate::text::ranges;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// A table, row by row; the first row is the head.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+    /// Columns that say which row it is: the first ones.
+    keys: usize,
+}
+
+impl Table {
+    /// A table with these column heads.
+    pub(crate) fn new(heads: &[&str]) -> Self {
+        Self { rows: vec![heads.iter().map(|&head| head.into()).collect()], keys: 1 }
+    }
+
+    /// Its first `keys` columns say which row it is.
+    pub(crate) fn with_keys(self, keys: usize) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Adds a row with as many cells as the head has, each escaped by [`printable`].
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.rows[0].len());
+        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
+    }
+
+    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have
+    /// none.
+    pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
+        let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            queues.into_iter().partition(|(.., figures)| figures.iter().all(|&figure| figure == 0));
+        let mut row = |number, mode: &str, figures: [u64; N]| {
+            table.row(
+                [number, mode.into()].into_iter().chain(figures.map(|figure| figure.to_string())).collect(),
+            );
+        };
+        for (number, mode, figures) in busy {
+            row(number.to_string(), mode, figures);
+        }
+        if let Some(&(_, mode, none)) = idle.first() {
+            row(ranges(idle.iter().map(|&(number, ..)| number.into())), mode, none);
+        }
+        table
+    }
+
+    fn width(&self, column: usize) -> usize {
+        self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    }
+
+    /// Whether a column holds figures only, below its head.
+    fn is_numeric(&self, column: usize) -> bool {
+        let mut cells = self.rows[1..].iter().map(|row| &row[column]).filter(|cell| !cell.is_empty());
+        cells.all(|cell| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
+    }
+}
+
+/// A column as it is printed.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    width: usize,
+    is_numeric: bool,
+}
+
+impl Table {
+    fn columns(&self) -> Vec<Column> {
+        let column = |column| Column { width: self.width(column), is_numeric: self.is_numeric(column) };
+        (0..self.rows[0].len()).map(column).collect()
+    }
+
+    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not
+    /// matter: what is printed goes into files and mails, too.
+    fn bands(&self, columns: &[Column]) -> Vec<Range<usize>> {
+        let widths = |columns: &[Column]| columns.iter().map(|column| column.width + GAP).sum::<usize>();
+        let room = (COLUMNS + GAP).saturating_sub(widths(&columns[..self.keys]));
+        let mut bands = Vec::new();
+        if self.keys == columns.len() {
+            bands.push(self.keys..self.keys);
+        }
+        let mut start = self.keys;
+        for end in self.keys + 1..=columns.len() {
+            let is_last = end == columns.len();
+            if is_last || widths(&columns[start..end + 1]) > room {
+                bands.push(start..end);
+                start = end;
+            }
+        }
+        bands
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.columns();
+        for (number, band) in self.bands(&columns).into_iter().enumerate() {
+            if number > 0 {
+                writeln!(formatter)?;
+            }
+            for row in &self.rows {
+                let shown = (0..self.keys).chain(band.clone());
+                let cells = shown.map(|at| match columns[at] {
+                    Column { width, is_numeric: true } => format!("{:>width$}", row[at]),
+                    Column { width, is_numeric: false } => format!("{:<width$}", row[at]),
+                });
+                let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+                writeln!(formatter, "{}", line.trim_end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_left_and_figures_right() {
+        let mut table = Table::new(&["port", "seen"]);
+        table.row(vec!["eth0".into(), "7".into()]);
+        table.row(vec!["a-long-name".into(), "12345".into()]);
+        assert_eq!(table.to_string(), "port          seen\neth0             7\na-long-name  12345\n");
+    }
+
+    #[test]
+    fn queues_without_figures_are_one_row() {
+        let queues = vec![(0, "copy", [0, 0]), (1, "copy", [7, 5]), (2, "copy", [0, 0])];
+        let table = Table::of_queues(["made", "sent"], queues).to_string();
+        assert_eq!(table, "queue  mode  made  sent\n    1  copy     7     5\n  0,2  copy     0     0\n");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_and_as_wide_as_what_is_printed_of_it() {
+        let mut table = Table::new(&["port", "seen"]);
+        table.row(vec!["a\x1b\nb".into(), "7".into()]);
+        assert_eq!(table.to_string(), "port        seen\na\\u{1b}\\nb     7\n");
+    }
+
+    #[test]
+    fn a_wide_table_becomes_several_with_the_same_keys() {
+        let heads: Vec<_> = (0..9).map(|column| format!("column_number_{column}")).collect();
+        let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>()).with_keys(2);
+        table.row((0..9).map(|column| column.to_string()).collect());
+        let text = table.to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        let bands: Vec<_> = text.split("\n\n").collect();
+        assert_eq!(bands.len(), 4, "{text}");
+        for (band, columns) in bands.iter().zip([[2, 3].as_slice(), &[4, 5], &[6, 7], &[8]]) {
+            let figures = band.lines().nth(1).unwrap().split_whitespace();
+            let figures: Vec<usize> = figures.map(|figure| figure.parse().unwrap()).collect();
+            assert_eq!(figures, [&[0, 1], columns].concat(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cell_wider_than_the_terminal_has_a_band_of_its_own() {
+        let mut table = Table::new(&["name", "why", "state"]);
+        table.row(vec!["eth0".into(), "x".repeat(100), "up".into()]);
+        let bands = table.to_string().split("\n\n").count();
+        assert_eq!(bands, 2, "{table}");
+        let mut only_keys = Table::new(&["name"]);
+        only_keys.row(vec!["eth0".into()]);
+        assert_eq!(only_keys.to_string(), "name\neth0\n");
+    }
+}

@@ -1,0 +1,14 @@
+//! The process: its signals, threads, cores and privileges.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | signals | [`signals`]; what is given up on one while a command starts: [`step`] |
+//! | threads made beforehand | [`idle_thread`] |
+//! | cores that may be used | [`cores`] |
+//! | which users may run a program with capabilities | [`privileges`] |
+
+pub(crate) mod cores;
+pub(crate) mod idle_thread;
+pub(crate) mod privileges;
+pub(crate) mod signals;
+pub(crate) mod step;

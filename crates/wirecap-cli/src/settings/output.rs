@@ -1,0 +1,42 @@
+//! What becomes of captured packets.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::text;
+
+/// What becomes of the packets, what is said of them, and when it ends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OutputSettings {
+    /// Where packets are written to.
+    pub(crate) write: Option<PathBuf>,
+    /// Bytes kept of each packet; 0 keeps all.
+    pub(crate) snaplen: u32,
+    /// Stop after this number of packets.
+    pub(crate) count: Option<u64>,
+    /// Stop after this time.
+    #[serde(with = "text::time")]
+    pub(crate) duration: Option<Duration>,
+    /// Judge frames of `wirecap generate`.
+    pub(crate) verify: bool,
+    /// Frames of each run of them.
+    pub(crate) expect: Option<u64>,
+    /// Print the account as JSON.
+    pub(crate) json: bool,
+    /// How often statistics are printed.
+    #[serde(with = "text::time")]
+    pub(crate) stats: Option<Duration>,
+    /// Whether a loss is an exit code of its own.
+    pub(crate) fail_on_loss: bool,
+    /// Print nothing but errors, losses, and what was asked for.
+    pub(crate) quiet: bool,
+}
+
+impl OutputSettings {
+    /// Whether the times of packets are kept, or judged.
+    pub(crate) fn keeps_times(&self) -> bool {
+        self.write.is_some() || self.verify
+    }
+}

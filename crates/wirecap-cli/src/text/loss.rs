@@ -1,0 +1,179 @@
+//! Packets that were lost: how many, why, and what helps.
+//!
+//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are written here and
+//! nowhere else.
+
+use wirecap::{
+    Lost, Report,
+    report::{PortReport, QueueMode},
+};
+
+use crate::text::plural::was;
+
+/// Why packets were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    NoFreeCell,
+    RxRingFull,
+    TooLong,
+    LeftAtStop,
+    /// By the NIC or its driver, before the packets could be seen.
+    Early,
+}
+
+const CAUSES: [Cause; 5] =
+    [Cause::NoFreeCell, Cause::RxRingFull, Cause::TooLong, Cause::LeftAtStop, Cause::Early];
+
+impl Cause {
+    /// As in the account.
+    fn name(self) -> &'static str {
+        match self {
+            Self::NoFreeCell => "no_free_cell",
+            Self::RxRingFull => "rx_ring_full",
+            Self::TooLong => "too_long",
+            Self::LeftAtStop => "left_at_stop",
+            Self::Early => "dropped_before_xdp",
+        }
+    }
+
+    /// What happened, and what to do about it.
+    fn reason(self, of_trace: bool) -> &'static str {
+        match self {
+            Self::NoFreeCell => "the pool was used up: raise -R, or have more workers or a faster disk",
+            Self::RxRingFull => "the kernel's ring was full: leave --ring out",
+            Self::TooLong if of_trace => "longer than M cells: raise -M",
+            Self::TooLong => "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer",
+            Self::LeftAtStop => "no worker took them before the end",
+            Self::Early => "the NIC or its driver had no room: raise -R, and its ring by ethtool -G",
+        }
+    }
+}
+
+/// Packets that were lost, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    /// In the order of [`CAUSES`].
+    packets: [u64; CAUSES.len()],
+    /// Whether all of them are of trace files.
+    of_trace: bool,
+}
+
+impl Losses {
+    /// What a port has lost since the start.
+    pub(crate) fn of_port(port: &PortReport) -> Self {
+        let mut lost = Lost::default();
+        port.queues.iter().for_each(|queue| lost += queue.lost);
+        let Lost { no_free_cell, rx_ring_full, too_long, left_at_stop } = lost;
+        Self {
+            packets: [no_free_cell, rx_ring_full, too_long, left_at_stop, port.dropped_before_xdp],
+            of_trace: port.queues.iter().all(|queue| queue.mode == QueueMode::Trace),
+        }
+    }
+
+    /// What all ports have lost since the start.
+    pub(crate) fn of(report: &Report) -> Self {
+        let mut sum = Self { of_trace: true, ..Self::default() };
+        for losses in report.ports.iter().map(Self::of_port).filter(|losses| losses.total() > 0) {
+            sum.packets.iter_mut().zip(losses.packets).for_each(|(sum, packets)| *sum += packets);
+            sum.of_trace &= losses.of_trace;
+        }
+        sum
+    }
+
+    /// What was lost after `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut since = *self;
+        since
+            .packets
+            .iter_mut()
+            .zip(before.packets)
+            .for_each(|(now, before)| *now = now.saturating_sub(before));
+        since
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.packets.iter().sum()
+    }
+
+    /// The causes there are, each with its packets, its reason and what helps.
+    pub(crate) fn describe(&self) -> String {
+        let causes = CAUSES.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
+        let words = causes
+            .map(|(cause, packets)| format!("{} {packets} ({})", cause.name(), cause.reason(self.of_trace)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The verdict on losses at the end; `None` without any. `not_sent` counts packets that were captured, were
+/// to be sent on, and were lost.
+pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
+    let losses = Losses::of(report);
+    let lost = losses.total() + not_sent;
+    let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
+    let came = report.total().seen + early;
+    let percent = 100.0 * lost as f64 / came.max(1) as f64;
+    let mut words = losses.describe();
+    if not_sent > 0 {
+        let comma = if words.is_empty() { "" } else { ", " };
+        words += &format!("{comma}captured and not sent on {not_sent} (the table of ways has the causes)");
+    }
+    let were = was(lost);
+    (lost > 0).then(|| format!("{lost} of {came} packets {were} lost ({percent:.2} %): {words}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::{Capture, port::null::NullPort};
+
+    use super::*;
+
+    fn report(lost: Lost, dropped_before_xdp: u64) -> Report {
+        let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
+        let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
+        report.ports[0].queues[1].lost = lost;
+        report.ports[0].queues[0].seen = 1_000;
+        report.ports[0].dropped_before_xdp = dropped_before_xdp;
+        report
+    }
+
+    #[test]
+    fn each_cause_has_its_reason_and_a_remedy() {
+        let lost = Lost { no_free_cell: 30, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
+        let words = verdict(&report(lost, 11), 0).unwrap();
+        for expected in [
+            "50 of 1011 packets were lost (4.95 %)",
+            "no_free_cell 30 (the pool was used up: raise -R",
+            "rx_ring_full 2 (",
+            "too_long 3 (longer than a cell: --cell-bytes 4096",
+            "left_at_stop 4 (",
+            "dropped_before_xdp 11 (",
+        ] {
+            assert!(words.contains(expected), "{expected}: {words}");
+        }
+        // Each cause that the account has is among them.
+        assert_eq!(
+            Lost::default().causes().map(|(name, _)| name),
+            *CAUSES.map(Cause::name).first_chunk().unwrap()
+        );
+    }
+
+    #[test]
+    fn of_a_trace_another_flag_helps() {
+        let mut report = report(Lost { too_long: 1, ..Lost::default() }, 0);
+        report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
+        assert!(verdict(&report, 0).unwrap().contains("raise -M"));
+    }
+
+    #[test]
+    fn without_a_loss_there_is_nothing_to_say() {
+        assert_eq!(verdict(&report(Lost::default(), 0), 0), None);
+        assert!(verdict(&report(Lost::default(), 0), 7).unwrap().contains("not sent on 7"));
+    }
+
+    #[test]
+    fn losses_are_told_since_the_last_time() {
+        let before = Losses::of(&report(Lost { no_free_cell: 5, ..Lost::default() }, 1));
+        let now = Losses::of(&report(Lost { no_free_cell: 8, ..Lost::default() }, 1));
+        assert_eq!((now.since(&before).total(), before.since(&before).describe()), (3, String::new()));
+    }
+}

@@ -1,0 +1,66 @@
+//! Watches the link while frames are sent: the kernel reports its loss late on the sending side, or never.
+//!
+//! Rule: subscribe first, then read the state, then follow the events.
+
+use std::time::{Duration, Instant};
+
+use wirecap_sys::netdev::{self, LinkChanges, LinkFault};
+
+/// Time between two looks at the events.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Follows the link of one interface.
+#[derive(Debug)]
+pub struct LinkMonitor {
+    changes: LinkChanges,
+    ifindex: u32,
+    next_look: Option<Instant>,
+    /// Whether an event, or the state at the start, reports a fault that has not been checked.
+    is_doubtful: bool,
+}
+
+impl LinkMonitor {
+    /// Follows interface `ifindex` from now on, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The kernel refuses the subscription.
+    pub fn watch(ifindex: u32) -> Result<Self, netdev::Error> {
+        let changes = netdev::changes()?;
+        let is_doubtful = LinkFault::now(ifindex).is_some();
+        Ok(Self { changes, ifindex, next_look: None, is_doubtful })
+    }
+
+    /// The fault of the link, once for each. Looks every 20 ms, so it can be called between any two batches;
+    /// `now` is the current time.
+    pub fn lost(&mut self, now: Instant) -> Option<LinkFault> {
+        if self.next_look.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.next_look = Some(now + TICK);
+        // A failed read says nothing about the link.
+        while let Ok(Some(event)) = self.changes.next_event() {
+            self.is_doubtful |= LinkFault::told_by(&event, self.ifindex).is_some();
+        }
+        if !std::mem::take(&mut self.is_doubtful) {
+            return None;
+        }
+        LinkFault::settled(self.ifindex)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_was_lost_before_it_was_watched_is_reported_once() {
+        // No interface has this index, as if it was deleted after it was looked up.
+        let mut link = LinkMonitor::watch(i32::MAX as u32).unwrap();
+        let now = Instant::now();
+        assert_eq!(link.lost(now), Some(LinkFault::Removed));
+        assert_eq!(link.lost(now + TICK), None);
+        link.is_doubtful = true;
+        assert_eq!(link.lost(now + TICK + TICK / 2), None, "it looks every 20 ms");
+        assert_eq!(link.lost(now + 2 * TICK), Some(LinkFault::Removed));
+    }
+}
