@@ -24,10 +24,10 @@ use crate::{
     reserve::{CaptureMemory, Layout, Reserved},
 };
 
-/// Open files for each port: two maps, a program, a link, its network namespace, two for statistics,
+/// Open files for each port: two maps, two programs, a link, its network namespace, two for statistics,
 /// promiscuous mode, one for what only some need; two more where its queues are shared: the dispatcher and
 /// its table.
-const FILES_PER_PORT: usize = 11;
+const FILES_PER_PORT: usize = 12;
 
 /// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
 /// writers are there. Dropping it gives everything back.

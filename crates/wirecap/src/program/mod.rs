@@ -63,6 +63,9 @@ pub(crate) const NAME: &str = "wirecap";
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
     pub(crate) program: Program,
+    /// Takes its place at the end: it leaves all packets to the host. The interface may require the same of both, so
+    /// it takes packets of several buffers if the other does.
+    pub(crate) leave_all: Program,
     /// One entry for each queue the NIC can have, and one for all others.
     counters: Map,
     sockets: Map,
@@ -161,7 +164,12 @@ impl CaptureProgram {
             bound_to: plan.bound_to(),
             ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
         };
-        Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
+        let mut pass = Assembler::new();
+        pass.mov_imm(Reg::R0, XDP_PASS).exit();
+        let pass = pass.finish()?;
+        let pass = ProgramSpec { frags: plan.frags(), ..ProgramSpec::new(ProgramKind::Xdp, NAME, &pass) };
+        let (program, leave_all) = (Program::load(&spec)?, Program::load(&pass)?);
+        Ok(Self { program, leave_all, counters, sockets, captured, queues })
     }
 
     /// From now on packets of the queue go to this socket.

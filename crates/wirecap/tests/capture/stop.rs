@@ -63,7 +63,7 @@ fn what_nobody_reads_is_left_at_the_stop() {
 #[test]
 fn frames_that_come_while_it_stops_are_captured_or_not_seen() {
     need_root!("stop::frames_that_come_while_it_stops_are_captured_or_not_seen");
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for dispatch in [Dispatch::Pull, Dispatch::Push].repeat(3) {
         let wire = Wire::with_queues("traffic", 1);
         // Without the capture's program the end needs this to go on receiving.
         wire.veth.b().set_gro(true).unwrap();

@@ -16,7 +16,7 @@ use crate::{
 /// Dropping it gives the interface back.
 #[derive(Debug)]
 pub(crate) struct XdpBackend {
-    /// `None` once the capture has ended.
+    /// `None` once the port has settled.
     pub(super) link: Option<Attachment>,
     pub(super) program: Arc<CaptureProgram>,
     pub(super) promiscuous: Option<Promiscuous>,
@@ -40,6 +40,13 @@ impl XdpBackend {
         }
     }
 
+    fn detach(&mut self) {
+        if let Some(link) = self.link.take() {
+            // It fails when the interface is gone; closing the link is all there is to do then.
+            let _ = link.detach();
+        }
+    }
+
     /// What happened on the receive queues that are not captured and had packets.
     fn uncaptured(&self) -> impl Iterator<Item = QueueReport> {
         let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
@@ -59,14 +66,14 @@ impl PortBackend for XdpBackend {
     }
 
     fn close(&mut self, is_gone: bool) -> bool {
-        let link = self.link.take();
-        let was_attached = link.is_some();
-        if let Some(link) = link {
+        let was_attached = self.link.is_some();
+        if let Some(link) = &mut self.link {
             if !is_gone {
-                self.upkeep.look_at_end(&link);
+                self.upkeep.look_at_end(link);
             }
-            // It fails when the interface is gone; closing the link is all there is to do then.
-            let _ = link.detach();
+            if link.divert(&self.program.leave_all).is_err() {
+                self.detach();
+            }
         }
         // Only now: packets that come while the NIC is set up anew are the host's.
         self.promiscuous = None;
@@ -76,6 +83,7 @@ impl PortBackend for XdpBackend {
     }
 
     fn settle(&mut self) -> Option<Diagnostic> {
+        self.detach();
         None
     }
 

@@ -191,15 +191,32 @@ pub(crate) enum Attachment {
 }
 
 impl Attachment {
-    /// From now on no packet reaches the program. Packets on their way through it still do.
+    /// From now on packets go to the host, and the program sees no more of them. Those it has seen still reach their sockets:
+    /// wait for a grace period before [`Attachment::detach`]. A driver that detaches a program takes its receive queues apart
+    /// while it polls them (veth with GRO), and the kernel then refuses a packet that was already redirected, uncounted.
+    /// `leave_all` is what takes the place of a program that is attached itself.
+    ///
+    /// # Errors
+    /// When the driver does not change programs, or the interface is gone: all that is left is to detach at once.
+    pub(crate) fn divert(&mut self, leave_all: &Program) -> Result<(), bpf::Error> {
+        match self {
+            Attachment::Whole { link, .. } => link.update(leave_all),
+            Attachment::Shared(membership) => {
+                membership.release();
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the interface back, or this port's part in the dispatcher.
     ///
     /// # Errors
     /// When the interface is gone.
     pub(crate) fn detach(self) -> Result<(), bpf::Error> {
         match self {
             Attachment::Whole { link, .. } => link.detach(),
-            Attachment::Shared(membership) => {
-                membership.leave();
+            Attachment::Shared(mut membership) => {
+                membership.release();
                 Ok(())
             }
         }
@@ -240,9 +257,9 @@ impl Membership {
         check
     }
 
-    /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.
-    fn leave(self) {
-        for (queue, program_id) in self.entries {
+    /// Takes all entries back, while the sockets are still open and before the dispatcher is let go.
+    fn release(&mut self) {
+        for (queue, program_id) in self.entries.drain(..) {
             drop(Entry { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
         }
     }
