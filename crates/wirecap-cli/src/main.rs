@@ -45,6 +45,8 @@ mod loss;
 mod plan;
 mod printable;
 mod privileges;
+#[cfg(test)]
+mod reference;
 mod replay;
 mod settings;
 mod signals;

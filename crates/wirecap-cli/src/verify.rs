@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use wirecap::{Batch, Capture, Report};
 use wirecap_record::{Progress, Queues, Sequencer};
 use wirecap_traffic::{LatencyVerdict, Marks, RunVerdict, Verdict, Verifier};
@@ -153,7 +153,8 @@ impl Job for Verify {
     }
 
     fn json(&self, _: &Report) -> Map<String, Value> {
-        Map::from_iter([("verified".to_owned(), json(&self.verdict()))])
+        let verdict = serde_json::to_value(self.verdict()).expect("figures");
+        Map::from_iter([("verified".to_owned(), verdict)])
     }
 }
 
@@ -226,25 +227,6 @@ fn times(verdict: &Verdict) -> Table {
 fn times_ns(latency: LatencyVerdict) -> [u64; 5] {
     let LatencyVerdict { min_ns, p50_ns, p99_ns, p999_ns, max_ns } = latency;
     [min_ns, p50_ns, p99_ns, p999_ns, max_ns]
-}
-
-fn json(verdict: &Verdict) -> Value {
-    let run = |run: &RunVerdict| {
-        let latency = run.latency.map(|latency| {
-            let [min_ns, p50_ns, p99_ns, p999_ns, max_ns] = times_ns(latency);
-            json!({ "min_ns": min_ns, "p50_ns": p50_ns, "p99_ns": p99_ns, "p999_ns": p999_ns, "max_ns": max_ns })
-        });
-        json!({
-            "run": run.run, "received": run.received, "first": run.first, "last": run.last, "lost": run.lost,
-            "unexpected": run.unexpected, "duplicated": run.duplicated, "reordered": run.reordered, "too_late": run.too_late, "flows": run.flows,
-            "latency": latency, "before_sent": run.before_sent,
-        })
-    };
-    json!({
-        "runs": verdict.runs.iter().map(run).collect::<Vec<_>>(),
-        "unmarked": verdict.unmarked,
-        "of_further_runs": verdict.of_further_runs,
-    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::{backlog::Backlog, output::Output};
 
 /// How often packets were written although another queue might still have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forced {
     /// Since the packets that were held back had reached the bound on their memory (64 MiB).
     pub memory: u64,
@@ -20,6 +21,7 @@ pub struct Forced {
 
 /// What is in an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
     /// Packets.
     pub packets: u64,

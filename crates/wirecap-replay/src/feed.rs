@@ -27,6 +27,7 @@ const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
 /// What is done with packets of which the file has only the beginning (snapshot length).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Cut {
     /// What is there is sent, byte for byte.
@@ -62,6 +63,7 @@ pub(crate) struct Room {
 /// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends within its first
 /// pass, as much as was read for what was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tally {
     /// Packets that were read.
     pub packets: u64,

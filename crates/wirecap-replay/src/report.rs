@@ -9,6 +9,7 @@ use crate::{Cut, End, PacingReport, Tally};
 
 /// What came of a replay.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The interface.
     pub interface: String,
@@ -46,6 +47,7 @@ pub struct Report {
 
 /// Where a trace was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Held {
     /// In cells as a whole: nothing was read or copied while it was sent.
@@ -66,6 +68,7 @@ pub enum Held {
 
 /// What an interface counted, its own packets and the host's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// Packets sent.
     pub packets: u64,

@@ -18,6 +18,7 @@ pub mod check;
 pub mod crew;
 pub mod gate;
 pub mod running;
+pub mod schema;
 pub mod wire;
 
 pub use wirecap_lab::require_root;

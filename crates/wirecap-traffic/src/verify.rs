@@ -10,6 +10,7 @@
 //! runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use crate::marks::Marks;
 
@@ -37,7 +38,8 @@ pub struct Verifier {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Each run, in the order in which they began.
     pub runs: Vec<RunVerdict>,
@@ -48,7 +50,8 @@ pub struct Verdict {
 }
 
 /// What was found of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunVerdict {
     /// Its number.
     pub run: u16,
@@ -77,7 +80,8 @@ pub struct RunVerdict {
 }
 
 /// Times from sending to arrival, in nanoseconds, exact to 1 %.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyVerdict {
     /// The shortest.
     pub min_ns: u64,

@@ -11,6 +11,7 @@ use crate::{Diagnostic, HostUse, timestamp::TimestampReport};
 
 /// How packets get from the NIC into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueMode {
     /// The driver writes into the cells.
@@ -69,6 +70,7 @@ impl QueueMode {
 
 /// One receive queue, in packets since the start.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReport {
     /// The queue's number on its NIC.
     pub queue: u16,
@@ -102,6 +104,7 @@ pub struct QueueReport {
 
 /// The longest packet that a port can capture whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthLimit {
     /// The length of that packet, in bytes.
     pub bytes: u32,
@@ -111,6 +114,7 @@ pub struct LengthLimit {
 
 /// What happens to packets longer than a port can capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum BeyondLimit {
     /// The port drops them and counts them as [`too_long`](Lost::too_long).
@@ -121,6 +125,7 @@ pub enum BeyondLimit {
 
 /// One port.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortReport {
     /// Name of the interface, or `replay:` and the name of the file.
     pub name: String,
@@ -184,6 +189,7 @@ pub struct PortReport {
 
 /// What was sent from one queue of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransmitReport {
     /// The queue's number on its NIC.
     pub queue: u16,
@@ -205,6 +211,7 @@ pub struct TransmitReport {
 
 /// Packets that were not sent, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransmitDrops {
     /// The ring was full.
     pub ring_full: u64,
@@ -247,6 +254,7 @@ impl TransmitDrops {
 
 /// One worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerReport {
     /// Packets it was given.
     pub packets: u64,
@@ -262,6 +270,7 @@ pub struct WorkerReport {
 
 /// The memory of a capture, in bytes.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryReport {
     /// Packet memory: R × M × cell size for each queue and each stock.
     pub cells_bytes: u64,
@@ -286,6 +295,7 @@ pub struct MemoryReport {
 
 /// Why the pools are smaller than by default: all memory together would be more than a share of what is available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundedMemory {
     /// R if more were available.
     pub chunks_per_pool: u32,
@@ -299,6 +309,7 @@ pub struct BoundedMemory {
 
 /// Everything there is to say about a capture.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Since it was opened.
     pub seconds: f64,

@@ -42,6 +42,9 @@ mod times;
 pub(crate) mod watch;
 mod worker;
 
+#[cfg(test)]
+pub(crate) use self::record::Record;
+
 use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;

@@ -14,10 +14,15 @@ pub(super) struct Latency(Histogram<u64>);
 
 /// What is said of them, in nanoseconds. Each is exact to 1 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Percentiles {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Percentiles {
+    /// Half of the packets took no longer.
     pub(super) p50_ns: u64,
+    /// 99 % took no longer.
     pub(super) p99_ns: u64,
+    /// 99.9 % took no longer.
     pub(super) p999_ns: u64,
+    /// The longest.
     pub(super) max_ns: u64,
 }
 

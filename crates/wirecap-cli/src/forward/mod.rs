@@ -20,7 +20,7 @@ mod forwarder;
 mod latency;
 mod plan;
 pub(crate) mod settings;
-mod stats;
+pub(crate) mod stats;
 
 use std::{
     sync::Arc,

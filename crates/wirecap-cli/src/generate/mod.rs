@@ -19,7 +19,7 @@ pub(crate) mod flags;
 mod link;
 mod plan;
 mod progress;
-mod report;
+pub(crate) mod report;
 mod values;
 
 use std::time::SystemTime;

@@ -20,7 +20,8 @@ use crate::{
 
 /// A report as JSON.
 #[derive(Serialize)]
-struct Record<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Record<'a> {
     #[serde(flatten)]
     head: Head,
     /// Why it failed, in one line.

@@ -35,6 +35,7 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
 
 /// The settings of `wirecap capture`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CaptureSettings {
     /// What is captured, and how.
@@ -87,6 +88,7 @@ pub(crate) fn refuse(
 
 /// What becomes of the packets, what is said of them, and when it ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OutputSettings {
     /// Where packets are written to.
@@ -97,6 +99,7 @@ pub(crate) struct OutputSettings {
     pub(crate) count: Option<u64>,
     /// Stop after this time.
     #[serde(with = "text::time")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) duration: Option<Duration>,
     /// Judge frames of `wirecap generate`.
     pub(crate) verify: bool,
@@ -106,6 +109,7 @@ pub(crate) struct OutputSettings {
     pub(crate) json: bool,
     /// How often statistics are printed.
     #[serde(with = "text::time")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) stats: Option<Duration>,
     /// Whether a loss is an exit code of its own.
     pub(crate) fail_on_loss: bool,

@@ -57,6 +57,7 @@ macro_rules! codes {
 /// assert!(Diagnostic::CODES.contains(&diagnostic.code()));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -85,9 +86,11 @@ pub enum Diagnostic {
     SharedXdpMode {
         /// What was wanted.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["native", "generic"])))]
         wanted: XdpMode,
         /// What they have.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["native", "generic"])))]
         shared: XdpMode,
     },
     /// The process that shared the interface first takes no frames of several buffers, so this capture gets none.
@@ -183,6 +186,7 @@ pub enum Diagnostic {
     MemoryAdviceRefused {
         /// The advice.
         #[serde(serialize_with = "as_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["huge_pages", "not_in_children", "not_in_core_dumps"])))]
         advice: Advice,
         /// What the kernel said.
         cause: Cause,
@@ -209,6 +213,7 @@ pub enum Diagnostic {
     QueuesLost {
         /// The receive queues.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         queues: QueueSet,
         /// What became of them.
         recovery: Recovery,

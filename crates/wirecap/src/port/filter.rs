@@ -22,6 +22,7 @@ use crate::{
 
 /// Where the filter of a port runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FilterPlace {
     /// In the kernel: a packet that is not wanted costs no cell and no copy.
@@ -45,6 +46,7 @@ impl FilterPlace {
 
 /// The filter of a port, as it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilterReport {
     /// The expression.
     pub expression: String,
