@@ -45,8 +45,6 @@ mod loss;
 mod plan;
 mod printable;
 mod privileges;
-#[cfg(test)]
-mod reference;
 mod replay;
 mod settings;
 mod signals;
@@ -54,6 +52,8 @@ mod stdio;
 mod step;
 mod table;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod text;
 mod values;
 mod verify;

@@ -18,7 +18,7 @@ pub(crate) struct Record<'a> {
     #[serde(flatten)]
     pub(super) head: &'a Head,
     /// Why it ended; null while it runs.
-    #[cfg_attr(test, schemars(schema_with = "crate::reference::json::ends"))]
+    #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::ends"))]
     pub(super) end: Option<&'static str>,
     /// What was not as asked for, in words; null if the exit code is 0.
     pub(super) error: Option<&'a str>,

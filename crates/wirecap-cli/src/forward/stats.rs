@@ -98,7 +98,7 @@ pub(crate) struct ForwardReport {
     /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
     pub(super) icmp_errors_suppressed: u64,
     /// Packets that were not forwarded, by cause.
-    #[cfg_attr(test, schemars(schema_with = "crate::reference::json::drop_causes"))]
+    #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::drop_causes"))]
     pub(super) dropped: serde_json::Map<String, serde_json::Value>,
     /// Those of them that no rule asked to drop.
     #[serde(skip)]
