@@ -33,7 +33,28 @@ pub(super) fn plain(comment: &str) -> String {
         }
     }
     out += rest;
-    out.replace("`None`", "null").split_whitespace().collect::<Vec<_>>().join(" ")
+    without_paths(&out.replace("`None`", "null").split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Leaves out where Rust has more to say: ` (A::b)`, `; see A::b`, ` See A::b.`, with the path as code.
+fn without_paths(text: &str) -> String {
+    let mut out = String::new();
+    let mut pieces = text.split('`');
+    out += pieces.next().unwrap_or_default();
+    while let (Some(code), Some(prose)) = (pieces.next(), pieces.next()) {
+        let leads = [(" (", ")"), ("; see ", ""), (": see ", ""), (" See ", ".")];
+        let lead = leads
+            .iter()
+            .find(|(lead, end)| code.contains("::") && out.ends_with(lead) && prose.starts_with(end));
+        match lead {
+            Some((lead, end)) => {
+                out.truncate(out.len() - lead.len());
+                out += &prose[end.len()..];
+            }
+            None => out += &format!("`{code}`{prose}"),
+        }
+    }
+    out
 }
 
 #[test]
@@ -42,4 +63,6 @@ fn links_are_their_text() {
         "As [`Packet::len`](crate::Packet::len), or [`Lost`]: `None` without\n[a cell](x).\n\n```\ncode\n```";
     assert_eq!(plain(comment), "As `Packet::len`, or `Lost`: null without a cell.");
     assert_eq!(plain("pcap [default: 3]"), "pcap [default: 3]");
+    let comment = "The rest ([`Mode::Host`]), of a [clock](Clock); see [`A::b`]. See [`C::d`]. `D::e` stays.";
+    assert_eq!(plain(comment), "The rest, of a clock. `D::e` stays.");
 }
