@@ -142,7 +142,7 @@ fn list(root: &Value, schema: &Value, path: &str, fields: &mut Vec<[String; 3]>,
         return list(root, items, &format!("{path}[]"), fields, unions);
     }
     if let Some((tag, variants)) = union_of(root, schema) {
-        unions.insert(heading(&tag).into(), (tag, variants));
+        unions.insert(heading(&tag, &variants).into(), (tag, variants));
     }
     let properties = if schema.get("oneOf").is_some() { Vec::new() } else { in_order(schema) };
     for (name, property) in properties {
@@ -181,13 +181,13 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     other.map_or(schema, |other| resolved(root, other))
 }
 
-/// The heading of a union, by the field that selects its variant.
-fn heading(tag: &str) -> &'static str {
-    match tag {
-        "code" => "Diagnostics",
-        "kind" => "Uses of an interface",
-        "how" => "How a trace is held",
-        tag => panic!("the union of {tag} has no name"),
+/// The heading of a union, by the field that selects its variant, and its first variant.
+fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
+    match (tag, variants[0][0].as_str()) {
+        ("code", "beside_host") => "Diagnostics",
+        ("kind", "address") => "Uses of an interface",
+        ("how", _) => "How a trace is held",
+        (tag, first) => panic!("the union of {tag} that begins with {first} has no name"),
     }
 }
 
@@ -218,8 +218,8 @@ pub(super) fn type_of(root: &Value, property: &Value) -> String {
         return format!("{} or null", type_of(root, resolved(root, property)));
     }
     let schema = resolved(root, property);
-    if let Some((tag, _)) = union_of(root, schema) {
-        let name = heading(&tag).to_lowercase();
+    if let Some((tag, variants)) = union_of(root, schema) {
+        let name = heading(&tag, &variants).to_lowercase();
         return format!("[{name}](#{})", name.replace(' ', "-"));
     }
     if let Some(names) = schema.get("enum").and_then(Value::as_array) {
