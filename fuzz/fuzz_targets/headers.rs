@@ -7,8 +7,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirecap_headers::checksum::{self, Filled, Verdict};
-use wirecap_headers::{Frame, Layout, MacAddress, Refused, Rewrite, SourceMac, Toward, Ttl, VecFrame};
+use wirecap_headers::checksum::{self, FilledChecksums, Verdict};
+use wirecap_headers::{Frame, Layout, MacAddress, RewriteError, Rewrite, SourceMac, Toward, Ttl, VecFrame};
 
 fuzz_target!(|input: &[u8]| {
     let Some(([changes, room, kind], rest)) = input.split_first_chunk() else { return };
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
         Ok(()) => check(&rewrite, &bytes, frame.data()),
         Err(refused) => {
             assert_eq!(frame.data(), bytes);
-            assert!(refused == Refused::Expired || room % 8 < 4);
+            assert!(refused == RewriteError::Expired || room % 8 < 4);
         }
     }
     let _ = rewrite.apply(Toward::A, &mut frame);
@@ -87,11 +87,11 @@ fn fill(bytes: &[u8]) {
     let mut packet = bytes.get(14..).unwrap_or_default().to_vec();
     let verdict = checksum::verify(&packet);
     let filled = checksum::fill(&mut packet);
-    assert_eq!(filled == Filled::Nothing, verdict == Verdict::NotIp);
+    assert_eq!(filled == FilledChecksums::Nothing, verdict == Verdict::NotIp);
     let expected = match filled {
-        Filled::All => Verdict::Right,
-        Filled::HeaderOnly => Verdict::Untold,
-        Filled::Nothing => Verdict::NotIp,
+        FilledChecksums::All => Verdict::Right,
+        FilledChecksums::HeaderOnly => Verdict::Untold,
+        FilledChecksums::Nothing => Verdict::NotIp,
     };
     assert_eq!(checksum::verify(&packet), expected);
 }

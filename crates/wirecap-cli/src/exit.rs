@@ -49,8 +49,8 @@ pub(crate) struct Usage(pub(crate) String);
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{
-        Filter, Geometry, IdleWorkers, Interface, LittleMemory, NoPort, NoWorker, PortTwice, QueueSet,
-        QueuesBesideHost, TooMany,
+        Filter, Geometry, IdleWorkers, Interface, LittleMemory, NoPort, NoWorker, PassiveQueues, PortTwice,
+        QueueSet, TooMany,
     };
     use wirecap_filter::Error::{Expression, Invalid, NotLive};
     use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
@@ -65,7 +65,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | PortTwice(_)
                 | Interface(NameInvalid { .. } | NameTooLong { .. })
                 | QueueSet { .. }
-                | QueuesBesideHost { reason: None, .. }
+                | PassiveQueues { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
                 | Filter(Expression { .. } | Invalid { .. } | NotLive { .. })
         )

@@ -9,30 +9,27 @@
 
 use wirecap::HostUse;
 
+use crate::text::host_use::{describe, list};
+
 /// Warnings about an interface that is taken.
 pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Vec<String> {
     let deprived = |host_use: &&HostUse| {
         // Only the dispatcher of wirecap leaves room for a capture; with any other program opening fails.
         !matches!(host_use, HostUse::XdpProgram { .. } | HostUse::Unknown { .. }) && is_deprived(host_use)
     };
-    let named: Vec<_> = uses.iter().filter(deprived).map(ToString::to_string).collect();
+    let named = list(uses.iter().filter(deprived));
     let taken = (!named.is_empty()).then(|| {
-        format!(
-            "{port}: the host uses it ({}) and gets none of the packets that wirecap takes",
-            named.join("; ")
-        )
+        format!("{port}: the host uses it ({named}) and gets none of the packets that wirecap takes")
     });
     taken.into_iter().chain(unknown(port, uses)).collect()
 }
 
 /// A warning about uses that have begun of an interface that is taken, if they matter.
 pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
-    let named: Vec<_> =
-        uses.iter().filter(|host_use| is_deprived(host_use)).map(ToString::to_string).collect();
+    let named = list(uses.iter().filter(|host_use| is_deprived(host_use)));
     (!named.is_empty()).then(|| {
         format!(
-            "{port}: the host has begun to use it ({}) and gets none of the packets that wirecap takes",
-            named.join("; ")
+            "{port}: the host has begun to use it ({named}) and gets none of the packets that wirecap takes"
         )
     })
 }
@@ -40,7 +37,7 @@ pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse)
 /// Warnings about what cannot be known of an interface.
 pub(crate) fn unknown(port: &str, uses: &[HostUse]) -> impl Iterator<Item = String> {
     let unknown = uses.iter().filter(|host_use| matches!(host_use, HostUse::Unknown { .. }));
-    unknown.map(move |unknown| format!("{port}: {unknown}; it may be in use by others"))
+    unknown.map(move |unknown| format!("{port}: {}; it may be in use by others", describe(unknown)))
 }
 
 #[cfg(test)]

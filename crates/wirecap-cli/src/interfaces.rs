@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use wirecap::{Access, HostUse, HostView, LeftToHost, QueueDevice, QueueSet, Timestamp};
+use wirecap::{Access, HostUse, HostView, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
     netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
@@ -13,6 +13,7 @@ use crate::{
     printable::json,
     stdio::{Stream, print},
     table::Table,
+    text::host_use,
 };
 
 /// One interface, as it is listed. `None`: not known, or not to be had.
@@ -46,7 +47,7 @@ pub(crate) struct Listed {
     xdp: Option<Features>,
     /// XDP programs that are attached now.
     holders: Vec<Holder>,
-    /// How `wirecap capture NAME` gets at its packets: `xdp` or `packet`.
+    /// How `wirecap capture NAME` receives its packets; null if that is not known.
     #[cfg_attr(test, schemars(extend("enum" = ["xdp", "packet", serde_json::Value::Null])))]
     captured_over: Option<&'static str>,
     /// Why it is left to the host.
@@ -170,7 +171,7 @@ impl Listed {
             left_to_host: choice
                 .as_ref()
                 .and_then(|choice| choice.left_to_host.as_ref())
-                .map(LeftToHost::to_string),
+                .map(host_use::reason),
             host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
             no_hardware_timestamps,
         }

@@ -65,7 +65,7 @@ impl Losses {
         let Lost { no_free_cell, rx_ring_full, too_long, left_at_stop } = lost;
         Self {
             packets: [no_free_cell, rx_ring_full, too_long, left_at_stop, port.dropped_before_xdp],
-            of_trace: port.queues.iter().all(|queue| queue.mode == QueueMode::Replay),
+            of_trace: port.queues.iter().all(|queue| queue.mode == QueueMode::Trace),
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn of_a_trace_another_flag_helps() {
         let mut report = report(Lost { too_long: 1, ..Lost::default() }, 0);
-        report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Replay);
+        report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
         assert!(verdict(&report, 0).unwrap().contains("raise -M"));
     }
 

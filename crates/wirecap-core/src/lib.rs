@@ -64,9 +64,9 @@ pub use geometry::{Geometry, GeometryError};
 pub use group::{BuddyGroup, Load};
 pub use mode::Mode;
 pub use orphans::{CaptureQueues, Orphans};
-pub use pool::{Pool, PoolLevels, Refused};
+pub use pool::{Pool, PoolLevels, RecycleError};
 pub use recycle_queue::RecycleQueue;
-pub use slots::{Descriptor, Direction, Filled, SlotTable};
+pub use slots::{Descriptor, Direction, FilledSlots, SlotTable};
 pub use spread::Spread;
 
 #[cfg(all(test, loom))]

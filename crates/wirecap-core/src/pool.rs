@@ -14,7 +14,7 @@
 //!
 //! Rule: at any time each slot is in exactly one of four places: home, with the kernel, filled here,
 //! or with user space (`outstanding`). Only slots that are outstanding can be recycled, and only
-//! once; everything else is [`Refused`].
+//! once; everything else is [`RecycleError`].
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ use crate::{
 
 /// Why a range was not taken back. Nothing changes when that happens.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum RecycleError {
     /// The range is of another pool, whatever that is called.
     #[error("the cells do not belong to pool {0:?}")]
     WrongPool(PoolId),
@@ -382,9 +382,9 @@ impl Pool {
     /// Takes cells back. The chunk is free again once all its cells are home.
     ///
     /// # Errors
-    /// [`Refused`] when the range is not one that is with user space; nothing changes but the count
+    /// [`RecycleError`] when the range is not one that is with user space; nothing changes but the count
     /// of refusals.
-    pub fn recycle(&mut self, range: ChunkRange) -> Result<(), Refused> {
+    pub fn recycle(&mut self, range: ChunkRange) -> Result<(), RecycleError> {
         self.validate(&range).inspect_err(|_| self.refused += 1)?;
         let (mut first, count) = (range.first(), range.count());
         self.outstanding.clear(first as usize, count);
@@ -423,16 +423,16 @@ impl Pool {
         self.free.push(chunk_id);
     }
 
-    fn validate(&self, range: &ChunkRange) -> Result<(), Refused> {
+    fn validate(&self, range: &ChunkRange) -> Result<(), RecycleError> {
         let (first, count) = (range.first(), range.count());
         if range.pool() != self.number {
-            return Err(Refused::WrongPool(self.id));
+            return Err(RecycleError::WrongPool(self.id));
         }
         if count == 0 || first + count > self.geometry.cells_per_pool() {
-            return Err(Refused::OutOfBounds(self.id, first, first + count));
+            return Err(RecycleError::OutOfBounds(self.id, first, first + count));
         }
         if !self.outstanding.are_set(first as usize, count) {
-            return Err(Refused::NotCaptured(self.id, first, first + count));
+            return Err(RecycleError::NotCaptured(self.id, first, first + count));
         }
         Ok(())
     }

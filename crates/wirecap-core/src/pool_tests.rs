@@ -170,19 +170,19 @@ fn recycling_is_strictly_validated() {
     let of = |pool: &Pool, first, count| ChunkRange::new(pool.number(), first, count);
     let levels = pool.levels();
     let refused = [
-        (of(&other, 0, 1), Refused::WrongPool(ID)),
-        (of(&pool, 36, 1), Refused::OutOfBounds(ID, 36, 37)),
-        (of(&pool, 7, 2), Refused::OutOfBounds(ID, 7, 9)),
-        (ChunkRange::from_word(word & !0x7fff), Refused::OutOfBounds(ID, 0, 0)),
-        (of(&pool, 2, 2), Refused::NotCaptured(ID, 2, 4)),
-        (of(&pool, 4, 1), Refused::NotCaptured(ID, 4, 5)),
+        (of(&other, 0, 1), RecycleError::WrongPool(ID)),
+        (of(&pool, 36, 1), RecycleError::OutOfBounds(ID, 36, 37)),
+        (of(&pool, 7, 2), RecycleError::OutOfBounds(ID, 7, 9)),
+        (ChunkRange::from_word(word & !0x7fff), RecycleError::OutOfBounds(ID, 0, 0)),
+        (of(&pool, 2, 2), RecycleError::NotCaptured(ID, 2, 4)),
+        (of(&pool, 4, 1), RecycleError::NotCaptured(ID, 4, 5)),
     ];
     for (range, why) in refused {
         assert_eq!(pool.recycle(range), Err(why));
         assert_eq!(pool.levels(), levels, "a refusal changes nothing");
     }
     pool.recycle(again()).unwrap();
-    assert_eq!(pool.recycle(again()), Err(Refused::NotCaptured(ID, 0, 3)));
+    assert_eq!(pool.recycle(again()), Err(RecycleError::NotCaptured(ID, 0, 3)));
     assert_eq!(pool.refused(), 7);
 }
 

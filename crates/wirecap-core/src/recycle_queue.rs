@@ -17,7 +17,7 @@
 
 use crate::{
     chunk::{ChunkRange, PoolId, PoolNumber},
-    pool::{Pool, Refused},
+    pool::{Pool, RecycleError},
     sync::{AtomicU32, AtomicU64, Ordering, Padded},
 };
 
@@ -55,21 +55,21 @@ impl RecycleQueue {
     /// Sends a range home. Any thread may call this.
     ///
     /// # Errors
-    /// [`Refused`] when the range names no cells of this pool or is on its way already. Whether the
+    /// [`RecycleError`] when the range names no cells of this pool or is on its way already. Whether the
     /// cells are captured is checked by the pool when they arrive.
-    pub fn push(&self, range: ChunkRange) -> Result<(), Refused> {
+    pub fn push(&self, range: ChunkRange) -> Result<(), RecycleError> {
         let (first, end) = (range.first(), range.first() + range.count());
         if range.pool() != self.number {
-            return Err(Refused::WrongPool(self.id));
+            return Err(RecycleError::WrongPool(self.id));
         }
         if range.count() == 0 || end as usize > self.nodes.len() {
-            return Err(Refused::OutOfBounds(self.id, first, end));
+            return Err(RecycleError::OutOfBounds(self.id, first, end));
         }
         let index = first;
         let node = &self.nodes[index as usize];
         // Acquire pairs with the release store in `take_all`: the node is out of the list.
         if node.word.compare_exchange(0, range.into_word(), Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return Err(Refused::NotCaptured(self.id, first, end));
+            return Err(RecycleError::NotCaptured(self.id, first, end));
         }
         let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
@@ -131,7 +131,7 @@ mod tests {
         assert!(queue.is_empty());
         queue.push(range(0, 3)).unwrap();
         queue.push(range(15, 1)).unwrap();
-        assert!(matches!(queue.push(range(0, 3)), Err(Refused::NotCaptured(..))));
+        assert!(matches!(queue.push(range(0, 3)), Err(RecycleError::NotCaptured(..))));
         let mut taken = Vec::new();
         assert_eq!(queue.take_all(|range| taken.push(range)), 2);
         assert_eq!(taken, [range(15, 1), range(0, 3)]);
@@ -148,8 +148,8 @@ mod tests {
         for cell in 0..12 {
             queue.push(range(cell, 1)).unwrap();
         }
-        assert_eq!(queue.push(range(11, 1)), Err(Refused::NotCaptured(ID, 11, 12)));
-        assert_eq!(queue.push(range(11, 2)), Err(Refused::OutOfBounds(ID, 11, 13)));
+        assert_eq!(queue.push(range(11, 1)), Err(RecycleError::NotCaptured(ID, 11, 12)));
+        assert_eq!(queue.push(range(11, 2)), Err(RecycleError::OutOfBounds(ID, 11, 13)));
         let mut taken = Vec::new();
         assert_eq!(queue.take_all(|range| taken.push(range.first())), 12);
         taken.reverse();
@@ -161,9 +161,12 @@ mod tests {
         let (pool, other) = (pool(8, 2), pool(8, 2));
         let range = |first, count| ChunkRange::new(pool.number(), first, count);
         let queue = RecycleQueue::new(&pool);
-        assert!(matches!(queue.push(range(16, 1)), Err(Refused::OutOfBounds(..))));
-        assert!(matches!(queue.push(range(15, 2)), Err(Refused::OutOfBounds(..))));
+        assert!(matches!(queue.push(range(16, 1)), Err(RecycleError::OutOfBounds(..))));
+        assert!(matches!(queue.push(range(15, 2)), Err(RecycleError::OutOfBounds(..))));
         let of_other = ChunkRange::new(other.number(), 0, 1);
-        assert!(matches!(queue.push(of_other), Err(Refused::WrongPool(ID))), "though it is called the same");
+        assert!(
+            matches!(queue.push(of_other), Err(RecycleError::WrongPool(ID))),
+            "though it is called the same"
+        );
     }
 }

@@ -111,10 +111,10 @@ impl SlotTable {
 
     /// The filled cells of a range, or `None` when it is of another pool.
     #[inline]
-    pub fn range(&self, range: &ChunkRange) -> Option<Filled<'_>> {
+    pub fn range(&self, range: &ChunkRange) -> Option<FilledSlots<'_>> {
         let first = self.own(range)?;
         let slots = self.slots.get(first..first + range.count() as usize)?;
-        Some(Filled { slots })
+        Some(FilledSlots { slots })
     }
 
     /// The first slot of a range, if it is of this pool.
@@ -174,11 +174,11 @@ impl Slot {
 
 /// The filled cells of a range, in order.
 #[derive(Debug, Clone)]
-pub struct Filled<'s> {
+pub struct FilledSlots<'s> {
     slots: &'s [Slot],
 }
 
-impl Filled<'_> {
+impl FilledSlots<'_> {
     /// Where the cell lies that comes `ahead` places after the next one, if there is one: for
     /// fetching it into the cache in time.
     #[inline]
@@ -187,7 +187,7 @@ impl Filled<'_> {
     }
 }
 
-impl Iterator for Filled<'_> {
+impl Iterator for FilledSlots<'_> {
     type Item = Descriptor;
 
     #[inline]

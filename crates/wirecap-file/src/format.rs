@@ -62,6 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_format_is_called_by_its_extension() {
+        for format in [Format::Pcap, Format::Pcapng] {
+            let name = format!("trace.{}", format.extension());
+            assert_eq!(Format::from_path(&name).unwrap(), format);
+            assert_eq!(format.to_string(), format.extension());
+        }
+    }
+
+    #[test]
     fn a_name_without_a_known_extension_is_refused_with_a_hint() {
         for name in ["trace", "trace.cap", "trace.pcap.gz", ".pcapng", "pcap", ""] {
             let message = Format::from_path(name).expect_err(name).to_string();

@@ -120,6 +120,13 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_takes_the_memory_that_it_needs() {
+        let mut out = Vec::new();
+        packet(&mut out, &PacketHeader::default(), 0, [[0; 100].as_slice()]);
+        assert_eq!((out.len(), out.capacity()), (116, 116));
+    }
+
+    #[test]
     fn an_original_length_below_the_captured_one_is_raised() {
         let mut out = Vec::new();
         packet(&mut out, &PacketHeader::default(), 0, [b"abc".as_slice()]);

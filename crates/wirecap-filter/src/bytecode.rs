@@ -10,7 +10,7 @@
 //!
 //! **The rule that holds here:** an instruction stands where its op stands, so jump targets are the same numbers.
 
-use crate::op::{Alu, Cond, Op, Operand, Register, Size};
+use wirecap_sys::machine_code::{Alu, Cond, Op, Operand, Register, Size};
 
 /// Index of an instruction. INVARIANT: inside the program, which `Program::new` has checked.
 pub(crate) type Target = u16;

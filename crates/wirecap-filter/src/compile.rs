@@ -9,10 +9,10 @@
 use std::ffi::CString;
 use std::{io, thread};
 
+use wirecap_sys::machine_code::Origin;
 use wirecap_sys::pcap;
 
 use crate::error::Error;
-use crate::op::Origin;
 use crate::program::Program;
 
 /// Link type of Ethernet: `DLT_EN10MB`, and `LINKTYPE_ETHERNET` of capture files.

@@ -15,9 +15,10 @@
 //! which it would fail reject anyhow. `ret #0` needs infinitely much: a path that rejects has no wishes. And
 //! the other way round: what needs more than any packet has rejects.
 //!
-//! Where a program jumps backward, that is not asked: each load checks its own end.
+//! Native code takes this for hints, and the kernel's verifier follows the checks: neither trusts what is found here.
 
-use crate::op::Op;
+use wirecap_sys::machine_code::{Guard, Op, Reach};
+
 use crate::program::Program;
 
 /// Needed by what rejects anyhow.
@@ -27,14 +28,14 @@ const REJECTS: u64 = u64::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runner {
     /// No packet of it is longer, in bytes, so whatever needs more rejects, too.
-    longest: u64,
+    longest: u32,
     /// Whether it knows where packets come from. Who does not rejects when asked.
     knows_origin: bool,
 }
 
 impl Runner {
     /// Interpreter and native code.
-    pub(crate) const USER_SPACE: Self = Self { longest: u32::MAX as u64, knows_origin: false };
+    pub(crate) const USER_SPACE: Self = Self { longest: u32::MAX, knows_origin: false };
     /// An XDP program.
     pub(crate) const XDP: Self = Self { longest: KERNEL_LONGEST, knows_origin: false };
     /// A socket filter.
@@ -46,48 +47,21 @@ impl Runner {
 }
 
 /// No buffer of the kernel is longer.
-const KERNEL_LONGEST: u64 = 1 << 24;
+const KERNEL_LONGEST: u32 = 1 << 24;
 
-/// Lengths in bytes: from the start of the packet, and from X (`packet + x`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Lengths {
-    start: u64,
-    x: u64,
-}
+/// Of what rejects anyhow.
+const ENDLESS: Reach = Reach { start: REJECTS, x: REJECTS };
 
-impl Lengths {
-    const MAX: Self = Self { start: u64::MAX, x: u64::MAX };
-
-    fn least(self, other: Self) -> Self {
-        Self { start: self.start.min(other.start), x: self.x.min(other.x) }
-    }
-}
-
-/// What has to be done before an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// No path leads here: leave the instruction out.
-    Unreachable,
-    /// Whatever happens from here on, the packet is rejected.
-    Reject,
-    /// Nothing.
-    Free,
-    /// Reject packets shorter than this, in bytes; at most what the runner's longest packet has.
-    Length(u64),
-    /// Reject packets shorter than X plus this, in bytes; at most what the runner's longest packet has.
-    LengthFromX(u64),
-}
-
-/// The guard of each instruction.
+/// The guard of each instruction; none where the program jumps backward, and each load checks its own end.
 pub(crate) fn guards(program: &Program, runner: Runner) -> Vec<Guard> {
     let ops = program.ops();
     if program.loops() {
-        return guards_of_loop(ops, runner);
+        return Vec::new();
     }
     let needs = needs(ops, runner);
     // `None`: no path found that leads here.
-    let mut have: Vec<Option<Lengths>> = vec![None; ops.len()];
-    have[0] = Some(Lengths::default());
+    let mut have: Vec<Option<Reach>> = vec![None; ops.len()];
+    have[0] = Some(Reach::default());
     let mut guards = Vec::with_capacity(ops.len());
     for (index, op) in ops.iter().enumerate() {
         let Some(known) = have[index] else {
@@ -101,62 +75,31 @@ pub(crate) fn guards(program: &Program, runner: Runner) -> Vec<Guard> {
         }
         let after = after(op, guard, known);
         for next in op.successors(index) {
-            have[next] = Some(have[next].map_or(after, |other| other.least(after)));
+            have[next] = Some(have[next].map_or(after, |other| other.min(after)));
         }
     }
     guards
 }
 
-/// Of a program that jumps backward: what each instruction needs by itself.
-fn guards_of_loop(ops: &[Op], runner: Runner) -> Vec<Guard> {
-    let mut guards = vec![Guard::Unreachable; ops.len()];
-    let mut found = vec![0];
-    while let Some(index) = found.pop() {
-        let op = &ops[index];
-        if guards[index] != Guard::Unreachable {
-            continue;
-        }
-        guards[index] = match read_end(op) {
-            Some(Guard::Length(end) | Guard::LengthFromX(end)) if end > runner.longest => Guard::Reject,
-            _ if runner.rejects(op) => Guard::Reject,
-            end => end.unwrap_or(Guard::Free),
-        };
-        if guards[index] != Guard::Reject {
-            found.extend(op.successors(index));
-        }
-    }
-    guards
-}
-
-/// Where the bytes that a load reads end.
-fn read_end(op: &Op) -> Option<Guard> {
-    match *op {
-        Op::LoadAbsolute { size, offset } => Some(Guard::Length(u64::from(offset) + u64::from(size.bytes()))),
-        Op::LoadHeaderLength { offset } => Some(Guard::Length(u64::from(offset) + 1)),
-        Op::LoadIndirect { size, offset } => {
-            Some(Guard::LengthFromX(u64::from(offset) + u64::from(size.bytes())))
-        }
-        _ => None,
-    }
-}
-
-fn guard(op: &Op, known: Lengths, need: Lengths) -> Guard {
+fn guard(op: &Op, known: Reach, need: Reach) -> Guard {
+    let reach = op.reach();
     if need.start == REJECTS {
-        return Guard::Reject;
-    }
-    match read_end(op) {
-        Some(Guard::Length(end)) if known.start < end => Guard::Length(need.start),
-        Some(Guard::LengthFromX(end)) if known.x < end => Guard::LengthFromX(need.x),
-        _ => Guard::Free,
+        Guard::Reject
+    } else if reach.start > known.start {
+        Guard::Length(need.start as u32)
+    } else if reach.x > known.x {
+        Guard::LengthFromX(need.x as u32)
+    } else {
+        Guard::Free
     }
 }
 
 /// What is known after an instruction whose guard let the packet through.
-fn after(op: &Op, guard: Guard, mut known: Lengths) -> Lengths {
+fn after(op: &Op, guard: Guard, mut known: Reach) -> Reach {
     match guard {
-        Guard::Length(end) => known.start = end,
+        Guard::Length(end) => known.start = end.into(),
         // That the packet is then as long without X, too, is true, but the kernel's verifier does not see it.
-        Guard::LengthFromX(end) => known.x = end,
+        Guard::LengthFromX(end) => known.x = end.into(),
         _ => {}
     }
     if op.writes_x() {
@@ -165,30 +108,25 @@ fn after(op: &Op, guard: Guard, mut known: Lengths) -> Lengths {
     known
 }
 
-/// What each instruction needs, itself and all after it.
-fn needs(ops: &[Op], runner: Runner) -> Vec<Lengths> {
-    let mut needs = vec![Lengths::default(); ops.len()];
+/// What each instruction needs, itself and all after it: the runner's longest packet has it, or it is endless.
+fn needs(ops: &[Op], runner: Runner) -> Vec<Reach> {
+    let mut needs = vec![Reach::default(); ops.len()];
     for (index, op) in ops.iter().enumerate().rev() {
         let mut need = match op {
-            _ if runner.rejects(op) => Lengths::MAX,
-            Op::Return(_) | Op::ReturnA => Lengths::default(),
-            _ => op.successors(index).fold(Lengths::MAX, |least, next| least.least(needs[next])),
+            _ if runner.rejects(op) => ENDLESS,
+            Op::Return(_) | Op::ReturnA => Reach::default(),
+            _ => op.successors(index).fold(ENDLESS, |least, next| least.min(needs[next])),
         };
         if need.start == REJECTS {
-            needs[index] = Lengths::MAX;
+            needs[index] = ENDLESS;
             continue;
         }
         if op.writes_x() {
             need.x = 0;
         }
-        match read_end(op) {
-            Some(Guard::Length(end)) => need.start = need.start.max(end),
-            Some(Guard::LengthFromX(end)) => {
-                need = Lengths { start: need.start.max(end), x: need.x.max(end) };
-            }
-            _ => {}
-        }
-        needs[index] = if need.start > runner.longest { Lengths::MAX } else { need };
+        let reach = op.reach();
+        need = Reach { start: need.start.max(reach.start).max(reach.x), x: need.x.max(reach.x) };
+        needs[index] = if need.start > runner.longest.into() { ENDLESS } else { need };
     }
     needs
 }

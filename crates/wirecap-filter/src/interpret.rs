@@ -17,11 +17,10 @@
 //! - A slot that was not written reads as 0, as in libpcap 1.11; it is undefined before and refused by
 //!   the kernel.
 
+use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, rounds};
+
 use crate::bytecode::{Instruction, Target};
-use crate::op::MEMORY_SLOTS;
-use crate::op::{Alu, Cond};
 use crate::program::Program;
-use crate::rounds::rounds;
 
 impl Program {
     /// Runs the program on a packet of which `packet` was captured and which was `wirelen` bytes long.

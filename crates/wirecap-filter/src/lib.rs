@@ -4,7 +4,7 @@
 //!  "tcp port 80" ──libpcap──► classic BPF ──Program::new──► Program, validated
 //!                 compile.rs               program.rs          │
 //!                          ┌──────────────────┬────────────────┴─┐
-//!                    interpret.rs          native/             ebpf/
+//!                    interpret.rs          native.rs           ebpf/
 //!                    the reference         machine code        spliced into the XDP program,
 //!                    everywhere            x86-64              before a packet costs anything
 //! ```
@@ -17,8 +17,9 @@
 //! | the language, and what libpcap makes of it | [`Filter`] |
 //! | what a valid program is | [`Program`] |
 //! | what each instruction means | [`Program::run`] |
+//! | deciding in user space, by native code or the interpreter | [`UserFilter`] |
 //! | which checks of the packet's length are needed where | `guard.rs` |
-//! | why filters that loop come to an end | `rounds.rs` |
+//! | why filters that loop come to an end | `rounds.rs` of `wirecap_sys::machine_code` |
 //! | filters in the kernel | [`ebpf`] |
 //!
 //! VLAN tags are looked for in the packet, where AF_XDP and trace files have them. What libpcap takes from the
@@ -40,19 +41,19 @@
 
 mod bytecode;
 mod compile;
+mod decode;
 pub mod ebpf;
 mod error;
 mod guard;
 mod interpret;
 mod native;
-mod op;
 mod program;
-mod rounds;
+mod user;
 
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
 pub use error::{Error, Invalid, shortened};
 pub use native::NativeFilter;
-pub use op::MEMORY_SLOTS;
-pub use op::{Alu, Cond, Op, Operand, Origin, Register, Size};
 pub use program::{MAX_INSNS, Program};
+pub use user::UserFilter;
+pub use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Origin, Register, Size};
 pub use wirecap_sys::pcap::Insn;

@@ -7,14 +7,14 @@
 //!
 //! **The rule that holds here:** whoever has a [`Program`] need not check it again. Every jump stays inside, every
 //! slot exists, no constant divisor is zero, no constant shift is 32 or more, and the last instruction is a return.
-//! That is `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see `rounds.rs`.
+//! That is `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see [`rounds`](wirecap_sys::machine_code::rounds).
 
+use wirecap_sys::machine_code::{Op, Origin, Register, jumps_back};
 use wirecap_sys::pcap::Insn;
 
 use crate::bytecode::{self, Instruction, Target};
+use crate::decode::decode;
 use crate::error::{Error, Invalid};
-use crate::op::{Op, Origin, Register};
-use crate::rounds;
 
 /// The longest program that is taken: 16 times what the kernel takes, so that what is too long for it still
 /// runs in user space.
@@ -60,11 +60,11 @@ impl Program {
             return Err(Error::Invalid { index: 0, reason: Invalid::Length { len } });
         }
         let decode =
-            |(index, insn)| Op::decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
+            |(index, insn)| decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
         let ops: Vec<Op> = insns.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
         match ops.last() {
             Some(Op::Return(_) | Op::ReturnA) => {
-                let (code, jumps_back) = (bytecode::flatten(&ops), rounds::jumps_back(&ops));
+                let (code, jumps_back) = (bytecode::flatten(&ops), jumps_back(&ops));
                 Ok(Self { insns, ops, code, jumps_back })
             }
             _ => Err(Error::Invalid { index: len - 1, reason: Invalid::NoReturn }),
@@ -171,7 +171,7 @@ mod tests {
         for code in 0..=u16::MAX {
             let insns = [Insn::new(code, 0, 0, 1), RETURN, RETURN, RETURN];
             let ours = Program::new(insns.to_vec()).is_ok();
-            assert_eq!(ours, libpcap.judge(&insns).is_some(), "code {code:#x}");
+            assert_eq!(ours, libpcap.filter(&insns).is_some(), "code {code:#x}");
         }
     }
 }

@@ -39,8 +39,8 @@ mod error;
 mod frame;
 mod layout;
 mod mac;
-mod refused;
 mod rewrite;
+mod rewrite_error;
 mod ttl;
 mod vlan;
 
@@ -48,7 +48,7 @@ pub use error::Error;
 pub use frame::{Frame, VecFrame};
 pub use layout::{ETHERNET_LEN, IpLayout, IpVersion, Layout, MAX_EXTENSIONS, MAX_VLAN_TAGS, VlanTag};
 pub use mac::{MacAddress, SourceMac};
-pub use refused::Refused;
 pub use rewrite::Rewrite;
+pub use rewrite_error::RewriteError;
 pub use ttl::Ttl;
 pub use vlan::{Toward, VlanMap};

@@ -1,13 +1,13 @@
 //! All that becomes of the headers of a packet on its way from one side to the other.
 
-use crate::{Frame, Layout, MacAddress, Refused, SourceMac, Toward, Ttl, VlanMap};
+use crate::{Frame, Layout, MacAddress, RewriteError, SourceMac, Toward, Ttl, VlanMap};
 
 /// What becomes of the headers of a packet. By default nothing.
 ///
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::{Frame, Refused, Rewrite, Toward, Ttl, VecFrame};
+/// use wirecap_headers::{Frame, RewriteError, Rewrite, Toward, Ttl, VecFrame};
 ///
 /// let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0x34, 0xd6, 192, 0, 2, 1, 192, 0, 2, 2]);
@@ -17,7 +17,7 @@ use crate::{Frame, Layout, MacAddress, Refused, SourceMac, Toward, Ttl, VlanMap}
 /// let rewrite = Rewrite { ttl: Ttl::Decrement, destination, ..Rewrite::default() };
 /// assert_eq!(rewrite.apply(Toward::B, &mut frame), Ok(()));
 /// assert_eq!(frame.data()[..6], [2, 0, 0, 0, 0, 9]);
-/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Err(Refused::Expired));
+/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Err(RewriteError::Expired));
 /// # Ok::<(), wirecap_headers::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,11 +43,11 @@ impl Rewrite {
     /// # Errors
     ///
     /// Why the packet is not to be sent; then it is as it was.
-    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), Refused> {
+    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), RewriteError> {
         if self.ttl == Ttl::Decrement {
             let layout = Layout::of(frame.data());
             if layout.is_some_and(|layout| self.ttl.expires(&layout, frame.data())) {
-                return Err(Refused::Expired);
+                return Err(RewriteError::Expired);
             }
         }
         self.vlans.apply(toward, frame)?;

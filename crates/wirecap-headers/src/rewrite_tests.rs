@@ -9,7 +9,7 @@ use crate::{
 fn frame(ttl: u8, room: usize) -> VecFrame {
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, ttl, 253, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
-    assert_eq!(checksum::fill(&mut bytes[14..]), checksum::Filled::HeaderOnly);
+    assert_eq!(checksum::fill(&mut bytes[14..]), checksum::FilledChecksums::HeaderOnly);
     VecFrame::new(&bytes, room)
 }
 
@@ -36,7 +36,8 @@ fn all_headers_are_changed_where_they_are_then() {
 
 #[test]
 fn what_is_refused_is_as_it_was() {
-    for (ttl, room, refused) in [(1, 4, Refused::Expired), (0, 0, Refused::Expired), (64, 3, Refused::NoRoom)]
+    for (ttl, room, refused) in
+        [(1, 4, RewriteError::Expired), (0, 0, RewriteError::Expired), (64, 3, RewriteError::NoRoom)]
     {
         let mut frame = frame(ttl, room);
         let before = frame.data().to_vec();
@@ -52,5 +53,8 @@ fn by_default_nothing_is_changed() {
     let before = frame.data().to_vec();
     assert_eq!(Rewrite::default().apply(Toward::A, &mut frame), Ok(()));
     assert_eq!(frame.data(), before);
-    assert!(Refused::Expired.to_string().contains("TTL") && Refused::NoRoom.to_string().contains("room"));
+    assert!(
+        RewriteError::Expired.to_string().contains("TTL")
+            && RewriteError::NoRoom.to_string().contains("room")
+    );
 }

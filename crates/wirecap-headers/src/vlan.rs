@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    Error, Frame, Refused, VlanTag,
+    Error, Frame, RewriteError, VlanTag,
     bytes::{array, set_word, word},
     layout::{TAG_LEN, TAG_OFFSET, is_tag},
 };
@@ -85,8 +85,8 @@ impl VlanMap {
     ///
     /// # Errors
     ///
-    /// [`Refused::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at its front.
-    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), Refused> {
+    /// [`RewriteError::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at its front.
+    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), RewriteError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -142,10 +142,10 @@ impl VlanMap {
 }
 
 /// A tag of VLAN `id` between the addresses and what followed them.
-fn push(frame: &mut impl Frame, id: Vlan) -> Result<(), Refused> {
+fn push(frame: &mut impl Frame, id: Vlan) -> Result<(), RewriteError> {
     let Some(addresses) = array::<TAG_OFFSET>(frame.data(), 0) else { return Ok(()) };
     if !frame.prepend(TAG_LEN) {
-        return Err(Refused::NoRoom);
+        return Err(RewriteError::NoRoom);
     }
     let [high, low] = id.to_be_bytes();
     if let Some((front, rest)) = frame.data_mut().split_first_chunk_mut() {

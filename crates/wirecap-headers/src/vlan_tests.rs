@@ -66,7 +66,7 @@ fn a_tag_with_a_priority_only_is_no_vlan() {
 fn without_room_or_header_a_frame_stays_as_it_is() {
     let map: VlanMap = "none=20,30=none".parse().unwrap();
     let mut frame = VecFrame::new(&with(&[]), 3);
-    assert_eq!(map.apply(Toward::B, &mut frame), Err(Refused::NoRoom));
+    assert_eq!(map.apply(Toward::B, &mut frame), Err(RewriteError::NoRoom));
     assert_eq!(frame.data(), with(&[]));
     for len in 0..14 {
         assert_eq!(mapped("none=20", Toward::B, &with(&[])[..len]), with(&[])[..len]);

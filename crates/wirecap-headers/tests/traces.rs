@@ -2,8 +2,8 @@
 
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::{
-    Frame, IpVersion, Layout, Refused, Rewrite, Toward, VecFrame,
-    checksum::{self, Filled, Verdict},
+    Frame, IpVersion, Layout, Rewrite, RewriteError, Toward, VecFrame,
+    checksum::{self, FilledChecksums, Verdict},
 };
 
 /// Room for one tag.
@@ -30,7 +30,7 @@ fn rewrite(vlans: &str, ttl: &str) -> Rewrite {
 }
 
 /// What a rewrite makes of a packet.
-fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>, Refused> {
+fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>, RewriteError> {
     let mut frame = VecFrame::new(packet, ROOM);
     rewrite.apply(toward, &mut frame)?;
     Ok(frame.data().to_vec())
@@ -119,8 +119,8 @@ fn what_is_right_is_filled_with_what_it_has() {
         let mut filled = packet[start..].to_vec();
         let verdict = checksum::verify(&filled);
         let done = checksum::fill(&mut filled);
-        assert_eq!(done == Filled::Nothing, verdict == Verdict::NotIp);
-        if done == Filled::All {
+        assert_eq!(done == FilledChecksums::Nothing, verdict == Verdict::NotIp);
+        if done == FilledChecksums::All {
             assert_eq!(checksum::verify(&filled), Verdict::Right);
         }
         if verdict == Verdict::Right && *link_type == LINK_TYPE_ETHERNET {

@@ -47,7 +47,7 @@ impl Encoding {
                 interface,
                 queue,
                 packet_id: None,
-                outbound: packet.told_direction().map(|direction| direction == Direction::Out),
+                outbound: packet.known_direction().map(|direction| direction == Direction::Out),
             };
             match self.format {
                 Format::Pcapng => pcapng::packet(out, &header, self.snaplen, packet.parts()),

@@ -92,7 +92,7 @@ mod tests {
             pcap::packet(&mut bytes, &PacketHeader::default(), 0, [[0; 60].as_slice()]);
         }
         fs::write(&path, bytes).unwrap();
-        PortSpec::Replay { path }
+        PortSpec::Trace { path }
     }
 
     fn lookout(capture: &Capture) -> Lookout {

@@ -70,7 +70,7 @@ fn trace(directory: &Path, name: &str, times: impl IntoIterator<Item = u64>) -> 
         pcap::packet(&mut bytes, &header, 0, [data.as_slice()]);
     }
     fs::write(&path, bytes).unwrap();
-    PortSpec::Replay { path }
+    PortSpec::Trace { path }
 }
 
 /// Records all of these ports, with each worker in a thread of its own.
@@ -122,7 +122,7 @@ fn several_traces_become_one_file_in_the_order_of_time_with_every_byte() {
         .collect();
     let mut expected = Vec::new();
     for (interface, port) in (0..).zip(&ports) {
-        let PortSpec::Replay { path } = port else { unreachable!() };
+        let PortSpec::Trace { path } = port else { unreachable!() };
         let packets = read(File::open(path).unwrap()).packets;
         expected.extend(packets.into_iter().map(|packet| Packet { interface, ..packet }));
     }

@@ -26,7 +26,7 @@ pub enum Answer<'w> {
 
 /// A packet that goes no further.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Discarded<'f> {
+pub(crate) struct DroppedPacket<'f> {
     /// Its first part, as it came.
     pub(crate) data: &'f [u8],
     /// Bytes of all of it.
@@ -40,12 +40,12 @@ impl Router {
     /// Answers a packet. The frame of an error is written in place of what `into` holds.
     pub(crate) fn answer<'w>(
         &self,
-        discarded: &Discarded<'_>,
+        discarded: &DroppedPacket<'_>,
         mtus: &[usize],
         now: Instant,
         into: &'w mut Vec<u8>,
     ) -> Answer<'w> {
-        let &Discarded { data, len, from, cause } = discarded;
+        let &DroppedPacket { data, len, from, cause } = discarded;
         let Some(problem) = self.problem(cause, data, mtus) else { return Answer::Silence };
         let Some(offender) = Offender::of(data, len) else { return Answer::Silence };
         let sender = offender.sender();

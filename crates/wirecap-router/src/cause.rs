@@ -2,7 +2,7 @@
 //!
 //! Rule: this is the one list of causes. Counters, names in the account, and what counts as a loss derive from it.
 
-use wirecap_headers::Refused;
+use wirecap_headers::RewriteError;
 
 /// Declares [`DropCause`]: each cause with its name in the account, and whether it is a loss.
 macro_rules! causes {
@@ -90,11 +90,11 @@ causes! {
     DirectedBroadcast = "directed_broadcast", rule;
 }
 
-impl From<Refused> for DropCause {
-    fn from(refused: Refused) -> Self {
+impl From<RewriteError> for DropCause {
+    fn from(refused: RewriteError) -> Self {
         match refused {
-            Refused::Expired => Self::TtlExpired,
-            Refused::NoRoom => Self::NoHeadRoom,
+            RewriteError::Expired => Self::TtlExpired,
+            RewriteError::NoRoom => Self::NoHeadRoom,
         }
     }
 }

@@ -14,7 +14,7 @@
 use std::{net::IpAddr, time::Instant};
 
 use ipnet::IpNet;
-use wirecap_filter::{Filter, NativeFilter};
+use wirecap_filter::{Filter, UserFilter};
 use wirecap_headers::{Layout, MacAddress, SourceMac, Ttl};
 use wirecap_sys::netdev::Interface;
 
@@ -145,8 +145,7 @@ impl Router {
     /// Forwards only what a filter wants, which is compiled for Ethernet.
     #[must_use]
     pub fn with_filter(self, filter: Filter) -> Self {
-        let native = NativeFilter::new(filter.program()).ok();
-        Self { filter: Some(UserFilter { filter, native }), ..self }
+        Self { filter: Some(UserFilter::new(&filter)), ..self }
     }
 
     /// Which packets are to be routed, as a filter: all others are left to the host, those for the router's own addresses among them.
@@ -169,7 +168,7 @@ impl Router {
         }
         let layout = Layout::of(data).ok_or(DropCause::BadHeader)?;
         let (source, destination) = self.check(&layout, data, len)?;
-        if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, len)) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, len as u32)) {
             return Err(DropCause::Unwanted);
         }
         let Some(&Route::Via { device, next_hop }) = self.routes.to(destination) else {
@@ -215,22 +214,6 @@ impl Router {
             Err(DropCause::DirectedBroadcast)
         } else {
             Ok((source, destination))
-        }
-    }
-}
-
-/// A filter, as native code if the machine has that.
-#[derive(Debug)]
-struct UserFilter {
-    filter: Filter,
-    native: Option<NativeFilter>,
-}
-
-impl UserFilter {
-    fn wants(&self, data: &[u8], len: usize) -> bool {
-        match &self.native {
-            Some(native) => native.matches(data, len as u32) != 0,
-            None => self.filter.matches(data, len as u32),
         }
     }
 }

@@ -17,7 +17,7 @@ use wirecap_headers::MAX_VLAN_TAGS;
 
 use crate::{
     Admission, Answer, DropCause, ICMP_ERROR_MAX, Outcome, Router,
-    answer::Discarded,
+    answer::DroppedPacket,
     neighbours::{Found, NextHopCache, Pending, Resolver},
     router::Receiver,
     waiting::WaitingRoom,
@@ -148,7 +148,7 @@ impl<P> RouterWorker<P> {
     /// If the router has no port `from`.
     #[cold]
     pub fn answer(&mut self, data: &[u8], len: usize, from: usize, cause: DropCause) -> Answer<'_> {
-        let discarded = Discarded { data, len, from, cause };
+        let discarded = DroppedPacket { data, len, from, cause };
         self.router.answer(&discarded, &self.mtus, self.now, &mut self.error)
     }
 

@@ -17,7 +17,7 @@
 //! | waiting until a pipe, a terminal or a socket takes more | [`room`] |
 //! | threads that wait, and what wakes them | [`wake`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
-//! | generated machine code, and calling it | [`machine_code`] |
+//! | packet filters as machine code | [`machine_code`] |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at offsets of 4 GiB and more");

@@ -55,7 +55,7 @@ impl End {
         let config = SocketConfig { ifindex, queue_id: 0, headroom: 0, rings, multi_buffer: false };
         let mut socket = Socket::create(config, Umem::Register(memory)).unwrap();
         socket.attach(&mut pool);
-        socket.bind(BindMode::Copy, PATIENCE).unwrap();
+        socket.bind(BindMode::Copy, PATIENCE, |_| true).unwrap();
         let sender = socket.take_sender().unwrap().expect("it has a transmit ring");
         assert!(socket.take_sender().unwrap().is_none(), "once");
         let link = Link::attach_xdp(&program(&socket), ifindex, XdpMode::Native).unwrap();
@@ -222,7 +222,7 @@ fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     };
     let mut socket = open(ifindex, 0);
     assert_eq!(socket.attach(&mut pool), 32);
-    socket.bind(BindMode::Copy, PATIENCE).unwrap();
+    socket.bind(BindMode::Copy, PATIENCE, |_| true).unwrap();
     assert!(!pool.renew(), "it is open");
     drop(socket);
     assert!(pool.renew(), "it is closed");
@@ -233,7 +233,7 @@ fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     assert!(attach(&mut open(ifindex, 1), &mut pool).is_err(), "another queue");
     let mut same = open(ifindex, 0);
     assert_eq!(attach(&mut same, &mut pool).unwrap(), 32, "all its cells");
-    same.bind(BindMode::Copy, PATIENCE).unwrap();
+    same.bind(BindMode::Copy, PATIENCE, |_| true).unwrap();
     let sender = same.take_sender().unwrap();
     drop(same);
     assert!(!pool.renew(), "its sending half is open");

@@ -58,7 +58,7 @@ fn print(report: &Report) {
                 "{} queue {} ({}): {} seen, {} delivered, {} lost, {} unexplained",
                 port.name,
                 queue.queue,
-                queue.mode.in_words(),
+                queue.mode,
                 queue.seen,
                 queue.delivered,
                 queue.lost.total(),

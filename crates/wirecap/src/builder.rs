@@ -13,20 +13,16 @@ use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
 use crate::{
     Capture, Config, Dispatch, Error, Grouping, Homes, Modes, PoolSize, PortSpec, PreparedCapture, QueueWait,
     Reach, Rss, Timestamp, Unmatched, Wait,
-    config::limit,
+    config::{MAX_WORKERS, limit},
     port::{
+        self,
+        contract::PreparedPort,
         opening::{GivesUp, Hooks},
-        source::Source,
     },
     reserve::Layout,
 };
 
-/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
-/// square.
-pub(crate) const MAX_WORKERS: usize = 256;
-
-/// Settings that are being collected, and what happens while they are put into effect. Made by [`Capture::builder`], or from a
-/// [`Config`].
+/// Collects settings, then opens a capture with them. Made by [`Capture::builder`], or from a [`Config`].
 #[derive(Clone, Default)]
 pub struct Builder {
     pub(crate) config: Config,
@@ -102,7 +98,7 @@ setters! {
     grouping(grouping: Grouping) => grouping = grouping;
     /// [`Config::fanout`].
     fanout(fanout: Fanout) => fanout = fanout;
-    /// [`Config::filter`]. An empty expression is none.
+    /// [`Config::filter`]. An empty expression means no filter.
     ///
     /// ```no_run
     /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
@@ -114,10 +110,12 @@ setters! {
     unmatched(unmatched: Unmatched) => unmatched = Some(unmatched);
     /// [`Config::homes`].
     homes(homes: Homes) => homes = homes;
-    /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports: [`Config::transmit_entries`].
+    /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports:
+    /// [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;
-    /// Makes this number of [`Stock`](crate::Stock)s: [`Config::stocks`], [`Capture::take_stocks`].
-    stocks(stocks: u16) => stocks = stocks;
+    /// Makes this number of [`PacketAllocator`](crate::PacketAllocator)s: [`Config::allocators`],
+    /// [`Capture::take_allocators`].
+    allocators(allocators: u16) => allocators = allocators;
     /// [`Config::reach`].
     reach(reach: Reach) => reach = reach;
     /// [`Config::promiscuous`].
@@ -130,13 +128,15 @@ setters! {
     timestamp(source: Timestamp) => timestamp = Some(source);
     /// [`Config::stamp_packets`].
     stamp_packets(wanted: bool) => stamp_packets = wanted;
-    /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side scaling chooses the
-    /// queue: for programs that spread flows themselves. Default: no, which costs nothing. It costs a call of the driver for each
-    /// packet of the interface, also for those that the filter does not want.
+    /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side
+    /// scaling chooses the queue: for programs that spread flows themselves. Default: no, which costs
+    /// nothing. It costs a call of the driver for each packet of the interface, also for those that the
+    /// filter does not want.
     ///
-    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10), native mode and the whole
-    /// interface; else opening fails with [`Error::NoRxHash`], or with [`Error::NoMode`] where native mode does not work.
-    /// Packets without a hash are counted: [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
+    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10),
+    /// native mode and the whole interface; else opening fails with [`Error::NoRxHash`], or with
+    /// [`Error::NoMode`] where native mode does not work. Packets without a hash are counted:
+    /// [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
     /// Documentation/networking/xdp-rx-metadata.rst.
     ///
     /// ```no_run
@@ -155,28 +155,50 @@ setters! {
     rx_hash(wanted: bool) => rx_hash = wanted;
 }
 
+impl Capture {
+    /// Says what to capture.
+    ///
+    /// ```no_run
+    /// let mut capture = wirecap::Capture::builder().port("eth1").open()?;
+    /// for mut worker in capture.take_workers() {
+    ///     std::thread::spawn(move || {
+    ///         while let Some(batch) = worker.next_batch() {
+    ///             for packet in &batch {
+    ///                 println!("{} bytes", packet.len());
+    ///             }
+    ///         }
+    ///     });
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl Builder {
-    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"replay:trace.pcapng"`, or a [`PortSpec`].
+    /// Adds a port: `"eth1"`, `"xdp:eth1"`, `"packet:eth1"`, `"eth1@0-3"`, `"trace:old.pcapng"`, or a
+    /// [`PortSpec`].
     pub fn port(mut self, port: impl Into<PortSpec>) -> Self {
         self.config.ports.push(port.into());
         self
     }
 
-    /// Sets a callback for when opening has to wait for a busy receive queue for longer than a moment: the capture
-    /// that has it is starting or ending. Default: none.
-    pub fn on_wait(mut self, tell: fn(&QueueWait)) -> Self {
-        self.hooks.on_wait = Some(tell);
+    /// Sets a callback for when opening has to wait for a busy receive queue for longer than a moment: the
+    /// capture that has it is starting or ending. Default: none.
+    pub fn on_wait(mut self, callback: fn(&QueueWait)) -> Self {
+        self.hooks.on_wait = Some(callback);
         self
     }
 
-    /// Gives up opening once this is set, by a signal for instance: [`Error::GivenUp`]. It is looked at between the steps, each of
-    /// which takes some milliseconds.
+    /// Gives up opening with [`Error::GivenUp`] once this flag is set, by a signal for instance. Opening
+    /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
         self.hooks.gives_up = GivesUp::on(once);
         self
     }
 
-    /// Hands over interfaces that the caller has looked up a moment ago, so that the kernel is not asked about them again. Default:
+    /// Takes interfaces that the caller looked up a moment ago, which saves looking them up again. Default:
     /// none.
     pub fn interfaces(mut self, interfaces: impl Into<Vec<Interface>>) -> Self {
         self.interfaces = interfaces.into();
@@ -191,30 +213,22 @@ impl Builder {
         self.prepare()?.open()
     }
 
-    /// The first half of [`Builder::open`]: finds out what the ports are, and waits for programs that write the pipes among them.
-    /// Nothing is changed on the machine, so that a thread that waits in it may be given up at any time.
+    /// The first half of [`Builder::open`]: finds out what the ports are, and waits for programs that write
+    /// the pipes among them. Nothing is changed on the machine, so that a thread that waits in it may be
+    /// given up at any time.
     ///
     /// # Errors
     /// [`Error`], each variant with a hint.
     pub fn prepare(mut self) -> Result<PreparedCapture, Error> {
         self.config.filter = self.config.filter.filter(|expression| !expression.trim().is_empty());
         self.config.check()?;
-        let sources = self.resolve()?;
-        self.check_threads(sources.iter().map(|source| source.rings.len()).sum())?;
+        let ports = self.look_up()?;
+        self.check_threads(ports.iter().map(|port| port.facts.rings.len()).sum())?;
         let Self { config, hooks, .. } = self;
-        let layout = Layout::new(&config, &sources);
+        let layout = Layout::new(&config, &ports);
         let (geometry, bounded) = layout.sizes(&config, memory::available())?;
         let ring_entries = geometry.check_ring(config.ring_entries.unwrap_or(geometry.ring_entries()))?;
-        Ok(PreparedCapture {
-            config,
-            hooks,
-            geometry,
-            bounded,
-            ring_entries,
-            sources,
-            layout,
-            reserved: None,
-        })
+        Ok(PreparedCapture { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved: None })
     }
 
     fn check_threads(&self, queues: usize) -> Result<(), Error> {
@@ -233,31 +247,17 @@ impl Builder {
     }
 
     /// Finds out what the ports are, without changing anything.
-    fn resolve(&self) -> Result<Vec<Source>, Error> {
-        let config = &self.config;
-        let mut sources: Vec<Source> = Vec::new();
-        for spec in &config.ports {
-            let mut source = Source::resolve(spec, config.workers, &self.interfaces)?;
-            if let Some(expression) = &config.filter {
-                source.set_filter(expression, config.unmatched.unwrap_or_default())?;
+    fn look_up(&self) -> Result<Vec<PreparedPort>, Error> {
+        let mut ports: Vec<PreparedPort> = Vec::new();
+        for spec in &self.config.ports {
+            let mut port = port::look_up(spec, &self.config, &self.interfaces)?;
+            port.set_up(&self.config)?;
+            if ports.iter().any(|other| port.facts.overlaps(&other.facts)) {
+                return Err(Error::PortTwice(port.facts.name));
             }
-            if source.is_passive() && config.xdp_mode != Modes::Best {
-                let reason = source.reason_for_passive().cloned();
-                return Err(Error::OnlyPassive { name: source.name.clone(), reason });
-            }
-            config.timestamp.map_or(Ok(()), |wanted| source.check_timestamp(wanted))?;
-            if config.rx_hash {
-                source.check_rx_hash()?;
-            }
-            if source.is_passive() && config.rss == Rss::Symmetric {
-                return Err(Error::RssBesideHost(source.name));
-            }
-            if sources.iter().any(|other| source.overlaps(other)) {
-                return Err(Error::PortTwice(source.name));
-            }
-            limit("receive queues of one port", source.rings.len(), usize::from(MAX_RINGS))?;
-            sources.push(source);
+            limit("receive queues of one port", port.facts.rings.len(), usize::from(MAX_RINGS))?;
+            ports.push(port);
         }
-        Ok(sources)
+        Ok(ports)
     }
 }

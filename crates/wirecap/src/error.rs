@@ -20,7 +20,7 @@ pub enum Error {
     /// A port is named twice.
     #[error("{0} is named twice; name each interface once, or different queues of it")]
     PortTwice(String),
-    /// More ports or queues than chunk names can tell apart.
+    /// More ports or queues than chunk names can distinguish.
     #[error("{what}: {given} is more than the {most} an engine can have")]
     TooMany {
         /// Of what.
@@ -51,7 +51,7 @@ pub enum Error {
         /// How many there are.
         workers: usize,
     },
-    /// No worker.
+    /// The setting asks for no worker.
     #[error("0 workers cannot capture anything; use at least 1")]
     NoWorker,
     /// A core that the process may not use.
@@ -76,17 +76,17 @@ pub enum Error {
         /// Its type.
         kind: String,
     },
-    /// A way of attaching XDP was asked for, and the interface is left to the host.
-    #[error("a mode of XDP is asked for, but {name} is captured beside the host{}", since(reason))]
+    /// The setting asks for a mode of XDP, and the interface is left to the host.
+    #[error("a mode of XDP is asked for, but {name} is captured beside the host")]
     OnlyPassive {
         /// The interface.
         name: String,
         /// Why it is left to the host, if that was not asked for.
         reason: Option<LeftToHost>,
     },
-    /// Nobody has said how to write down what packets of such an interface begin with.
+    /// No link type is registered for packets of such an interface.
     #[error(
-        "{name} is of type {kind}, whose packets cannot be told from others in a file; tcpdump -i {name} may do"
+        "{name} is of type {kind}, which has no link type, so a file could not say what its packets are; tcpdump -i {name} may do"
     )]
     LinkType {
         /// Its name.
@@ -121,10 +121,10 @@ pub enum Error {
         name: String,
         /// Name of the program.
         program: String,
-        /// Processes that hold it, if they can be told.
+        /// Processes that hold it; empty if unknown.
         holders: String,
     },
-    /// What stands behind the `@` of a name is no set of receive queues.
+    /// The text behind the `@` of a name is no set of receive queues.
     #[error(
         "{name}: {source}; what `ip link` shows behind the @ is the other end of a pair, not part of the name"
     )]
@@ -174,12 +174,11 @@ pub enum Error {
         /// How many there may be.
         limit: u16,
     },
-    /// Receive queues cannot be told apart beside the host.
+    /// AF_PACKET cannot choose between receive queues.
     #[error(
-        "{name}@{queues}: {name} is captured beside the host{}, and AF_PACKET cannot choose between receive queues",
-        since(reason)
+        "{name}@{queues}: AF_PACKET cannot choose between receive queues, and {name} is captured beside the host"
     )]
-    QueuesBesideHost {
+    PassiveQueues {
         /// The interface.
         name: String,
         /// The queues asked for.
@@ -187,7 +186,7 @@ pub enum Error {
         /// Why it is left to the host, if that was not asked for.
         reason: Option<LeftToHost>,
     },
-    /// Somebody else captures a receive queue.
+    /// Another process captures a receive queue.
     #[error("{name}@{queue} is captured by {holder}; end that capture, or take other queues")]
     QueueTaken {
         /// The interface.
@@ -197,7 +196,7 @@ pub enum Error {
         /// The process.
         holder: String,
     },
-    /// The whole interface is asked for, and others capture some of its queues.
+    /// The capture wants the whole interface, and other processes capture some of its queues.
     #[error(
         "receive queues of {name} are captured by {holders}; end that, or name queues that are free, as in {name}@2"
     )]
@@ -207,7 +206,7 @@ pub enum Error {
         /// The processes.
         holders: String,
     },
-    /// Some queues are asked for, and somebody else captures the whole interface.
+    /// The capture wants some queues, and another process captures the whole interface.
     #[error(
         "{name} is captured as a whole{}; end that capture, or let it name its queues, too: {name}@0",
         if holders.is_empty() { String::new() } else { format!(" by {holders}") }
@@ -215,7 +214,7 @@ pub enum Error {
     TakenWhole {
         /// The interface.
         name: String,
-        /// The processes, if they can be told.
+        /// The processes; empty if unknown.
         holders: String,
     },
     /// The NIC cannot have both directions of a connection come in by one queue.
@@ -226,10 +225,10 @@ pub enum Error {
         /// What was tried, and why it failed.
         reason: String,
     },
-    /// Symmetric RSS is asked for, where it does not matter.
+    /// The setting asks for symmetric RSS on an interface that is captured beside the host.
     #[error("symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host")]
-    RssBesideHost(String),
-    /// The process lacks the privilege to join others.
+    PassiveRss(String),
+    /// The process may not join the processes that share the interface.
     #[error(
         "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
          as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
@@ -243,7 +242,7 @@ pub enum Error {
         /// Path of the running program.
         program: String,
     },
-    /// Times of a file were asked for where there is none.
+    /// The setting asks for times of a file, and the port is no file.
     #[error(
         "{name} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
     )]
@@ -259,7 +258,7 @@ pub enum Error {
         /// Why, and where.
         source: wirecap_file::Error,
     },
-    /// Packets of a trace file begin with different things, and a port has one link type.
+    /// Packets of a trace file have different link types, and a port has one.
     #[error(
         "{name}: the packet at byte {offset} is of interface {interface}, whose link type is {other}; it was {link_type} \
          before, and a port has one; everything before it was captured. Take the file apart first: tshark -r FILE -Y \
@@ -280,15 +279,15 @@ pub enum Error {
     /// The packet memory could not be set up.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// A pool has one chunk at least.
+    /// The memory is too little for one chunk per pool.
     #[error(
         "packet memory of {} is too little: a chunk for each pool takes {}; give that or more",
         size(*bytes), size(*least)
     )]
     LittleMemory {
-        /// What was given, in bytes.
+        /// The setting, in bytes.
         bytes: u64,
-        /// What would do, in bytes.
+        /// The least that works, in bytes.
         least: u64,
     },
     /// Opening was [given up](crate::Builder::give_up).
@@ -330,7 +329,7 @@ pub enum Error {
         /// Why.
         source: bpf::Error,
     },
-    /// The NIC's own times of packets are asked for, and cannot be had.
+    /// The NIC's own times of packets are not available.
     #[error("{name} has no hardware timestamps: {reason}")]
     NoHardwareTimestamps {
         /// The port.
@@ -338,7 +337,7 @@ pub enum Error {
         /// Why not.
         reason: NicDataRefusal,
     },
-    /// The NIC's hash of each packet is asked for, and cannot be had.
+    /// The NIC's hash of each packet is not available.
     #[error(
         "{name} has no receive hash: {reason}; leave Builder::rx_hash out, or take an interface whose driver hands it to XDP \
          programs"
@@ -354,7 +353,7 @@ pub enum Error {
     OnlyBatchTimestamps {
         /// The port.
         name: String,
-        /// What was asked for.
+        /// The setting.
         source_name: &'static str,
     },
     /// A clock that packets are stamped by cannot be read.
@@ -365,7 +364,7 @@ pub enum Error {
         /// Why.
         source: ClockError,
     },
-    /// A queue that shall send cannot.
+    /// A queue cannot send.
     #[error("queue {queue} of {port} cannot send: {source}; perhaps `ulimit -n` is too low")]
     Transmit {
         /// The port.
@@ -375,8 +374,8 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// What threads wait on while nothing comes could not be opened.
-    #[error("no descriptor to wait on while nothing comes: {0}; perhaps `ulimit -n` is too low")]
+    /// A descriptor that threads wait on could not be opened.
+    #[error("no descriptor to wait on: {0}; perhaps `ulimit -n` is too low")]
     Descriptor(io::Error),
     /// A thread could not be started.
     #[error(
@@ -422,11 +421,6 @@ fn tried(attempts: &[Diagnostic]) -> String {
         other => other.code().replace('_', " "),
     });
     tried.collect::<Vec<_>>().join("; ")
-}
-
-/// Why an interface is left to the host, ready to be appended; nothing if that was asked for.
-fn since(reason: &Option<LeftToHost>) -> String {
-    reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default()
 }
 
 /// A size in words.

@@ -43,7 +43,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what can be asked for | [`Config`], [`Builder`] |
+//! | the settings | [`Config`], [`Builder`] |
 //! | a running capture and its end | [`Capture`] |
 //! | the application's side | [`Worker`], [`Batch`], [`Packet`] |
 //! | the account | [`Report`] |
@@ -56,59 +56,57 @@
 //! Packets of one receive queue are numbered in the order in which they came
 //! ([`Packet::number`]), and a batch holds consecutive numbers. In basic mode a queue has one worker,
 //! which gets them in order. In advanced mode batches of one queue may go to several workers, which
-//! run at the same time; each of them gets its share in order, and the numbers tell the order of all.
+//! run at the same time; each of them gets its share in order, and the numbers give the order of all.
 //!
-//! This holds as well for a worker that takes over from one that goes away, with one exception: with
-//! [`Dispatch::Push`], batches that wait for a worker when it goes away go to its buddies, and a buddy
-//! that already had later packets of the same queue gets the earlier ones behind them. That can only
-//! be where the queue was spread over both before, because one of them was over T.
+//! The same holds for a worker that takes over from one that ends, with one exception: with
+//! [`Dispatch::Push`], batches that wait for a worker when it goes away go to its buddies, and a buddy that
+//! already had later packets of the same queue gets the earlier ones behind them. That can only be where the
+//! queue was spread over both before, because one of them was over T.
 //!
-//! Between queues the timestamps tell the order, and to know when nothing earlier can come, there are
-//! [`Horizons`].
+//! Timestamps give the order between queues, and [`Horizons`] say when nothing earlier can come.
 #![forbid(unsafe_code)]
 
-mod batch;
-mod books;
 mod builder;
 mod capture;
 pub mod config;
-pub mod diagnostic;
 mod engine;
 mod error;
-mod event;
-mod horizon;
-mod open_port;
+mod filter;
+mod nic;
+mod packet;
 pub mod port;
 mod prepared;
+mod program;
 pub mod report;
 mod reserve;
-mod timestamp;
 mod transmit;
 
 /// Headers of packets: found, changed in place, checksums kept right; routes.
 pub use wirecap_headers as headers;
 
-pub use batch::{Batch, Packet, Packets, Parts};
 pub use builder::Builder;
 pub use capture::{Capture, Stopper};
 pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
     Rss, Timestamp, Unmatched, Wait,
 };
-pub use diagnostic::Diagnostic;
-pub use engine::worker::{Next, Worker};
-pub use error::Error;
-pub use event::{PortEvent, QueueWait};
-pub use horizon::{Horizon, Horizons};
-pub use port::{
-    devices::{QueueDevice, queue_devices},
-    host_use::{Choice, HostUse, HostView, LeftToHost, Sight},
-    rx_hash::RxHash,
+pub use engine::{
+    batch::{Batch, Drain, OwnedPacket},
+    horizon::{Horizon, Horizons},
+    worker::{Next, Worker},
 };
+pub use error::Error;
+pub use nic::{
+    devices::{QueueDevice, queue_devices},
+    host_use::{Choice, HostView},
+};
+pub use packet::{Packet, Packets, Parts, RxHash};
 pub use prepared::PreparedCapture;
-pub use report::Report;
-pub use timestamp::{TimestampReport, Uncertainty};
-pub use transmit::{Drain, Forwarded, NotSent, OwnedPacket, Refusal, Stock, Transmitter};
+pub use report::{
+    HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
+    diagnostic::{self, Diagnostic},
+};
+pub use transmit::{Forwarded, NotSent, PacketAllocator, Transmitter};
 pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{

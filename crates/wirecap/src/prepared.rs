@@ -4,7 +4,8 @@
 //!   Builder::prepare ──► PreparedCapture ── reserve(): memory ──► open(): sockets, programs ──► Capture
 //! ```
 //!
-//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at any time.
+//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at
+//! any time.
 
 use std::fmt;
 
@@ -15,19 +16,21 @@ use crate::{
     Capture, Config, Dispatch, Error,
     capture::Parts,
     port::{
+        contract::PreparedPort,
         opening::{Hooks, OpenContext},
-        source::Source,
+        queue::{OpenQueue, SocketParts},
     },
     report::BoundedMemory,
     reserve::{CaptureMemory, Layout, Reserved},
 };
 
-/// Open files for each port: two maps, a program, a link, its network namespace, two for statistics, promiscuous mode, one for what
-/// only some need; two more where its queues are shared: the dispatcher and its table.
+/// Open files for each port: two maps, a program, a link, its network namespace, two for statistics,
+/// promiscuous mode, one for what only some need; two more where its queues are shared: the dispatcher and
+/// its table.
 const FILES_PER_PORT: usize = 11;
 
-/// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose writers are there. Dropping it gives back
-/// all there is.
+/// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
+/// writers are there. Dropping it gives everything back.
 pub struct PreparedCapture {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -35,7 +38,7 @@ pub struct PreparedCapture {
     /// Why the default size of the pools was reduced.
     pub(crate) bounded: Option<BoundedMemory>,
     pub(crate) ring_entries: u32,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) ports: Vec<PreparedPort>,
     pub(crate) layout: Layout,
     /// Memory for their packets, once it is there.
     pub(crate) reserved: Option<Reserved>,
@@ -43,10 +46,10 @@ pub struct PreparedCapture {
 
 impl fmt::Debug for PreparedCapture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.sources.iter().map(|source| &source.name).collect();
+        let names: Vec<_> = self.ports.iter().map(|port| &port.facts.name).collect();
         f.debug_struct("PreparedCapture")
             .field("config", &self.config)
-            .field("sources", &names)
+            .field("ports", &names)
             .finish_non_exhaustive()
     }
 }
@@ -59,7 +62,7 @@ impl PreparedCapture {
 
     /// Receive queues; beside the host, sockets.
     pub fn queues(&self) -> usize {
-        self.sources.iter().map(|source| source.rings.len()).sum()
+        self.ports.iter().map(|port| port.facts.rings.len()).sum()
     }
 
     /// Number of workers.
@@ -69,22 +72,15 @@ impl PreparedCapture {
 
     /// How many files the capture will have open, about. With a lower limit (`RLIMIT_NOFILE`) opening fails.
     pub fn open_files(&self) -> usize {
-        let sends = usize::from(self.config.transmit_entries > 0);
-        let of = |source: &Source| {
-            let by_queue = match source.is_passive() {
-                // The socket, and what closes it.
-                true => 2,
-                // The socket, and again for its sending half.
-                false => 1 + sends,
-            };
-            FILES_PER_PORT + source.rings.len() * by_queue
+        let of = |PreparedPort { facts, .. }: &PreparedPort| {
+            FILES_PER_PORT + facts.rings.len() * facts.files_per_queue
         };
         // Each worker and each capture thread has one that others wake it by.
         let capture_threads = match self.config.dispatch {
             Dispatch::Pull => 0,
             Dispatch::Push => self.queues(),
         };
-        self.sources.iter().map(of).sum::<usize>() + self.workers() + capture_threads
+        self.ports.iter().map(of).sum::<usize>() + self.workers() + capture_threads
     }
 
     /// Bytes of cells of all pools.
@@ -92,14 +88,15 @@ impl PreparedCapture {
         self.layout.cells_bytes(self.geometry)
     }
 
-    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to, which can take seconds
-    /// on a busy machine. Nothing else is changed, so that a thread that is in it may be given up at any time.
+    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to,
+    /// which can take seconds on a busy machine. Nothing else is changed, so that a thread that is in it may
+    /// be given up at any time.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough.
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
-            self.reserved = Some(self.layout.reserve(self.geometry, &self.sources, &self.hooks.gives_up)?);
+            self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks.gives_up)?);
         }
         Ok(self)
     }
@@ -109,26 +106,26 @@ impl PreparedCapture {
     /// # Errors
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
-        let Self { config, hooks, geometry, bounded, ring_entries, sources, layout, reserved } =
+        let Self { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved } =
             self.reserve()?;
-        let Reserved { memories, pools, stocks } = reserved.expect("just reserved");
+        let Reserved { memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
-        let is_in_memory = |source: &Source| source.queues_in_memory() > 0;
-        let clock = if sources.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
+        let is_in_memory = |port: &PreparedPort| port.facts.queues_in_memory() > 0;
+        let clock = if ports.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
         let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };
-        let watched = sources.iter().any(Source::is_interface);
+        let watched = ports.iter().any(|port| port.facts.ifindex().is_some());
         let changes = watched.then(netdev::changes).transpose()?;
-        let (mut open_ports, mut opened) = (Vec::new(), Vec::new());
-        for (source, pools) in sources.iter().zip(pools) {
-            let (port, queues) = source.open(pools, &context, &opened)?;
-            open_ports.push(port);
-            opened.push(queues);
+        let (mut open_ports, mut registrations) = (Vec::new(), Vec::new());
+        for (nic_id, (port, pools)) in ports.into_iter().zip(pools).enumerate() {
+            let mut open = port.open(nic_id as u16, pools, context, &registrations)?;
+            let sockets = open.queues.iter_mut().filter_map(|queue: &mut OpenQueue| queue.socket.as_mut());
+            registrations.extend(sockets.filter_map(|socket: &mut SocketParts| socket.registration.take()));
+            open_ports.push(open);
         }
+        // They keep sockets open.
+        drop(registrations);
         let memory = CaptureMemory::new(memories, &layout, geometry, bounded);
-        let (ports, queues) = (open_ports, opened);
-        Capture::start(
-            &config,
-            Parts { ring_entries, changes, geometry, memory, clock, ports, queues, stocks },
-        )
+        let parts = Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, allocators };
+        Capture::start(&config, parts)
     }
 }

@@ -8,8 +8,8 @@
 //!   Reach::All        │ all pools          │
 //! ```
 //!
-//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is registered, so memory cannot
-//! come in later, and no packet waits for a page fault.
+//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is
+//! registered, so memory cannot come in later, and no packet waits for a page fault.
 
 use std::{
     sync::{
@@ -24,19 +24,19 @@ use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemor
 
 use crate::{
     Config, Diagnostic, Error, Homes, PoolSize, Reach,
-    builder::MAX_WORKERS,
-    config::limit,
+    config::{MAX_WORKERS, limit},
     port::{
+        contract::{PoolMaker, PortPools, PreparedPort},
         opening::GivesUp,
-        source::{PortPools, Source},
     },
     report::{BoundedMemory, MemoryReport},
-    transmit::{StockParts, carve_stocks},
+    transmit::{AllocatorParts, carve_allocators},
 };
 
 /// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
-/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct xdp_buff_xsk`).
+/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct
+/// xdp_buff_xsk`).
 const RECORD_BYTES: u64 = 128;
 /// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
@@ -45,16 +45,17 @@ const BOOKS_BYTES: u64 = 32;
 /// What a thread brings in at a time.
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
-const MOST_HELPERS: usize = 8;
+const MAX_HELPERS: usize = 8;
 /// What a transmitter keeps of each cell it could have sent.
 const TOKEN_BYTES: u64 = 8;
 
 /// Which pools there are, and where they lie.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// For each source, the part of each of its pools; empty for a passive port, whose rings belong to the kernel.
+    /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the
+    /// kernel.
     pools: Vec<Vec<usize>>,
-    stocks: Vec<usize>,
+    allocators: Vec<usize>,
     parts: Vec<Part>,
     /// Rings of passive ports.
     passive: u64,
@@ -70,12 +71,12 @@ struct Part {
 }
 
 impl Layout {
-    pub(crate) fn new(config: &Config, sources: &[Source]) -> Self {
-        let queues: usize = sources.iter().map(|source| source.rings.len()).sum();
+    pub(crate) fn new(config: &Config, ports: &[PreparedPort]) -> Self {
+        let queues: usize = ports.iter().map(|port| port.facts.rings.len()).sum();
         let workers = config.workers.unwrap_or(queues).max(1);
         let mut layout = Self {
             pools: Vec::new(),
-            stocks: Vec::new(),
+            allocators: Vec::new(),
             parts: Vec::new(),
             passive: 0,
             transmit_entries: config.transmit_entries,
@@ -86,18 +87,19 @@ impl Layout {
             Reach::All => Some(0),
         };
         let mut begin = 0;
-        for source in sources {
-            let in_memory = source.queues_in_memory();
+        for PreparedPort { facts, .. } in ports {
+            let in_memory = facts.queues_in_memory();
+            let has_sockets = facts.pools == PoolMaker::Registered;
             let home = |at| config.homes.of(begin + at, at, workers);
             let places: Vec<_> =
-                (0..in_memory).map(|at| layout.place(together(home(at)), source.is_active())).collect();
+                (0..in_memory).map(|at| layout.place(together(home(at)), has_sockets)).collect();
             layout.pools.push(places);
-            layout.passive += (source.rings.len() - in_memory) as u64;
-            begin += source.rings.len();
+            layout.passive += (facts.rings.len() - in_memory) as u64;
+            begin += facts.rings.len();
         }
-        for stock in 0..usize::from(config.stocks) {
-            let place = layout.place(together(stock % workers), false);
-            layout.stocks.push(place);
+        for allocator in 0..usize::from(config.allocators) {
+            let place = layout.place(together(allocator % workers), false);
+            layout.allocators.push(place);
         }
         if layout.parts.is_empty() {
             layout.parts.push(Part::default());
@@ -193,7 +195,7 @@ impl Layout {
     pub(crate) fn reserve(
         &self,
         geometry: Geometry,
-        sources: &[Source],
+        ports: &[PreparedPort],
         gives_up: &GivesUp,
     ) -> Result<Reserved, Error> {
         limit("sockets of passive ports", self.passive as usize, MAX_WORKERS)?;
@@ -201,26 +203,26 @@ impl Layout {
         let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
-        let carve = |(nic_id, (source, places)): (usize, (&Source, &Vec<usize>))| {
-            source.carve(nic_id as u16, places.iter().map(of), geometry)
+        let carve = |(nic_id, (port, places)): (usize, (&PreparedPort, &Vec<usize>))| {
+            PortPools::carve(&port.facts, nic_id as u16, places.iter().map(of), geometry)
         };
-        let pools = sources.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
-        let stocks = carve_stocks(self.stocks.iter().map(of), geometry)?;
+        let pools = ports.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
+        let allocators = carve_allocators(self.allocators.iter().map(of), geometry)?;
         bring_in(&memories, gives_up)?;
-        Ok(Reserved { memories, pools, stocks })
+        Ok(Reserved { memories, pools, allocators })
     }
 }
 
 /// Memory and pools, made before anything on the machine is changed.
 pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
-    /// By source.
+    /// By port.
     pub(crate) pools: Vec<PortPools>,
-    pub(crate) stocks: Vec<StockParts>,
+    pub(crate) allocators: Vec<AllocatorParts>,
 }
 
-/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a millisecond for each MiB that
-/// is touched for the first time.
+/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a
+/// millisecond for each MiB that is touched for the first time.
 fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Error> {
     let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
     let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();
@@ -233,7 +235,7 @@ fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Er
         }
         Ok(())
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_HELPERS).min(pieces.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_HELPERS).min(pieces.len());
     thread::scope(|scope| {
         // One that cannot be made is no error: the others do its part.
         let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();
@@ -274,7 +276,7 @@ impl CaptureMemory {
             chunks_per_pool: self.geometry.chunks_per_pool(),
             cell_bytes: self.geometry.cell_bytes(),
             bounded: self.bounded.clone(),
-            pages: memory.pages().as_str().into(),
+            pages: memory.pages(),
             fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
             ring_entries,
         }

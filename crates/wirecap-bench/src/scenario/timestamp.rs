@@ -85,12 +85,12 @@ fn clocks(context: &mut Context) -> Result<()> {
         system_clock_ns.push(ns_per_reading(system_ns));
         let run = json!({
             "ns_per_reading": { "counter": counter_ns.last(), "system": system_clock_ns.last() },
-            "clock": counter.in_words(), "error_bound_ns": counter.error_bound_ns(),
+            "clock": counter.clock(), "error_bound_ns": counter.error_bound_ns(),
         });
         context.keep(Scenario::Timestamp, "clocks", round, &run)?;
     }
     let mut table = Table::new("A reading of a clock", &["clock", "ns"]);
-    table.row([format!("`batch`: {}", counter.in_words()), show(Summary::of(counter_ns), 1)]);
+    table.row([format!("`batch`: {:?}", counter.clock()), show(Summary::of(counter_ns), 1)]);
     table.row(["system clock (`clock_gettime`)".into(), show(Summary::of(system_clock_ns), 1)]);
     context.record.table(&table)
 }

@@ -13,7 +13,7 @@ use crate::{
     exit::tell,
     host_use,
     plan::Plan,
-    text::{diagnostic::describe, plural::counted},
+    text::{self, diagnostic::describe, plural::counted},
 };
 
 /// Says how the capture runs.
@@ -54,7 +54,7 @@ fn facts(port: &PortReport) -> Vec<String> {
     let mut facts = vec![queues(port)];
     let mut fact = |words: String| facts.push(format!("{}: {words}", port.name));
     if let Some(filter) = &port.filter {
-        fact(format!("the filter runs {}", filter.runs.in_words()));
+        fact(format!("the filter runs {}", text::report::place(filter.runs)));
     }
     if port.multi_buffer {
         fact("packets larger than a cell come in several".into());
@@ -66,13 +66,17 @@ fn facts(port: &PortReport) -> Vec<String> {
     fallbacks.map(describe).for_each(&mut fact);
     let timestamp = &port.timestamp;
     let (source, resolution_ns) = (timestamp.source, timestamp.resolution_ns);
-    fact(format!("timestamps: {}, {}; resolution {resolution_ns} ns", source.as_str(), source.in_words()));
-    fact(format!("clock: {}", timestamp.clock));
+    fact(format!(
+        "timestamps: {}, {}; resolution {resolution_ns} ns",
+        source.as_str(),
+        text::report::source(source)
+    ));
+    fact(format!("clock: {}", text::report::clock(&timestamp.clock)));
     facts
 }
 
 fn is_trace(port: &PortReport) -> bool {
-    port.queues.iter().all(|queue| queue.mode == QueueMode::Replay)
+    port.queues.iter().all(|queue| queue.mode == QueueMode::Trace)
 }
 
 /// Which queues there are, and their modes.
@@ -81,7 +85,7 @@ fn queues(port: &PortReport) -> String {
     let modes: Vec<_> = groups(port)
         .into_iter()
         .map(|(first, last, queue_mode)| match first == last {
-            _ if queue_mode == QueueMode::Replay => mode(queue_mode).to_owned(),
+            _ if queue_mode == QueueMode::Trace => mode(queue_mode).to_owned(),
             true => format!("{row} {first}: {}", mode(queue_mode)),
             false => format!("{row}s {first}-{last}: {}", mode(queue_mode)),
         })
@@ -101,7 +105,7 @@ fn mode(mode: QueueMode) -> &'static str {
         QueueMode::Copy => "native XDP, copy",
         QueueMode::Generic => "generic XDP, copy: slow",
         QueueMode::Packet => "AF_PACKET: the host keeps its packets",
-        QueueMode::Replay => "a trace file, read into cells",
+        QueueMode::Trace => "a trace file, read into cells",
         QueueMode::Memory => "memory only",
         QueueMode::Host => "not captured: its packets go to the host",
     }
@@ -139,7 +143,7 @@ fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     }
     facts.push(format!("{mib} MiB of packet memory"));
     facts.extend(bound(memory));
-    facts.push(format!("pages: {}", memory.pages));
+    facts.push(format!("pages: {}", text::report::pages(memory.pages)));
     facts.extend(memory.fallbacks.iter().map(describe));
     if memory.ring_entries < m * r {
         facts.push(format!("the kernel has {} of the cells of a queue at once", memory.ring_entries));

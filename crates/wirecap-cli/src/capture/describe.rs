@@ -10,7 +10,10 @@ use wirecap_file::{
 use wirecap_sys::netdev::Interface;
 
 use super::{place::Place, times};
-use crate::{plan::Plan, text::diagnostic};
+use crate::{
+    plan::Plan,
+    text::{self, diagnostic},
+};
 
 /// What stands in front of the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
@@ -38,7 +41,7 @@ pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> 
 }
 
 fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &Plan, os: Option<&str>) {
-    let timestamps = format!("timestamps: {}", port.timestamp.in_words());
+    let timestamps = format!("timestamps: {}", text::report::timestamps(&port.timestamp));
     let hardware = interface.driver.as_ref().map(|driver| match &driver.bus {
         Some(bus) => format!("{} at {bus}", driver.name),
         None => driver.name.clone(),
@@ -60,7 +63,7 @@ fn describe(out: &mut Vec<u8>, interface: &Interface, port: &PortReport, plan: &
 
 /// The name is all that is said of a trace file: it may have had several interfaces.
 fn describe_trace(out: &mut Vec<u8>, port: &PortReport, plan: &Plan) {
-    let timestamps = format!("timestamps: {}", port.timestamp.in_words());
+    let timestamps = format!("timestamps: {}", text::report::timestamps(&port.timestamp));
     let info = InterfaceInfo {
         name: Some(&port.name),
         link_type: port.link_type,

@@ -21,7 +21,7 @@ struct Kinds {
 /// # Errors
 /// [`Usage`] for flags without effect; `--unmatched pass` where the filter is not in the kernel.
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
-    let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Replay);
+    let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
     let kinds = Kinds {
         xdp: report.ports.iter().any(|port| is_xdp(&port)),

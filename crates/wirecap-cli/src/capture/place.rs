@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::replay};
+use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
 use wirecap_sys::netdev::Interface;
 
 use crate::{
@@ -68,7 +68,7 @@ impl Place {
 pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
     let Plan { config, destination, interfaces, .. } = plan;
     let mut look_up = |port: &PortSpec| match port {
-        PortSpec::Replay { path } => {
+        PortSpec::Trace { path } => {
             check_trace(path, destination.as_ref())?;
             Ok(Place::Trace(path.clone()))
         }
@@ -152,17 +152,17 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
 fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
     if path == Path::new("-") && io::stdin().is_terminal() {
         let message =
-            "replay:- reads standard input, which is a terminal here; pipe a trace into it, or name a file";
+            "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file";
         return Err(Usage(message.into()).into());
     }
     if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
         let message = format!(
-            "{} is the trace that is replayed, and would be written over; write to another file",
+            "{} is the trace that is read, and would be written over; write to another file",
             destination.describe()
         );
         return Err(Usage(message).into());
     }
-    Ok(replay::check(path)?)
+    Ok(trace_port::check(path)?)
 }
 
 /// Whether what is read is what is written, by whatever names.

@@ -9,7 +9,10 @@ use wirecap::{
 
 use wirecap_record::Written;
 
-use crate::{head::Head, text::diagnostic::describe};
+use crate::{
+    head::Head,
+    text::{diagnostic::describe, report::clock},
+};
 
 /// An account as JSON.
 #[derive(Serialize)]
@@ -58,9 +61,10 @@ pub(crate) struct WordedReport {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WordedPort {
-    /// Its own lists are empty, and so not serialised.
+    /// Its own lists are empty, and so not serialised. Its clock has words.
     #[serde(flatten)]
-    port: PortReport,
+    #[cfg_attr(test, schemars(with = "PortReport"))]
+    port: Value,
     /// What is not as asked for, or not as good as it could be.
     fallbacks: Vec<Worded>,
     /// What happened while it ran that the user should know.
@@ -99,6 +103,9 @@ impl From<Report> for WordedReport {
 impl From<PortReport> for WordedPort {
     fn from(mut port: PortReport) -> Self {
         let (fallbacks, warnings) = (worded(&mut port.fallbacks), worded(&mut port.warnings));
+        let clock = clock(&port.timestamp.clock);
+        let mut port = serde_json::to_value(port).expect("figures, names and texts");
+        port["timestamp"]["clock"]["text"] = clock.into();
         Self { port, fallbacks, warnings }
     }
 }

@@ -66,12 +66,12 @@ impl End {
 fn end_by_itself(
     is_gone: impl FnOnce() -> bool,
     is_at_end: impl FnOnce() -> bool,
-    is_deserted: impl FnOnce() -> bool,
+    all_ports_gone: impl FnOnce() -> bool,
 ) -> Option<End> {
     let is_gone = is_gone();
     if is_at_end() {
         Some(End::Read)
-    } else if is_deserted() {
+    } else if all_ports_gone() {
         Some(End::Deserted)
     } else {
         is_gone.then_some(End::WorkerGone)
@@ -167,7 +167,7 @@ impl<'a> Watch<'a> {
         end_by_itself(
             || workers.iter().any(JoinHandle::is_finished),
             || capture.is_at_end(),
-            || capture.is_deserted(),
+            || capture.all_ports_gone(),
         )
     }
 

@@ -32,7 +32,7 @@ Examples:
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
   wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
-  wirecap capture replay:old.pcap -w new.pcapng    a trace file in the place of an interface
+  wirecap capture trace:old.pcap -w new.pcapng    a trace file in the place of an interface
   wirecap forward eth1 eth2                        every packet of one goes out of the other
   wirecap replay old.pcap -i eth1                  a trace file, sent as it was recorded
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify at the other end can judge
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     /// An interface belongs to the capture while it runs: the host does not see its packets. One that the host uses
     /// is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an interface in any case,
     /// packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive queues only: other processes may have
-    /// the others at the same time. replay:FILE is a trace file in the place of an interface.
+    /// the others at the same time. trace:FILE is a trace file in the place of an interface.
     ///
     /// What follows the interfaces and is none is a filter, in the language of tcpdump (man 7 pcap-filter): it runs in the
     /// kernel where that can be had. Quote it, so that the shell leaves it alone.
@@ -125,7 +125,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside it;
-    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:- standard input).
+    /// NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. trace:FILE is a trace file (trace:- standard input).
     /// Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,

@@ -60,7 +60,7 @@ fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result
     // The first word is looked at only where it is no port for sure: a trace file.
     let misspelt = ports.first().filter(|word| is_trace(word) && !is_port(word));
     if let Some(trace) = misspelt.or(filter.first().filter(|word| is_trace_path(word))) {
-        let message = format!("{trace} is not an interface; for a trace file write replay:{trace}");
+        let message = format!("{trace} is not an interface; for a trace file write trace:{trace}");
         return Err(Usage(message).into());
     }
     Ok((ports, filter))

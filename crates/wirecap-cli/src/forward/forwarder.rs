@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Batch, Drain, OwnedPacket, Stock, Transmitter};
+use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
 use wirecap_headers::{Rewrite, Toward, checksum};
 use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, RouterWorker};
 
@@ -43,7 +43,7 @@ pub(super) struct RouterPath {
     pub(super) router: RouterWorker<Parked>,
     /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells from the pool, and the cells
     /// behind them would go to the kernel in short runs.
-    pub(super) stock: Stock,
+    pub(super) allocator: PacketAllocator,
 }
 
 /// Where a packet came in.
@@ -211,7 +211,7 @@ impl Forwarder {
     #[cold]
     fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: Pending) {
         let Path::Router(path) = &mut self.path else { return };
-        let RouterPath { router, stock } = &mut **path;
+        let RouterPath { router, allocator } = &mut **path;
         let admission = router.admit(pending);
         if let Admission::InsteadOf(Parked { origin, .. }) = &admission {
             self.stats[origin.port].count_dropped(DropCause::WaitingFull);
@@ -219,7 +219,7 @@ impl Forwarder {
         let kept = match admission {
             Admission::Full => None,
             // What it replaces is dropped by now, and its cells are free.
-            Admission::Free | Admission::InsteadOf(_) => stock.keep(packet),
+            Admission::Free | Admission::InsteadOf(_) => allocator.keep(packet),
         };
         match kept {
             Some(packet) => router.park(Parked { packet, origin }, pending),
@@ -234,13 +234,13 @@ impl Forwarder {
         stats.count_dropped(cause);
         let lane = self.lane(origin.port, origin.queue);
         let Path::Router(path) = &mut self.path else { return };
-        let RouterPath { router, stock } = &mut **path;
+        let RouterPath { router, allocator } = &mut **path;
         let transmitter = &mut self.transmitters[origin.port][lane];
         let is_sent = match router.answer(packet.data(), packet.len(), origin.port, cause) {
             Answer::Silence => return,
             Answer::Suppressed => false,
             Answer::Error(frame) => {
-                stock.packet(frame).is_some_and(|error| error.forward(transmitter).is_ok())
+                allocator.packet(frame).is_some_and(|error| error.forward(transmitter).is_ok())
             }
         };
         stats.count_icmp_error(is_sent);

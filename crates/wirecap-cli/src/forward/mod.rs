@@ -259,14 +259,14 @@ impl Job for Forward {
         let stats = || Arc::new(ForwardStats::new());
         self.stats = (0..ports).map(|_| (0..workers).map(|_| stats()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
-        // A router's alone: the plan has asked for no stocks else.
-        let mut stocks = capture.take_stocks().into_iter();
+        // A router's alone: the plan has asked for no allocators else.
+        let mut allocators = capture.take_allocators().into_iter();
         let forwarders = (0..workers).map(|worker| {
             let stats = self.stats.iter().map(|stats| Arc::clone(&stats[worker])).collect();
             let path = match &router {
                 Some(router) => Path::Router(Box::new(RouterPath {
                     router: router.worker(),
-                    stock: stocks.next().expect("each worker of a router has a stock"),
+                    allocator: allocators.next().expect("each worker of a router has an allocator"),
                 })),
                 None => Path::Cable(rewrite.clone()),
             };

@@ -74,7 +74,7 @@ impl ForwardPlan {
                 config.filter = Some(router.capture_filter());
                 config.unmatched = Some(Unmatched::Pass);
                 // For ICMP errors and packets that wait: each worker of a router makes packets of its own.
-                config.stocks = workers as u16;
+                config.allocators = workers as u16;
                 Some(router)
             }
             None => {

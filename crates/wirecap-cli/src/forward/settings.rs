@@ -72,7 +72,11 @@ impl ForwardSettings {
                 ("grouping", config.grouping == Grouping::All, in_order),
                 ("homes", config.homes == needed.homes, in_order),
                 ("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
-                ("stocks", config.stocks == needed.stocks, "their number follows from that of the workers"),
+                (
+                    "allocators",
+                    config.allocators == needed.allocators,
+                    "their number follows from that of the workers",
+                ),
                 ("rx_hash", !config.rx_hash, "nothing looks at the hashes"),
                 ("count", self.output.count.is_none(), "it counts packets that are written or captured only"),
                 (

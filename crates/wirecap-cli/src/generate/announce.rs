@@ -4,7 +4,12 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueMade, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::{exit::tell, host_use, terminal::rate, text::ranges};
+use crate::{
+    exit::tell,
+    host_use,
+    terminal::rate,
+    text::{host_use::reason as describe_reason, ranges},
+};
 
 /// Says it, one line a fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueMade]) {
@@ -33,7 +38,7 @@ fn of_engine(plan: &Plan, queues: &[QueueMade]) -> Vec<String> {
         }
     }
     if let Some(reason) = &plan.host_use {
-        facts.push(format!("{name}: {reason}: frames go out beside the host's own"));
+        facts.push(format!("{name}: {}: frames go out beside the host's own", describe_reason(reason)));
         if is_spared(plan, queues) {
             facts.push(format!("{name}: zero-copy, which could disturb those, was left alone"));
         }

@@ -69,7 +69,7 @@ struct QueueReport {
     queue: u16,
     /// How the driver gets the frames.
     mode: &'static str,
-    /// Why it is not zero-copy, in words.
+    /// Why it is not zero-copy.
     fallback: Option<String>,
     /// Frames that were made.
     made: u64,

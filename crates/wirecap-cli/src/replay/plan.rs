@@ -11,7 +11,7 @@ use super::{
     flags::{ReplayFlags, TruncatedFlag},
     values::Where,
 };
-use crate::{exit::Usage, flags::SendModeFlag};
+use crate::{exit::Usage, flags::SendModeFlag, text};
 
 /// Memory for cells unless the user says otherwise, and there is less than twice that.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -72,7 +72,10 @@ fn mode(flags: &ReplayFlags) -> Result<(BindChoice, Vec<String>)> {
     };
     let mode = SendModeFlag::bind(flags.send.tx_mode, host_use.is_some());
     let fallback = host_use.map(|reason| {
-        format!("copy: the kernel copies each packet; zero-copy is left alone, since {reason}")
+        format!(
+            "copy: the kernel copies each packet; zero-copy is left alone, since {}",
+            text::host_use::reason(&reason)
+        )
     });
     Ok((mode, Vec::from_iter(fallback)))
 }

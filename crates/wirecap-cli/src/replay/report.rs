@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Record<'a> {
     #[serde(flatten)]
     head: Head,
-    /// Why it failed, in one line.
+    /// What was not as asked for, in words; null if the exit code is 0.
     error: Option<String>,
     #[serde(flatten)]
     report: &'a Report,

@@ -65,7 +65,7 @@ impl CaptureSettings {
             "capture",
             [
                 ("transmit_entries", config.transmit_entries == usual.transmit_entries, "nothing is sent"),
-                ("stocks", config.stocks == usual.stocks, "nothing is sent"),
+                ("allocators", config.allocators == usual.allocators, "nothing is sent"),
                 ("reach", config.reach == usual.reach, "nothing is sent"),
                 ("rx_hash", config.rx_hash == usual.rx_hash, "nothing looks at the hashes"),
             ],

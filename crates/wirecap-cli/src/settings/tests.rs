@@ -199,7 +199,7 @@ fn one<T: wirecap::config::Choice + std::fmt::Debug>() -> impl Strategy<Value = 
 
 fn a_port() -> impl Strategy<Value = PortSpec> {
     let word =
-        prop_oneof!["[a-z]{1,8}[0-9]", "xdp:[a-z]{1,8}@[0-9],3-5", "packet:[a-z]{3}", "replay:/?[ -~é]{1,9}"];
+        prop_oneof!["[a-z]{1,8}[0-9]", "xdp:[a-z]{1,8}@[0-9],3-5", "packet:[a-z]{3}", "trace:/?[ -~é]{1,9}"];
     word.prop_map(PortSpec::from)
 }
 

@@ -9,7 +9,11 @@ use wirecap::{
     report::{BeyondLimit, LengthLimit},
 };
 
-use super::plural::{counted, is, was};
+use super::{
+    host_use,
+    plural::{counted, is, was},
+    report,
+};
 
 /// Cells of this size hold any frame of an MTU of 1500, whatever the driver.
 const LARGE_CELL_BYTES: u32 = 4096;
@@ -24,7 +28,9 @@ pub(crate) fn describe(diagnostic: &Diagnostic) -> String {
 /// Of the way in which a port is opened.
 fn opening(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
-        Diagnostic::BesideHost { reason } => format!("captured beside the host, since {reason}"),
+        Diagnostic::Passive { reason } => {
+            format!("captured beside the host, since {}", host_use::reason(reason))
+        }
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")
@@ -189,7 +195,7 @@ fn times(diagnostic: &Diagnostic) -> Option<String> {
             source.as_str(),
             if *packets == 1 { "bears" } else { "bear" }
         ),
-        Diagnostic::ClockSet { clock } => format!("the clock that stamps was set: {clock}"),
+        Diagnostic::ClockSet { clock } => format!("the clock that stamps was set: {}", report::clock(clock)),
         Diagnostic::StampingLeftOn { cause } => format!("its NIC goes on stamping every packet: {cause}"),
         _ => return None,
     })

@@ -26,7 +26,7 @@ fn samples() -> Vec<Diagnostic> {
         samples.push(Diagnostic::MemoryAdviceRefused { advice, cause: cause() });
     }
     samples.extend([
-        Diagnostic::BesideHost { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
+        Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,
@@ -52,7 +52,7 @@ fn samples() -> Vec<Diagnostic> {
         Diagnostic::QueuesGone { queues: 1 },
         Diagnostic::Unstamped { source: Timestamp::Kernel, packets: 2 },
         Diagnostic::Untagged { packets: 2 },
-        Diagnostic::ClockSet { clock: "CLOCK_TAI".into() },
+        Diagnostic::ClockSet { clock: wirecap::report::Clock::Monotonic },
         Diagnostic::StampingLeftOn { cause: cause() },
         Diagnostic::TracePacketsLost { packets: 2, longest: 3_000 },
     ]);

@@ -2,7 +2,7 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
-use wirecap::{Error, diagnostic::NicDataRefusal};
+use wirecap::{Error, LeftToHost, diagnostic::NicDataRefusal};
 use wirecap_core::GeometryError;
 use wirecap_sys::{
     memory::{MemoryBound, MemoryError},
@@ -11,7 +11,7 @@ use wirecap_sys::{
     xsk::XskError,
 };
 
-use super::{diagnostic, plural::counted};
+use super::{diagnostic, host_use, plural::counted};
 
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
@@ -56,22 +56,24 @@ fn hint(error: &Error) -> Option<String> {
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
-        Error::OnlyPassive { name, .. } => format!("; say xdp:{name} to take it"),
-        Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
-        Error::QueuesBesideHost { name, queues, reason: Some(_) } => {
-            format!("; say xdp:{name}@{queues} to take them from it")
+        Error::OnlyPassive { name, reason } => {
+            format!("{}; say xdp:{name} to take it", since(reason.as_ref()))
         }
-        Error::QueuesBesideHost { name, queues, reason: None } => {
+        Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
+        Error::PassiveQueues { name, queues, reason: reason @ Some(_) } => {
+            format!("{}; say xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
+        }
+        Error::PassiveQueues { name, queues, reason: None } => {
             format!("; say packet:{name}, or xdp:{name}@{queues} to take them from the host")
         }
         Error::Rss { .. } => "; leave --rss symmetric out to capture as it is".into(),
-        Error::RssBesideHost(name) => format!(
+        Error::PassiveRss(name) => format!(
             ", where --fanout hash keeps both directions of a connection together; leave --rss out, or say xdp:{name}"
         ),
         Error::LittleMemory { .. } => ", or lower -M or the number of queues".into(),
         Error::NoHardwareTimestamps { name, reason } => {
             let take = match reason {
-                NicDataRefusal::BesideHost => format!("; say xdp:{name} to take it, or"),
+                NicDataRefusal::Passive => format!("; say xdp:{name} to take it, or"),
                 _ => ";".into(),
             };
             format!(
@@ -82,6 +84,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::OnlyBatchTimestamps { .. } => " (--timestamp batch)".into(),
         _ => return None,
     })
+}
+
+/// Why an interface is left to the host; nothing if that was asked for.
+fn since(reason: Option<&LeftToHost>) -> String {
+    reason.map(|reason| format!(", since {}", host_use::reason(reason))).unwrap_or_default()
 }
 
 fn interface(error: &netdev::Error) -> Option<String> {
@@ -132,7 +139,7 @@ fn passive(error: &PacketError) -> Option<String> {
 mod tests {
     use std::io;
 
-    use wirecap::{Diagnostic, LeftToHost, diagnostic::ModeRefusal, report::QueueMode};
+    use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
 
     use super::*;
 
@@ -153,11 +160,11 @@ mod tests {
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
             (Error::OnlyPassive { name: name(), reason: loopback() }, "; say xdp:in0 to take it"),
             (
-                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: loopback() },
+                Error::PassiveQueues { name: name(), queues: 2.into(), reason: loopback() },
                 "; say xdp:in0@2 to take them from it",
             ),
             (
-                Error::QueuesBesideHost { name: name(), queues: 2.into(), reason: None },
+                Error::PassiveQueues { name: name(), queues: 2.into(), reason: None },
                 "; say packet:in0, or xdp:in0@2 to take them from the host",
             ),
             (
@@ -168,7 +175,7 @@ mod tests {
                 Error::Rss { name: name(), reason: "none".into() },
                 "none; leave --rss symmetric out to capture as it is",
             ),
-            (Error::RssBesideHost(name()), "leave --rss out, or say xdp:in0"),
+            (Error::PassiveRss(name()), "leave --rss out, or say xdp:in0"),
             (
                 Error::LittleMemory { bytes: 1, least: 2 },
                 "give that or more, or lower -M or the number of queues",
@@ -212,9 +219,7 @@ mod tests {
     #[test]
     fn the_way_to_hardware_times_is_named_where_there_is_one() {
         let words = |reason| of_capture(&Error::NoHardwareTimestamps { name: "in0".into(), reason });
-        assert!(
-            words(NicDataRefusal::BesideHost).contains("say xdp:in0 to take it, or use kernel timestamps")
-        );
+        assert!(words(NicDataRefusal::Passive).contains("say xdp:in0 to take it, or use kernel timestamps"));
         let software = words(NicDataRefusal::SoftwareOnly);
         assert!(software.contains("software only; use kernel") && !software.contains("xdp:"), "{software}");
     }

@@ -11,7 +11,9 @@
 pub(crate) mod diagnostic;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod host_use;
 pub(crate) mod plural;
+pub(crate) mod report;
 
 use crate::printable::printable;
 

@@ -23,7 +23,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture r0 --foo", "there is no flag --foo; try"),
         ("capture r0 --rotate 5", "there is no flag --rotate; try"),
         ("capture r0 -ip[8]=1", "is given with --filter '-ip[8]=1'"),
-        ("capture no-such.pcapng", "write replay:no-such.pcapng"),
+        ("capture no-such.pcapng", "write trace:no-such.pcapng"),
         ("capture r0 -M 100", "try 128"),
         ("capture r0 -M -4", "-4"),
         ("capture r0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),
@@ -47,7 +47,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture foo:r0", "foo:r0: no port begins with foo:; write r0, xdp:r0 or packet:r0"),
         ("capture a/b", "cannot be the name of an interface"),
         ("capture xdp:", "\"xdp:\" names no port; write eth1"),
-        ("capture replay:", "replay:FILE"),
+        ("capture trace:", "trace:FILE"),
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments.split_whitespace());

@@ -39,7 +39,7 @@ fn trace(lab: &Lab, frames: &[Vec<u8>]) -> String {
     }
     let path = lab.path("trace.pcap");
     std::fs::write(&path, file).unwrap();
-    format!("replay:{}", path.display())
+    format!("trace:{}", path.display())
 }
 
 #[test]

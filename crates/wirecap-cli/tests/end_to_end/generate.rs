@@ -105,7 +105,7 @@ fn what_is_generated_is_verified_whatever_it_is() {
 
         // The same from the file.
         let frames = figure(&made, "frames").to_string();
-        let words = ["capture", &format!("replay:{file}"), "--verify", "--expect", &frames, "--json"];
+        let words = ["capture", &format!("trace:{file}"), "--verify", "--expect", &frames, "--json"];
         let again = lab.spawn(&words).wait();
         assert_eq!(again.code, Some(0), "{again:#?}");
         assert_eq!(&again.account().0["verified"], verified, "{generator:?}");
@@ -143,7 +143,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     lab.generate(&["-c", "1k", "--flows", "1000", "--run", "77"]);
     assert_eq!(running.stop().code, Some(0), "nobody asked to verify");
     std::fs::copy(&one, &two).unwrap();
-    let [one, two] = [one, two].map(|path| format!("replay:{}", path.display()));
+    let [one, two] = [one, two].map(|path| format!("trace:{}", path.display()));
 
     // 256 flows have each source port: those from 512 to 767 are missing.
     let ended =

@@ -47,7 +47,7 @@ fn names_of_files_and_of_interfaces_in_them_are_printed_without_control_characte
     let directory = tempfile::tempdir().unwrap();
     let name = "a\x1b[2J\u{202e}\nb.pcapng";
     fs::write(directory.path().join(name), trace()).unwrap();
-    let port = format!("replay:{name}");
+    let port = format!("trace:{name}");
     let run = |arguments: &[&str]| {
         let mut command = Command::new(WIRECAP);
         command.current_dir(directory.path()).args(arguments);
@@ -58,12 +58,12 @@ fn names_of_files_and_of_interfaces_in_them_are_printed_without_control_characte
     let table = run(&["capture", &port]);
     assert_eq!(table.code, Some(1), "{table:#?}");
     let said = table.stderr.lines().last().unwrap();
-    assert!(said.contains(r"replay:a\u{1b}[2J\u{202e}\nb.pcapng"), "{said}");
+    assert!(said.contains(r"trace:a\u{1b}[2J\u{202e}\nb.pcapng"), "{said}");
     assert!(
         said.contains(r"(\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}\u{2028}\r\nwirecap: all is well)"),
         "{said}"
     );
-    assert!(String::from_utf8_lossy(&table.stdout).contains(r"replay:a\u{1b}[2J\u{202e}\nb.pcapng"));
+    assert!(String::from_utf8_lossy(&table.stdout).contains(r"trace:a\u{1b}[2J\u{202e}\nb.pcapng"));
 
     // JSON keeps the meaning.
     let json = run(&["capture", &port, "--json"]);

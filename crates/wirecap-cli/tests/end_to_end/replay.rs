@@ -83,7 +83,7 @@ fn every_trace_is_written_as_it_was_read() {
         let link_type = file.interfaces[0].link_type;
         let other = file.packets.iter().position(|packet| packet.link_type != link_type);
         let packets = &file.packets[..other.unwrap_or(file.packets.len())];
-        let source = format!("replay:{}", path.display());
+        let source = format!("trace:{}", path.display());
         for (output, format) in [("out.pcapng", Format::Pcapng), ("out.pcap", Format::Pcap)] {
             let ended = run(directory.path(), &[&source, "-w", output, "--json", "-q"]);
             let account = ended.account();
@@ -115,12 +115,12 @@ fn every_trace_is_written_as_it_was_read() {
 fn two_traces_are_two_interfaces_of_one_file() {
     let directory = directory();
     let ended =
-        run(directory.path(), &["replay:a.pcap", "replay:b.pcap", "-w", "both.pcapng", "--json", "-M", "64"]);
+        run(directory.path(), &["trace:a.pcap", "trace:b.pcap", "-w", "both.pcapng", "--json", "-M", "64"]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().assert_lossless(3_040);
     let both = read(&directory.path().join("both.pcapng"));
     let names: Vec<_> = both.interfaces.iter().map(|interface| interface.name.as_deref().unwrap()).collect();
-    assert_eq!(names, ["replay:a.pcap", "replay:b.pcap"]);
+    assert_eq!(names, ["trace:a.pcap", "trace:b.pcap"]);
     for (interface, name) in ["a.pcap", "b.pcap"].into_iter().enumerate() {
         let packets = read(&directory.path().join(name)).packets;
         let of_it = both.packets.iter().filter(|packet| packet.interface == interface as u32);
@@ -137,7 +137,7 @@ fn flags_hold_for_traces_too() {
     let path = directory.path().join("out.pcapng");
     for dispatch in ["pull", "push"] {
         let arguments =
-            ["replay:a.pcap", "-w", "out.pcapng", "--json", "--dispatch", dispatch, "--workers", "3"];
+            ["trace:a.pcap", "-w", "out.pcapng", "--json", "--dispatch", dispatch, "--workers", "3"];
         let ended = run(directory.path(), &[&arguments[..], &["-c", "1234", "--snaplen", "60"]].concat());
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         assert_eq!(ended.account().written("packets"), 1_234);
@@ -148,10 +148,10 @@ fn flags_hold_for_traces_too() {
             assert_eq!(packet.timestamp_ns, Some(1_000 + number as u64));
         }
     }
-    let ended = run(directory.path(), &["replay:b.pcap"]);
+    let ended = run(directory.path(), &["trace:b.pcap"]);
     let table = String::from_utf8(ended.stdout).unwrap();
-    assert!(table.contains("replay:b.pcap") && table.contains("40 packets in"), "{table}");
-    assert!(ended.stderr.contains("replay:b.pcap, a trace file, read into cells"), "{}", ended.stderr);
+    assert!(table.contains("trace:b.pcap") && table.contains("40 packets in"), "{table}");
+    assert!(ended.stderr.contains("trace:b.pcap, a trace file, read into cells"), "{}", ended.stderr);
 }
 
 #[test]
@@ -161,21 +161,21 @@ fn a_trace_is_never_written_over() {
     fs::hard_link(at("a.pcap"), at("hard.pcapng")).unwrap();
     symlink("a.pcap", at("soft.pcap")).unwrap();
     for (source, output) in [
-        ("replay:a.pcap", "a.pcap"),
-        ("replay:./a.pcap", "../a.pcap"),
-        ("replay:a.pcap", "hard.pcapng"),
-        ("replay:soft.pcap", "a.pcap"),
-        ("replay:hard.pcapng", "soft.pcap"),
+        ("trace:a.pcap", "a.pcap"),
+        ("trace:./a.pcap", "../a.pcap"),
+        ("trace:a.pcap", "hard.pcapng"),
+        ("trace:soft.pcap", "a.pcap"),
+        ("trace:hard.pcapng", "soft.pcap"),
     ] {
         let output = output.replace("..", directory.path().to_str().unwrap());
         let ended = run(directory.path(), &[source, "-w", &output]);
         assert_eq!(ended.code, Some(2), "{source} {output}: {ended:#?}");
-        assert!(ended.stderr.contains("is the trace that is replayed"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("is the trace that is read"), "{}", ended.stderr);
         assert_eq!(fs::read(at("a.pcap")).unwrap(), trace(3_000));
     }
     // Appended to by the shell: >> a.pcap
     let mut command = Command::new(WIRECAP);
-    command.current_dir(directory.path()).args(["capture", "replay:a.pcap", "-w", "-"]);
+    command.current_dir(directory.path()).args(["capture", "trace:a.pcap", "-w", "-"]);
     let appending = OpenOptions::new().append(true).open(at("a.pcap")).unwrap();
     let status = command.stdout(appending).stderr(Stdio::null()).status().unwrap();
     assert_eq!((status.code(), fs::read(at("a.pcap")).unwrap() == trace(3_000)), (Some(2), true));
@@ -187,16 +187,16 @@ fn what_cannot_be_replayed_leaves_everything_as_it_was() {
     fs::write(directory.path().join("old.pcapng"), "precious").unwrap();
     fs::write(directory.path().join("text.pcap"), "no trace at all").unwrap();
     for (source, hint) in [
-        ("replay:none.pcap", "check the name"),
-        ("replay:text.pcap", "not a pcap or pcapng file"),
-        ("replay:.", "is a directory"),
+        ("trace:none.pcap", "check the name"),
+        ("trace:text.pcap", "not a pcap or pcapng file"),
+        ("trace:.", "is a directory"),
     ] {
-        let ended = run(directory.path(), &["replay:a.pcap", source, "-w", "old.pcapng", "--json"]);
+        let ended = run(directory.path(), &["trace:a.pcap", source, "-w", "old.pcapng", "--json"]);
         assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
         assert!(ended.stderr.contains(hint) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
         assert_eq!(fs::read(directory.path().join("old.pcapng")).unwrap(), b"precious");
     }
-    let ended = run(directory.path(), &["replay:a.pcap", "replay:a.pcap"]);
+    let ended = run(directory.path(), &["trace:a.pcap", "trace:a.pcap"]);
     assert_eq!(ended.code, Some(2), "{ended:#?}");
     assert!(ended.stderr.contains("named twice"), "{}", ended.stderr);
 }
@@ -207,7 +207,7 @@ fn standard_input_is_a_trace() {
     let mut command = Command::new("sh");
     // Two programs in a row, as one would: the second reads what the first writes.
     let script = format!(
-        "'{WIRECAP}' capture replay:a.pcap -q -w - 2>/dev/null | '{WIRECAP}' capture replay:- -q -w out.pcapng --json"
+        "'{WIRECAP}' capture trace:a.pcap -q -w - 2>/dev/null | '{WIRECAP}' capture trace:- -q -w out.pcapng --json"
     );
     command.current_dir(directory.path()).args(["-c", &script]);
     let ended = Running::spawn(command).wait();
@@ -223,7 +223,7 @@ fn a_named_pipe_is_waited_for_and_followed() {
     let directory = directory();
     let path = directory.path().join("pipe");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
-    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng"]);
+    let running = start(directory.path(), &["trace:pipe", "-w", "out.pcapng"]);
     running.wait_for("waiting for a program that writes pipe");
     running.signal(Signal::SIGINT);
     let ended = running.wait();
@@ -231,7 +231,7 @@ fn a_named_pipe_is_waited_for_and_followed() {
     assert!(ended.stderr.contains("nobody writes pipe, so nothing was captured"), "{}", ended.stderr);
     assert!(!directory.path().join("out.pcapng").exists(), "nothing is left behind");
 
-    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json"]);
+    let running = start(directory.path(), &["trace:pipe", "-w", "out.pcapng", "--json"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     let bytes = trace(20);
     let (first, second) = bytes.split_at(24 + 10 * 116);
@@ -244,7 +244,7 @@ fn a_named_pipe_is_waited_for_and_followed() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().assert_lossless(20);
 
-    let running = start(directory.path(), &["replay:pipe", "-w", "more.pcapng", "--json"]);
+    let running = start(directory.path(), &["trace:pipe", "-w", "more.pcapng", "--json"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     writer.write_all(first).unwrap();
     running.wait_for_bytes(&directory.path().join("more.pcapng"), 10 * 132);
@@ -261,7 +261,7 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
     let lab = Lab::with_queues("replay", 1);
     let (source, path) = (lab.path("b.pcap"), lab.path("out.pcapng"));
     fs::write(&source, trace(40)).unwrap();
-    let source = format!("replay:{}", source.display());
+    let source = format!("trace:{}", source.display());
     let running = lab.capture(&[&source, "r0", "-w", path.to_str().unwrap()]);
     running.wait_for("is read; the capture goes on with the others");
     lab.send(0, 0, 1_000, LiveOptions::default());
@@ -282,7 +282,7 @@ fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
     let lab = Lab::with_queues("dry", 1);
     let (pipe, path) = (lab.path("pipe"), lab.path("out.pcapng"));
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    let source = format!("replay:{}", pipe.display());
+    let source = format!("trace:{}", pipe.display());
     let running = lab.spawn(&["capture", "--json", &source, "r0", "-w", path.to_str().unwrap()]);
     let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
     writer.write_all(&trace(0)).unwrap();
@@ -318,19 +318,19 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
     mkfifo(&path, Mode::S_IRWXU).unwrap();
     // It is gone before anybody has looked at what it wrote.
     for _ in 0..20 {
-        let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+        let running = start(directory.path(), &["trace:pipe", "--json", "-q"]);
         fs::write(&path, trace(20)).unwrap();
         let ended = running.wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.account().assert_lossless(20);
     }
-    let running = start(directory.path(), &["replay:pipe", "--json", "-q"]);
+    let running = start(directory.path(), &["trace:pipe", "--json", "-q"]);
     drop(OpenOptions::new().write(true).open(&path).unwrap());
     let ended = running.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("the capture file is empty"), "{}", ended.stderr);
 
-    let running = start(directory.path(), &["replay:pipe", "-w", "out.pcapng", "--json"]);
+    let running = start(directory.path(), &["trace:pipe", "-w", "out.pcapng", "--json"]);
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     writer.write_all(&trace(0)[..10]).unwrap();
     running.wait_for("waiting for a program that writes pipe");
@@ -344,7 +344,7 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
 fn a_filter_chooses_among_the_packets_of_a_trace() {
     let directory = directory();
     // The bytes of packet n are all n; the length of what an IPv4 header would tell is of no interest.
-    let arguments = ["replay:a.pcap", "ether[0] = 7", "-w", "out.pcapng", "--json", "-q"];
+    let arguments = ["trace:a.pcap", "ether[0] = 7", "-w", "out.pcapng", "--json", "-q"];
     let ended = run(directory.path(), &arguments);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let account = ended.account();

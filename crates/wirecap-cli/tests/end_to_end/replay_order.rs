@@ -45,20 +45,10 @@ fn traces_whose_times_are_far_apart_come_in_one_order() {
         write_trace(&directory.path().join(name), first_ns, step_ns);
     }
     for arguments in [
-        &["replay:early.pcap", "replay:late.pcap"][..],
-        &["replay:late.pcap", "replay:early.pcap", "--workers", "1"],
-        &[
-            "replay:late.pcap",
-            "replay:wide.pcap",
-            "replay:early.pcap",
-            "--workers",
-            "3",
-            "-T",
-            "0",
-            "-M",
-            "64",
-        ],
-        &["replay:late.pcap", "replay:early.pcap", "--dispatch", "push"],
+        &["trace:early.pcap", "trace:late.pcap"][..],
+        &["trace:late.pcap", "trace:early.pcap", "--workers", "1"],
+        &["trace:late.pcap", "trace:wide.pcap", "trace:early.pcap", "--workers", "3", "-T", "0", "-M", "64"],
+        &["trace:late.pcap", "trace:early.pcap", "--dispatch", "push"],
     ] {
         let ended = capture(directory.path(), arguments);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);

@@ -47,7 +47,7 @@ fn the_source_of_the_times_is_said_everywhere() {
         let timestamp = &ended.account().0["ports"][0]["timestamp"];
         assert_eq!((timestamp["source"].as_str(), timestamp["unstamped"].as_u64()), (Some(source), Some(0)));
         let (clock, resolution_ns) =
-            (timestamp["clock"].as_str().unwrap(), timestamp["resolution_ns"].as_u64());
+            (timestamp["clock"]["text"].as_str().unwrap(), timestamp["resolution_ns"].as_u64());
         assert!(resolution_ns.is_some_and(|resolution_ns| resolution_ns > 0), "{timestamp}");
         for line in [format!("wirecap: r0: timestamps: {source}, "), format!("wirecap: r0: clock: {clock}")] {
             assert!(ended.stderr.contains(&line), "{line}: {ended:#?}");

@@ -197,5 +197,11 @@ mod tests {
         let mut out = Vec::new();
         section_header(&mut out, &SectionInfo { comments: &[&long], ..Default::default() });
         assert_eq!(&out[24..28], &[1, 0, 0xfe, 0xff], "65,534 bytes: 65,535 would split an é");
+
+        let filter = format!("x{long}");
+        let mut out = Vec::new();
+        interface(&mut out, &InterfaceInfo { filter: Some(&filter), ..Default::default() });
+        let at = 16 + 8;
+        assert_eq!(&out[at..at + 6], &[11, 0, 0xfe, 0xff, 0, b'x'], "with the byte in front of the text");
     }
 }

@@ -152,6 +152,13 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_takes_the_memory_that_it_needs() {
+        let mut out = Vec::new();
+        packet(&mut out, &PacketHeader::default(), 0, [[0; 100].as_slice()]);
+        assert_eq!((out.len(), out.capacity()), (132, 132 + PADDING_SLACK));
+    }
+
+    #[test]
     fn encoding_into_a_vector_with_room_does_not_move_it() {
         let mut out = Vec::with_capacity(4096);
         let place = out.as_ptr();

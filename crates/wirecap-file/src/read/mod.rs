@@ -122,7 +122,7 @@ impl<R: Read> Reader<R> {
         };
         let decoder = if start == SECTION_HEADER.to_le_bytes() {
             Decoder::Pcapng(pcapng::Decoder::new())
-        } else if let Some(layout) = pcap::layout(start) {
+        } else if let Some(layout) = pcap::FileLayout::of(start) {
             Decoder::Pcap(pcap::Decoder::new(&mut source, layout)?)
         } else {
             return Err(Error::NotACapture { start });

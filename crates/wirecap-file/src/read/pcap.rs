@@ -16,10 +16,7 @@ use crate::{Damage, Error, Format, MAX_CAPTURED_LEN};
 
 #[derive(Debug)]
 pub(super) struct Decoder {
-    order: ByteOrder,
-    record_header_len: usize,
-    /// Nanoseconds in a unit of the record's second field.
-    unit_ns: u64,
+    layout: FileLayout,
     minor: u16,
     major: u16,
     /// No record has more bytes than this.
@@ -29,24 +26,36 @@ pub(super) struct Decoder {
     interface_given: bool,
 }
 
-/// The byte order, the unit in nanoseconds and the length of a record header that a file's first bytes tell.
-pub(super) fn layout(start: [u8; 4]) -> Option<(ByteOrder, u64, usize)> {
-    let of = |magic| match magic {
-        MAGIC_MICROSECONDS => Some((1_000, RECORD_HEADER_LEN)),
-        MAGIC_NANOSECONDS => Some((1, RECORD_HEADER_LEN)),
-        MAGIC_MODIFIED => Some((1_000, MODIFIED_RECORD_HEADER_LEN)),
-        _ => None,
-    };
-    let little = of(u32::from_le_bytes(start)).map(|(unit, len)| (ByteOrder::Little, unit, len));
-    little.or_else(|| of(u32::from_be_bytes(start)).map(|(unit, len)| (ByteOrder::Big, unit, len)))
+/// What a file's first bytes, its magic number, say of all that follows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileLayout {
+    order: ByteOrder,
+    /// Nanoseconds in a unit of the record's second field.
+    unit_ns: u64,
+    record_header_len: usize,
+}
+
+impl FileLayout {
+    /// `None` for another magic number.
+    pub(super) fn of(start: [u8; 4]) -> Option<Self> {
+        let with = |order, magic| {
+            let (unit_ns, record_header_len) = match magic {
+                MAGIC_MICROSECONDS => (1_000, RECORD_HEADER_LEN),
+                MAGIC_NANOSECONDS => (1, RECORD_HEADER_LEN),
+                MAGIC_MODIFIED => (1_000, MODIFIED_RECORD_HEADER_LEN),
+                _ => return None,
+            };
+            Some(Self { order, unit_ns, record_header_len })
+        };
+        let little = with(ByteOrder::Little, u32::from_le_bytes(start));
+        little.or_else(|| with(ByteOrder::Big, u32::from_be_bytes(start)))
+    }
 }
 
 impl Decoder {
     /// Decodes the file header, of which the magic number has been recognised as `layout`.
-    pub(super) fn new<R: Read>(
-        source: &mut Source<R>,
-        (order, unit_ns, record_header_len): (ByteOrder, u64, usize),
-    ) -> Result<Self, Error> {
+    pub(super) fn new<R: Read>(source: &mut Source<R>, layout: FileLayout) -> Result<Self, Error> {
+        let order = layout.order;
         let present = source.require(FILE_HEADER_LEN)?;
         if present < FILE_HEADER_LEN {
             return Err(truncated(0, "file header", present, FILE_HEADER_LEN));
@@ -58,14 +67,12 @@ impl Decoder {
             return Err(Error::UnsupportedVersion { offset: 0, format: Format::Pcap, major, minor });
         }
         let snaplen = order.u32_at(header, 16);
-        let resolution = Resolution::PowerOfTen(if unit_ns == 1 { 9 } else { 6 });
+        let resolution = Resolution::PowerOfTen(if layout.unit_ns == 1 { 9 } else { 6 });
         // The upper half of the word tells the length of the frame check sequence.
         let link_type = order.u32_at(header, 20) as u16;
         let interface = Interface { link_type, snaplen, resolution, ..Interface::default() };
         Ok(Self {
-            order,
-            record_header_len,
-            unit_ns,
+            layout,
             major,
             minor,
             max_captured: snaplen.clamp(MAX_CAPTURED_LEN, MAX_BLOCK_LEN),
@@ -89,7 +96,7 @@ impl Decoder {
             return Ok(Some(Record::Interface(interface)));
         }
         let offset = source.offset();
-        let header_len = self.record_header_len;
+        let header_len = self.layout.record_header_len;
         let present = source.require(header_len)?;
         if present == 0 {
             return Ok(None);
@@ -108,13 +115,13 @@ impl Decoder {
             return Err(truncated(offset, "record", present, record_len));
         }
         let (header, data) = source.take(record_len).split_at(header_len);
-        let seconds = u64::from(self.order.u32_at(header, 0));
-        let fraction = u64::from(self.order.u32_at(header, 4));
+        let seconds = u64::from(self.layout.order.u32_at(header, 0));
+        let fraction = u64::from(self.layout.order.u32_at(header, 4));
         Ok(Some(Record::Packet(Packet {
             interface: 0,
             link_type: self.interfaces[0].link_type,
             // No overflow: 2^32 seconds are 2^62 nanoseconds.
-            timestamp_ns: Some(seconds * 1_000_000_000 + fraction * self.unit_ns),
+            timestamp_ns: Some(seconds * 1_000_000_000 + fraction * self.layout.unit_ns),
             original_len,
             data,
             queue: None,
@@ -127,7 +134,7 @@ impl Decoder {
     /// The captured and the original length of a record. They changed places in version 2.3, and some writers of 2.3
     /// had not heard; the captured one is never the longer.
     fn lengths(&self, header: &[u8]) -> (u32, u32) {
-        let (first, second) = (self.order.u32_at(header, 8), self.order.u32_at(header, 12));
+        let (first, second) = (self.layout.order.u32_at(header, 8), self.layout.order.u32_at(header, 12));
         let swapped = match (self.major, self.minor) {
             (2, 0..=2) | (543, _) => true,
             (2, 3) => first > second,

@@ -13,7 +13,8 @@ use std::io::{ErrorKind, Read};
 
 use crate::Error;
 
-const INITIAL_BUFFER_LEN: usize = 256 * 1024;
+/// 256 KiB.
+const INITIAL_BUFFER_LEN: usize = 262_144;
 
 #[derive(Debug)]
 pub(super) struct Source<R> {
@@ -136,6 +137,44 @@ mod tests {
             assert_eq!(source.offset(), at as u64);
         }
         assert_eq!(source.require(data.len()).unwrap(), data.len() - at);
+    }
+
+    /// Gives as much as there is room for, and counts how often.
+    struct Counting<'a>(&'a [u8], usize);
+
+    impl Read for Counting<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.1 += 1;
+            self.0.read(buffer)
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_not_waited_for() {
+        let mut source = Source::new(Counting(&[1; 10], 0));
+        assert_eq!(source.require(10).unwrap(), 10);
+        assert_eq!(source.reader().1, 1, "a pipe may have no more for hours");
+    }
+
+    #[test]
+    fn the_buffer_grows_for_what_does_not_fit_alone() {
+        let data = vec![0; 3 * INITIAL_BUFFER_LEN];
+        let mut source = Source::new(Counting(&data, 0));
+        for _ in 0..data.len() / 1_000 {
+            source.require(1_000).unwrap();
+            source.take(1_000);
+        }
+        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "records move to the front");
+
+        let mut source = Source::new(Counting(&data, 0));
+        source.require(1).unwrap();
+        source.take(1);
+        assert_eq!(source.require(INITIAL_BUFFER_LEN).unwrap(), INITIAL_BUFFER_LEN);
+        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "it fits");
+
+        let mut source = Source::new(Counting(&data, 0));
+        assert_eq!(source.require(data.len()).unwrap(), data.len());
+        assert_eq!((source.buffer.len(), source.reader().1), (4 * INITIAL_BUFFER_LEN, 3), "it doubles");
     }
 
     #[test]

@@ -41,6 +41,8 @@ fn each_kind_of_bad_block_is_named() {
         assert_eq!(damage_of(order, &raw(EPB, MAX_BLOCK_LEN + 4)), length(MAX_BLOCK_LEN + 4, 32));
         assert_eq!(damage_of(order, &raw(77, 20)), Damage::TrailingLength { leading: 20, trailing: 0 });
         assert_eq!(damage_of(order, &raw(SHB, 28)), Damage::ByteOrderMagic { found: 0 });
+        let short = [order.u32(SHB), order.u32(16), order.u32(0x1a2b_3c4d), order.u32(16)].concat();
+        assert_eq!(damage_of(order, &short), length(16, 28));
 
         let stranger = order.packet(1, 1, 3, b"abc", &[]);
         assert_eq!(damage_of(order, &stranger), Damage::UnknownInterface { interface: 1, known: 1 });
@@ -60,6 +62,14 @@ fn each_kind_of_bad_block_is_named() {
         assert_eq!(damage_of(order, &order.packet(0, 1, 3, b"abc", std::slice::from_ref(&runs_out))), option);
         assert_eq!(damage_of(order, &order.interface(1, 0, &[runs_out])), option);
     }
+}
+
+#[test]
+fn a_block_of_the_greatest_length_is_read() {
+    let longest = LE.block(77, &[vec![0; MAX_BLOCK_LEN as usize - 12]]);
+    let file = [sound(LE), longest, LE.packet(0, 1, 3, b"abc", &[])].concat();
+    let capture = Capture::read(file.as_slice()).unwrap();
+    assert!(capture.damage.is_none() && capture.packets.len() == 2, "{:?}", capture.damage);
 }
 
 #[test]
@@ -126,8 +136,16 @@ fn what_is_no_capture_is_refused_with_a_hint() {
     assert!(matches!(Reader::new(&b""[..]), Err(Error::Empty)));
     assert!(matches!(Reader::new(&b"\xd4\xc3"[..]), Err(Error::Truncated { offset: 0, present: 2, .. })));
     let hint = |start: &[u8]| Reader::new(start).unwrap_err().to_string();
-    assert!(hint(b"\x28\xb5\x2f\xfd").contains("unzstd"));
-    assert!(hint(b"#!/bin/sh\n").contains("editcap"));
+    for (start, mends) in [
+        (&b"\x1f\x8b\x08\x00"[..], "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "unzstd"),
+        (b"\x04\x22\x4d\x18", "unlz4"),
+        (b"\xfd7zXZ\0", "unxz"),
+        (b"PK\x03\x04", "unpack"),
+        (b"#!/bin/sh\n", "editcap"),
+    ] {
+        assert!(hint(start).contains(mends), "{}", hint(start));
+    }
     let old = LE.pcap_header(0xa1b2_c3d4, (1, 0), 96, 1);
     assert!(matches!(
         Reader::new(&old[..]),

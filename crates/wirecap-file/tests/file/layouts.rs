@@ -1,7 +1,7 @@
 //! Everything the formats allow that our own encoders do not write.
 
 use wirecap_file::pcapng::Counters;
-use wirecap_file::{Capture, Format, Resolution};
+use wirecap_file::{Capture, Format, Reader, Resolution};
 
 use wirecap_lab::trace_bytes::{ISB, ORDERS, Order, PB, SPB, pad};
 
@@ -24,6 +24,8 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
             let capture = read(&[header, record, b"data".to_vec()].concat());
             assert_eq!((capture.format, capture.interfaces.len()), (Format::Pcap, 1));
             assert_eq!((capture.interfaces[0].link_type, capture.interfaces[0].snaplen), (113, 65_535));
+            let digits = if magic == 0xa1b2_3c4d { 9 } else { 6 };
+            assert_eq!(capture.interfaces[0].resolution, Resolution::PowerOfTen(digits));
             let packet = &capture.packets[0];
             assert_eq!((packet.timestamp_ns, packet.original_len), (Some(3_000_000_000 + ns), 90));
             assert_eq!((&packet.data[..], packet.link_type), (&b"data"[..], 113));
@@ -122,6 +124,30 @@ fn times_follow_the_resolution_and_the_offset_of_their_interface() {
     }
 }
 
+/// The option of a time has eight bytes; one of another length is no time.
+#[test]
+fn a_time_of_another_length_is_passed_over() {
+    for order in ORDERS {
+        for code in [2, 3] {
+            let odd = [order.option(code, &order.u32(1)), order.option(code, &[0xff; 12])].concat();
+            let statistics = [order.u32(0), order.time(9), odd].concat();
+            let file = [order.section(&[]), order.interface(1, 0, &[]), order.block(ISB, &[statistics])];
+            let capture = read(&file.concat());
+            assert_eq!((capture.statistics[0].start_ns, capture.statistics[0].end_ns), (None, None));
+        }
+    }
+}
+
+#[test]
+fn a_reader_lists_the_interfaces_it_has_come_to() {
+    let file = [Order::Little.section(&[]), Order::Little.interface(113, 7, &[])].concat();
+    let mut reader = Reader::new(file.as_slice()).unwrap();
+    assert!(reader.interfaces().is_empty());
+    while reader.next().unwrap().is_some() {}
+    let known: Vec<_> = reader.interfaces().iter().map(|known| (known.link_type, known.snaplen)).collect();
+    assert_eq!(known, [(113, 7)]);
+}
+
 #[test]
 fn simple_obsolete_and_unknown_blocks() {
     for order in ORDERS {
@@ -156,13 +182,15 @@ fn packet_options_and_statistics_in_both_byte_orders() {
             order.option(1, b"second"),
         ];
         let statistics = [
-            [order.u32(0), order.time(9)].concat(),
+            [order.u32(1), order.time(9)].concat(),
+            [order.option(2, &order.u32(1)), order.option(3, &[0xff; 12])].concat(),
             [order.option(2, &order.time(1 << 33)), order.option(3, &order.time(2))].concat(),
             [counter(4, 10), counter(5, 20), counter(6, 30), counter(7, 40), counter(8, 50)].concat(),
             order.option(1, b"all there"),
         ];
         let file = [
             order.section(&[]),
+            order.interface(1, 0, &[order.option(9, &[9])]),
             order.interface(1, 0, &[order.option(9, &[9])]),
             order.packet(0, 1, 9, b"x", &packet),
             order.block(ISB, &statistics),
@@ -173,8 +201,8 @@ fn packet_options_and_statistics_in_both_byte_orders() {
         assert_eq!(packet.comments, ["first", "second"]);
         let statistics = &capture.statistics[0];
         assert_eq!(
-            (statistics.timestamp_ns, statistics.start_ns, statistics.end_ns),
-            (Some(9), Some(1 << 33), Some(2))
+            (statistics.interface, statistics.timestamp_ns, statistics.start_ns, statistics.end_ns),
+            (1, Some(9), Some(1 << 33), Some(2))
         );
         let counters = Counters {
             received: Some(10),

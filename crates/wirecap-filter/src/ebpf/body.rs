@@ -3,10 +3,9 @@
 use wirecap_sys::bpf::{
     Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Operand as EbpfOperand, Reg, Size as EbpfSize,
 };
+use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register};
 
 use super::STACK_BYTES;
-use crate::op::MEMORY_SLOTS;
-use crate::op::{Alu, Cond, Op, Operand, Register};
 
 /// A of classic BPF. The upper half is always zero, as that of X: all arithmetic is done on 32 bits.
 pub(super) const A: Reg = Reg::R0;
@@ -14,12 +13,18 @@ pub(super) const A: Reg = Reg::R0;
 /// Bytes of stack of an eBPF program.
 const STACK_SIZE: i16 = 512;
 
+/// Where a filter ends.
+#[derive(Clone, Copy)]
+pub(super) struct Exits {
+    pub(super) matches: Label,
+    pub(super) rejects: Label,
+}
+
 /// Where instructions go, and the names of places in them.
 pub(super) struct Body<'a> {
     pub(super) asm: &'a mut Assembler,
     pub(super) x: Reg,
-    pub(super) matches: Label,
-    pub(super) rejects: Label,
+    pub(super) exits: Exits,
     stack_end: i16,
     /// Label of each instruction.
     pub(super) labels: Vec<Label>,
@@ -30,19 +35,13 @@ impl<'a> Body<'a> {
     ///
     /// # Panics
     /// If the slots are not on the stack or not aligned.
-    pub(super) fn new(
-        asm: &'a mut Assembler,
-        x: Reg,
-        (matches, rejects): (Label, Label),
-        stack_end: i16,
-        ops: usize,
-    ) -> Self {
+    pub(super) fn new(asm: &'a mut Assembler, x: Reg, exits: Exits, stack_end: i16, ops: usize) -> Self {
         assert!(
             stack_end <= 0 && stack_end % 8 == 0 && stack_end >= STACK_BYTES - STACK_SIZE,
             "the slots below R10{stack_end:+} are not an aligned part of the stack"
         );
         let labels = (0..ops).map(|_| asm.label()).collect();
-        Self { asm, x, matches, rejects, stack_end, labels }
+        Self { asm, x, exits, stack_end, labels }
     }
 
     /// Everything starts as zero; slots only if they are used.
@@ -82,10 +81,10 @@ impl<'a> Body<'a> {
                 self.jump_if(cond, operand, then, otherwise, next)
             }
             Op::Return(k) => {
-                self.asm.jump(if k == 0 { self.rejects } else { self.matches });
+                self.asm.jump(if k == 0 { self.exits.rejects } else { self.exits.matches });
             }
             Op::ReturnA => {
-                self.asm.jump_if32(EbpfCond::Eq, A, 0, self.rejects).jump(self.matches);
+                self.asm.jump_if32(EbpfCond::Eq, A, 0, self.exits.rejects).jump(self.exits.matches);
             }
             Op::LoadAbsolute { .. }
             | Op::LoadIndirect { .. }
@@ -126,7 +125,7 @@ impl<'a> Body<'a> {
         match (alu, operand) {
             // eBPF's own answer to a division by zero is not classic BPF's.
             (Alu::Div | Alu::Mod, Operand::X) => {
-                self.asm.jump_if32(EbpfCond::Eq, self.x, 0, self.rejects).alu32(operation, A, self.x);
+                self.asm.jump_if32(EbpfCond::Eq, self.x, 0, self.exits.rejects).alu32(operation, A, self.x);
             }
             (Alu::Lsh | Alu::Rsh, Operand::X) => self.shift_by_x(operation),
             _ => {

@@ -8,12 +8,12 @@
 //! | `[x + k]` | R5 + k, where R5 = R2 + X is made and checked when the guard says so, and holds until X changes |
 
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
+use wirecap_sys::machine_code::{Alu, Guard, Op, Operand, Reach, Register, Size};
 
-use super::body::{A, Body};
+use super::body::{A, Body, Exits};
 use super::{Length, MAX_OFFSET, Splice};
 use crate::error::Error;
-use crate::guard::{Guard, Runner, guards};
-use crate::op::{Alu, Op, Operand, Register, Size};
+use crate::guard::{Runner, guards};
 use crate::program::Program;
 
 const X: Reg = Reg::R1;
@@ -35,7 +35,7 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
     }
     let guards = guards(program, Runner::XDP);
     check_offsets(program.ops(), &guards)?;
-    let exits = (splice.matches, splice.rejects);
+    let exits = Exits { matches: splice.matches, rejects: splice.rejects };
     let body = Body::new(asm, X, exits, splice.stack_end, program.ops().len());
     let mut emitter = Emitter { body, splice };
     emitter.prologue(program.ops(), &guards);
@@ -46,15 +46,9 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
 /// Refuses what the 16-bit offsets of eBPF cannot express.
 fn check_offsets(ops: &[Op], guards: &[Guard]) -> Result<(), Error> {
     for (index, (op, guard)) in ops.iter().zip(guards).enumerate() {
-        let end = match (op, guard) {
-            (_, Guard::Unreachable | Guard::Reject) => continue,
-            (&Op::LoadAbsolute { size, offset } | &Op::LoadIndirect { size, offset }, _) => {
-                u64::from(offset) + u64::from(size.bytes())
-            }
-            (&Op::LoadHeaderLength { offset }, _) => u64::from(offset) + 1,
-            _ => continue,
-        };
-        if end > MAX_OFFSET.into() {
+        let Reach { start, x } = op.reach();
+        let end = start.max(x);
+        if end > MAX_OFFSET.into() && !matches!(guard, Guard::Unreachable | Guard::Reject) {
             return Err(Error::OffsetTooFar { index, end, limit: MAX_OFFSET });
         }
     }
@@ -126,7 +120,7 @@ impl Emitter<'_> {
             }
             Guard::LengthFromX(end) => {
                 // The bound of X is what lets the verifier follow the pointer; no packet is that long.
-                let bound = MAX_PACKET_OFFSET - end as u32;
+                let bound = MAX_PACKET_OFFSET - end;
                 self.body.asm.jump_if(EbpfCond::Gt, X, bound as i32, self.splice.beyond);
                 self.body.asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);
                 self.body.asm.mov(SCRATCH, FROM_X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
@@ -138,7 +132,7 @@ impl Emitter<'_> {
 
     /// Goes on if the packet's first buffer reaches to `pointer`, which is `end` bytes after its start or after X. If it
     /// does not, the packet is either too short, or longer than its first buffer.
-    fn in_first_buffer(&mut self, pointer: Reg, from: Option<Reg>, end: u64) {
+    fn in_first_buffer(&mut self, pointer: Reg, from: Option<Reg>, end: u32) {
         let Length::Register(length) = self.splice.length else {
             self.body.asm.jump_if(EbpfCond::Gt, pointer, DATA_END, self.splice.beyond);
             return;

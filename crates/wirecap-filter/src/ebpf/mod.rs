@@ -49,7 +49,7 @@ pub use trial::{Verdict, trial, trial_for_socket, trial_program};
 pub const MAX_OFFSET: u32 = 0x7fff;
 
 /// Bytes of stack the filter's slots take.
-pub const STACK_BYTES: i16 = 4 * crate::op::MEMORY_SLOTS as i16;
+pub const STACK_BYTES: i16 = 4 * wirecap_sys::machine_code::MEMORY_SLOTS as i16;
 
 /// Where the length on the wire comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

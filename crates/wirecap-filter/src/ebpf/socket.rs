@@ -16,11 +16,11 @@
 //! | what the socket knows ([`Origin`]) | a field of the context |
 
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
+use wirecap_sys::machine_code::{Guard, Op, Origin, Size};
 
-use super::body::{A, Body};
+use super::body::{A, Body, Exits};
 use crate::error::Error;
-use crate::guard::{Guard, Runner, guards};
-use crate::op::{Op, Origin, Size};
+use crate::guard::{Runner, guards};
 use crate::program::Program;
 
 const X: Reg = Reg::R7;
@@ -68,7 +68,8 @@ pub fn translate_for_socket(
     }
     let ops = program.ops();
     let guards = guards(program, Runner::SOCKET);
-    let mut body = Body::new(asm, X, (splice.matches, splice.rejects), splice.stack_end, ops.len());
+    let exits = Exits { matches: splice.matches, rejects: splice.rejects };
+    let mut body = Body::new(asm, X, exits, splice.stack_end, ops.len());
     body.clear(ops);
     // The verifier refuses code that no path leads to; jumps that are never taken make it content.
     for label in [splice.matches, splice.rejects] {
@@ -82,8 +83,7 @@ pub fn translate_for_socket(
         let label = body.labels[index];
         body.asm.bind(label);
         if guards[index] == Guard::Reject {
-            let rejects = body.rejects;
-            body.asm.jump(rejects);
+            body.asm.jump(body.exits.rejects);
         } else if let Some(load) = body.op(op, next) {
             look(&mut body, load);
         }
@@ -126,7 +126,7 @@ fn load(body: &mut Body<'_>, size: Size, from: Option<Reg>, offset: u32) {
     };
     match from {
         Some(register) => {
-            body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES, body.rejects);
+            body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES, body.exits.rejects);
             body.asm.load_packet_from(width, register, offset as i32);
         }
         None => {

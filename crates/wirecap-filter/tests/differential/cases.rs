@@ -159,7 +159,11 @@ fn each_rule_holds_in_user_space() {
     for Case { rule, insns, expected } in all() {
         let program = Program::new(insns).unwrap();
         let len = packet.len() as u32;
-        assert_eq!(libpcap.judge(program.insns()).unwrap().run(&packet, len), expected, "{rule}: bpf_filter");
+        assert_eq!(
+            libpcap.filter(program.insns()).unwrap().run(&packet, len),
+            expected,
+            "{rule}: bpf_filter"
+        );
         assert_eq!(program.run(&packet, len), expected, "{rule}: interpreter");
         assert_eq!(
             NativeFilter::new(&program).unwrap().matches(&packet, len),

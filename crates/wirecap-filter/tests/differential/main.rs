@@ -1,4 +1,4 @@
-//! All ways to run a filter against each other, with libpcap's `bpf_filter` as the judge.
+//! All ways to run a filter against each other, with libpcap's `bpf_filter` as the reference.
 //!
 //! | what runs | over which packets | where |
 //! |---|---|---|

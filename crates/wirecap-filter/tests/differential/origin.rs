@@ -24,10 +24,10 @@ fn told(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32) -> bool 
     let (bound, len) = (filter.bound_to(packet_type, ifindex), packet.len() as u32);
     assert!(!bound.asks_for_origin());
     assert_eq!(bound.expression(), filter.expression());
-    let judge = pcap::library().unwrap().judge(bound.program().insns()).unwrap().run(packet, len);
+    let libpcap = pcap::library().unwrap().filter(bound.program().insns()).unwrap().run(packet, len);
     let native = NativeFilter::new(bound.program()).unwrap().matches(packet, len);
-    assert_eq!((native, bound.program().run(packet, len)), (judge, judge), "{}", filter.expression());
-    judge != 0
+    assert_eq!((native, bound.program().run(packet, len)), (libpcap, libpcap), "{}", filter.expression());
+    libpcap != 0
 }
 
 #[test]
@@ -74,12 +74,12 @@ fn in_front_of_raw_ip_there_is_nothing() {
     {
         let filter = compile(expression, 12);
         let program = filter.program();
-        let judge = pcap::library().unwrap().judge(program.insns()).unwrap();
+        let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
         let native = NativeFilter::new(program).unwrap();
         for protocol in [6, 17] {
             let packet = [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol][..], &[1; 50]].concat();
             let len = packet.len() as u32;
-            let expected = judge.run(&packet, len);
+            let expected = libpcap.run(&packet, len);
             assert_eq!(expected != 0, matches_tcp && protocol == 6, "{expression}");
             assert_eq!(
                 (program.run(&packet, len), native.matches(&packet, len)),
@@ -96,11 +96,11 @@ fn who_is_not_told_refuses_as_libpcap_does() {
         [("inbound", 1), ("outbound", 1), ("not ifindex 7", 1), ("inbound", RADIOTAP)]
     {
         let filter = compile(expression, link_type);
-        let judge = pcap::library().unwrap().judge(filter.program().insns()).unwrap();
+        let libpcap = pcap::library().unwrap().filter(filter.program().insns()).unwrap();
         let native = NativeFilter::new(filter.program()).unwrap();
         for packet in generated(50) {
             let verdicts = (
-                judge.run(&packet.bytes, 60),
+                libpcap.run(&packet.bytes, 60),
                 filter.program().run(&packet.bytes, 60),
                 native.matches(&packet.bytes, 60),
             );

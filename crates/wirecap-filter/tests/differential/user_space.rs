@@ -13,14 +13,14 @@ const EVERY: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 /// Runs a filter everywhere in user space and counts the packets that match.
 fn matches(filter: &Filter, packets: &[Packet]) -> usize {
     let program = filter.program();
-    let judge = pcap::library().unwrap().judge(program.insns()).expect("libpcap takes its own code");
+    let libpcap = pcap::library().unwrap().filter(program.insns()).expect("libpcap takes its own code");
     let native =
         NativeFilter::new(program).unwrap_or_else(|error| panic!("{}: {error}", filter.expression()));
     let mut matches = 0;
     for Packet { bytes, wirelen } in packets {
         // `bpf_filter` would go round for ever where ours is cut off.
         let decided = program.decide(bytes, *wirelen);
-        let expected = decided.map_or(0, |_| judge.run(bytes, *wirelen));
+        let expected = decided.map_or(0, |_| libpcap.run(bytes, *wirelen));
         let interpreted = program.run(bytes, *wirelen);
         let compiled = native.matches(bytes, *wirelen);
         assert!(

@@ -18,7 +18,7 @@ mod pending;
 
 use std::net::IpAddr;
 
-pub use packet::{Filled, Verdict, fill, ipv4_header, transport, verify};
+pub use packet::{FilledChecksums, Verdict, fill, ipv4_header, transport, verify};
 pub use pending::Pending;
 
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.

@@ -19,7 +19,7 @@ use crate::{
 /// What [`fill`] has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Filled {
+pub enum FilledChecksums {
     /// All checksums that the packet has.
     All,
     /// That of the IPv4 header, if it is IPv4. That of the transport header is as it was: the packet is a fragment, cut
@@ -37,7 +37,7 @@ pub enum Verdict {
     /// All checksums that the packet has are right.
     Right,
     /// That of the IPv4 header is right, or it is IPv6. There is no other, or it cannot be told: see
-    /// [`Filled::HeaderOnly`]. Also UDP over IPv4 that has none (RFC 768).
+    /// [`FilledChecksums::HeaderOnly`]. Also UDP over IPv4 that has none (RFC 768).
     Untold,
     /// One of them is wrong. Also UDP over IPv6 that has none, which only tunnels may send (RFC 8200, section 8.1; RFC 6935).
     Wrong,
@@ -96,23 +96,23 @@ pub fn transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::checksum::{self, Filled, Verdict};
+/// use wirecap_headers::checksum::{self, FilledChecksums, Verdict};
 ///
 /// let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
 /// packet.extend([0xc0, 0x00, 0x00, 0x35, 0x00, 0x08, 0, 0]);
-/// assert_eq!(checksum::fill(&mut packet), Filled::All);
+/// assert_eq!(checksum::fill(&mut packet), FilledChecksums::All);
 /// assert_eq!(packet[26..], [0xbb, 0xa4]);
 /// assert_eq!(checksum::verify(&packet), Verdict::Right);
 /// ```
-pub fn fill(packet: &mut [u8]) -> Filled {
-    let Some(ip) = IpLayout::of(packet) else { return Filled::Nothing };
+pub fn fill(packet: &mut [u8]) -> FilledChecksums {
+    let Some(ip) = IpLayout::of(packet) else { return FilledChecksums::Nothing };
     if ip.version() == IpVersion::V4 {
         let checksum = ipv4_header(&packet[..ip.header_len()]);
         let _ = set_word(packet, IPV4_CHECKSUM, checksum);
     }
     match Segment::of(packet, &ip).and_then(|segment| set_word(packet, segment.field, segment.expected)) {
-        Some(()) => Filled::All,
-        None => Filled::HeaderOnly,
+        Some(()) => FilledChecksums::All,
+        None => FilledChecksums::HeaderOnly,
     }
 }
 

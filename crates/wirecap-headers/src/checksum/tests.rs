@@ -80,7 +80,7 @@ fn tcp_v6() -> Vec<u8> {
 fn what_is_filled_verifies_and_each_damaged_bit_that_is_covered_is_found() {
     for (mut packet, covered) in [(udp_v4(), 35), (tcp_v6(), 69)] {
         assert_eq!(verify(&packet), Verdict::Wrong);
-        assert_eq!(fill(&mut packet), Filled::All);
+        assert_eq!(fill(&mut packet), FilledChecksums::All);
         assert_eq!(verify(&packet), Verdict::Right);
         for bit in 0..packet.len() * 8 {
             let mut damaged = packet.clone();
@@ -118,17 +118,17 @@ fn what_cannot_be_told_is_not_written() {
     for mut packet in
         [fragment(udp_v4()), cut(udp_v4()), udp_longer_than_ip(udp_v4()), source_routed(udp_v4())]
     {
-        assert_eq!(fill(&mut packet), Filled::HeaderOnly, "{packet:x?}");
+        assert_eq!(fill(&mut packet), FilledChecksums::HeaderOnly, "{packet:x?}");
         assert_eq!(packet[30..32], [0, 0]);
         assert_eq!(verify(&packet), Verdict::Untold);
     }
     let mut routed = tcp_v6();
     routed[6] = 43;
     routed[43] = 1;
-    assert_eq!(fill(&mut routed), Filled::HeaderOnly, "the last address is in the routing header");
+    assert_eq!(fill(&mut routed), FilledChecksums::HeaderOnly, "the last address is in the routing header");
     for mut nothing in [vec![], vec![0x45; 19], vec![0x60; 39], vec![0x50; 60], vec![0x42; 60]] {
         let before = nothing.clone();
-        assert_eq!((fill(&mut nothing), verify(&before)), (Filled::Nothing, Verdict::NotIp));
+        assert_eq!((fill(&mut nothing), verify(&before)), (FilledChecksums::Nothing, Verdict::NotIp));
         assert_eq!(nothing, before);
     }
 }
@@ -136,13 +136,13 @@ fn what_cannot_be_told_is_not_written() {
 #[test]
 fn udp_without_checksum_is_right_over_ipv4_only() {
     let mut v4 = udp_v4();
-    assert_eq!(fill(&mut v4), Filled::All);
+    assert_eq!(fill(&mut v4), FilledChecksums::All);
     put(&mut v4, 30, 0);
     assert_eq!(verify(&v4), Verdict::Untold);
     let mut v6 = tcp_v6();
     v6[40] = 17;
     put(&mut v6, 52, 21);
-    assert_eq!(fill(&mut v6), Filled::All);
+    assert_eq!(fill(&mut v6), FilledChecksums::All);
     assert_eq!(verify(&v6), Verdict::Right);
     put(&mut v6, 54, 0);
     assert_eq!(verify(&v6), Verdict::Wrong);
@@ -153,14 +153,14 @@ fn both_forms_of_zero_are_right_but_in_udp() {
     // An ICMP message whose words add up to all ones without its checksum.
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
     packet.extend([8, 0, 0, 0, 0xf7, 0xff, 0, 0]);
-    assert_eq!(fill(&mut packet), Filled::All);
+    assert_eq!(fill(&mut packet), FilledChecksums::All);
     assert_eq!(packet[22..24], [0, 0]);
     put(&mut packet, 22, 0xffff);
     assert_eq!(verify(&packet), Verdict::Right);
     // One with nothing but zeros has the other form alone.
     packet[20..28].fill(0);
     assert_eq!(verify(&packet), Verdict::Wrong);
-    assert_eq!(fill(&mut packet), Filled::All);
+    assert_eq!(fill(&mut packet), FilledChecksums::All);
     assert_eq!(packet[22..24], [0xff, 0xff]);
 }
 
@@ -222,7 +222,7 @@ proptest! {
         if let Some(byte) = bytes.first_mut() {
             *byte = first;
         }
-        if fill(&mut bytes) == Filled::All {
+        if fill(&mut bytes) == FilledChecksums::All {
             prop_assert_eq!(verify(&bytes), Verdict::Right);
         }
     }

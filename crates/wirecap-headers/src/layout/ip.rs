@@ -236,27 +236,31 @@ impl Inner {
         let mut offset = V6_HEADER_LEN;
         for _ in 0..=MAX_EXTENSIONS {
             match inner.walk(packet, offset) {
-                Walked::Over(bytes) => offset += bytes,
-                Walked::Arrived => {
+                HeaderStep::Over(bytes) => offset += bytes,
+                HeaderStep::Arrived => {
                     inner.transport = (offset < packet.len()).then_some(offset);
                     break;
                 }
-                Walked::Ended => break,
+                HeaderStep::Ended => break,
             }
         }
         Some(inner)
     }
 
     /// Goes over the extension header at `offset`, if `protocol` is one.
-    fn walk(&mut self, packet: &[u8], offset: usize) -> Walked {
+    fn walk(&mut self, packet: &[u8], offset: usize) -> HeaderStep {
         let Some([next, len, high, low]) = array(packet, offset) else {
-            return if is_extension(self.protocol) { Walked::Ended } else { Walked::arrived(self.protocol) };
+            return if is_extension(self.protocol) {
+                HeaderStep::Ended
+            } else {
+                HeaderStep::arrived(self.protocol)
+            };
         };
         let bytes = match self.protocol {
             protocol::FRAGMENT => 8,
             protocol::AUTHENTICATION => (usize::from(len) + 2) * 4,
             other if is_extension(other) => (usize::from(len) + 1) * 8,
-            other => return Walked::arrived(other),
+            other => return HeaderStep::arrived(other),
         };
         if self.protocol == protocol::ROUTING && low != 0 {
             self.source_routed = true;
@@ -266,12 +270,12 @@ impl Inner {
         // A packet in one fragment is whole (RFC 6946).
         self.fragment |= self.protocol == protocol::FRAGMENT && fragment & 0xfff9 != 0;
         self.protocol = next;
-        if not_first { Walked::Ended } else { Walked::Over(bytes) }
+        if not_first { HeaderStep::Ended } else { HeaderStep::Over(bytes) }
     }
 }
 
 /// What came of looking at a header behind that of IPv6.
-enum Walked {
+enum HeaderStep {
     /// An extension header of so many bytes.
     Over(usize),
     /// It is no extension header.
@@ -280,7 +284,7 @@ enum Walked {
     Ended,
 }
 
-impl Walked {
+impl HeaderStep {
     fn arrived(protocol: u8) -> Self {
         if protocol == protocol::NOTHING { Self::Ended } else { Self::Arrived }
     }

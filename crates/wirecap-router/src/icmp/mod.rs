@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use wirecap_headers::{
     IpVersion, SourceMac,
-    checksum::{self, Filled},
+    checksum::{self, FilledChecksums},
 };
 
 pub use self::offender::Offender;
@@ -190,7 +190,7 @@ impl Offender<'_> {
             }
             _ => return false,
         }
-        checksum::fill(&mut into[start..]) == Filled::All
+        checksum::fill(&mut into[start..]) == FilledChecksums::All
     }
 }
 

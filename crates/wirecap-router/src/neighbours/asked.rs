@@ -24,7 +24,7 @@ pub(super) const CHANCE: Duration = Duration::from_millis(100);
 
 /// A next hop that is asked for.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct Request {
     hop: Hop,
     source: Source,
     since: Instant,
@@ -34,7 +34,7 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct AskedHops {
     /// The oldest first. INVARIANT: [`MAX_ASKED`] at most, each hop once.
-    hops: Vec<Asked>,
+    hops: Vec<Request>,
 }
 
 /// Whether there is room for one more.
@@ -69,7 +69,7 @@ impl AskedHops {
     /// A hop is asked for from now on. There has to be room.
     pub(super) fn insert(&mut self, hop: Hop, source: Source, now: Instant) {
         debug_assert!(self.hops.len() < MAX_ASKED && !self.contains(hop));
-        self.hops.push(Asked { hop, source, since: now });
+        self.hops.push(Request { hop, source, since: now });
     }
 
     /// One is not asked for any more. Returns whether it was.

@@ -40,7 +40,7 @@ use self::{
     desk::{Counter, desk},
     next_hops::{Entry, Table},
     resolver::ResolverThread,
-    restraint::{Restrained, Restraint},
+    restraint::{Restraint, Restriction},
 };
 pub use self::{
     counts::{NextHopCounts, NextHopReport},
@@ -135,9 +135,9 @@ impl NextHopCache {
     #[cold]
     fn ask(&mut self, pending: Pending) {
         match self.restraint.of(pending, self.now) {
-            Restrained::AskedAlready => {}
-            Restrained::Not if self.resolver.ask(pending) => self.restraint.remember(pending.hop, self.now),
-            Restrained::Not | Restrained::TooMany => count(&self.resolver.counts().crowded_out),
+            Restriction::AskedAlready => {}
+            Restriction::Not if self.resolver.ask(pending) => self.restraint.remember(pending.hop, self.now),
+            Restriction::Not | Restriction::TooMany => count(&self.resolver.counts().crowded_out),
         }
     }
 }

@@ -69,14 +69,14 @@ pub(crate) enum Refusal {
 /// What workers know of a next hop.
 #[derive(Debug, Clone)]
 pub(crate) enum Entry {
-    Known(Arc<Reached>),
+    Known(Arc<ReachableHop>),
     /// It did not answer, and is left alone until then.
     Silent(Instant),
 }
 
 /// A next hop that packets can be sent to.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub(crate) struct ReachableHop {
     pub(crate) mac: MacAddress,
     /// Set by workers, cleared by the resolver; pairs with nothing, since it guards no other memory.
     pub(crate) used: AtomicBool,
@@ -87,7 +87,7 @@ pub(crate) type Table = HashMap<Hop, Entry>;
 
 #[derive(Debug)]
 struct Known {
-    reached: Arc<Reached>,
+    reached: Arc<ReachableHop>,
     /// It has to be asked about anew when it is used.
     is_stale: bool,
     /// For how many refreshes it was not used.
@@ -267,7 +267,7 @@ impl NextHops {
             count(&self.counts.found);
             self.make_room();
         }
-        let reached = Arc::new(Reached { mac, used: AtomicBool::new(true) });
+        let reached = Arc::new(ReachableHop { mac, used: AtomicBool::new(true) });
         self.known.insert(hop, Known { reached, is_stale, unused: 0 });
         self.has_changed = true;
     }

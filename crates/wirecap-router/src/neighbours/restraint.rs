@@ -21,7 +21,7 @@ const REQUESTS_PER_PERIOD: u32 = 32;
 
 /// Whether a request is one too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Restrained {
+pub(super) enum Restriction {
     Not,
     AskedAlready,
     TooMany,
@@ -49,10 +49,10 @@ impl Restraint {
         self.hasher.hash_one(what) as usize % places
     }
 
-    pub(super) fn of(&mut self, pending: Pending, now: Instant) -> Restrained {
+    pub(super) fn of(&mut self, pending: Pending, now: Instant) -> Restriction {
         let asked = self.asked[self.place(pending.hop, REMEMBERED)];
         if asked.is_some_and(|(hop, then)| hop == pending.hop && now.duration_since(then) < ASK_AGAIN) {
-            return Restrained::AskedAlready;
+            return Restriction::AskedAlready;
         }
         let place = self.place(pending.source, GROUPS);
         let (begun, requests) = &mut self.groups[place];
@@ -60,7 +60,7 @@ impl Restraint {
             (*begun, *requests) = (now, 0);
         }
         *requests += 1;
-        if *requests > REQUESTS_PER_PERIOD { Restrained::TooMany } else { Restrained::Not }
+        if *requests > REQUESTS_PER_PERIOD { Restriction::TooMany } else { Restriction::Not }
     }
 
     pub(super) fn remember(&mut self, hop: Hop, now: Instant) {
@@ -84,17 +84,17 @@ mod tests {
     #[test]
     fn the_same_next_hop_is_asked_for_now_and_then() {
         let (mut restraint, now) = (Restraint::new(), Instant::now());
-        assert_eq!(restraint.of(pending(1, 1), now), Restrained::Not);
+        assert_eq!(restraint.of(pending(1, 1), now), Restriction::Not);
         restraint.remember(pending(1, 1).hop, now);
-        assert_eq!(restraint.of(pending(1, 2), now + ASK_AGAIN / 2), Restrained::AskedAlready);
-        assert_eq!(restraint.of(pending(1, 1), now + ASK_AGAIN), Restrained::Not);
+        assert_eq!(restraint.of(pending(1, 2), now + ASK_AGAIN / 2), Restriction::AskedAlready);
+        assert_eq!(restraint.of(pending(1, 1), now + ASK_AGAIN), Restriction::Not);
     }
 
     #[test]
     fn a_flood_of_one_source_is_no_flood_of_requests_and_leaves_others_theirs() {
         let (mut restraint, now) = (Restraint::new(), Instant::now());
         let passed = |restraint: &mut Restraint, source, now| {
-            (0..10_000).filter(|&hop| restraint.of(pending(hop, source), now) == Restrained::Not).count()
+            (0..10_000).filter(|&hop| restraint.of(pending(hop, source), now) == Restriction::Not).count()
         };
         let share = REQUESTS_PER_PERIOD as usize;
         assert_eq!(passed(&mut restraint, 1, now), share);
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(passed(&mut restraint, 1, now + PERIOD), share);
         // Of the many groups that there are, few are the flood's.
         let others =
-            (100..200).filter(|&source| restraint.of(pending(7, source), now + PERIOD) == Restrained::Not);
+            (100..200).filter(|&source| restraint.of(pending(7, source), now + PERIOD) == Restriction::Not);
         assert!(others.count() > 90);
     }
 }

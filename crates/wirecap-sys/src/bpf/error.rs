@@ -98,6 +98,8 @@ pub enum Error {
         cause: io::Error,
         /// The whole log of the verifier.
         log: String,
+        /// It refused an access, and the process lacks CAP_PERFMON, which allows arithmetic on packet addresses.
+        lacks_perfmon: bool,
     },
     /// Another XDP program is on the interface.
     #[error(

@@ -37,6 +37,7 @@ mod ingress;
 mod insn;
 mod link;
 mod map;
+mod privilege;
 mod program;
 mod syscall;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::attr::{Command, GetId, GetInfo, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
 use super::error::Error;
 use super::insn::Insn;
+use super::privilege::lacks_perfmon;
 use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, text, with_memlock};
 
 /// The license given to the kernel with every program, one that lets it call all helpers.
@@ -111,15 +112,17 @@ impl Program {
             }
             Err(cause) => cause,
         };
+        let lacks_perfmon = lacks_perfmon(&cause);
+        let rejected = |log| Error::Rejected { name: spec.name.into(), cause, log, lacks_perfmon };
         for size in LOG_SIZES {
             let mut log = vec![0; size];
             match load(&mut log) {
                 Ok(fd) => return Ok(Self { fd, name: spec.name.into() }),
                 Err(again) if again.raw_os_error() == Some(libc::ENOSPC) => {}
-                Err(_) => return Err(Error::Rejected { name: spec.name.into(), cause, log: text(&log) }),
+                Err(_) => return Err(rejected(text(&log))),
             }
         }
-        Err(Error::Rejected { name: spec.name.into(), cause, log: String::new() })
+        Err(rejected(String::new()))
     }
 
     /// Runs the program `repeat` times on a copy of `frame` (14 bytes at least), without any interface.

@@ -12,7 +12,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::{LOOK_INTERVAL_NS, NS_PER_S, reading::monotonic_ns, resolution_ns, system_ns};
+use super::{Clock, LOOK_INTERVAL_NS, NS_PER_S, NoCounter, reading::monotonic_ns, resolution_ns, system_ns};
 use crate::cpu;
 
 const CLOCK_OF_KERNEL: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -48,7 +48,7 @@ impl Moment {
 /// Nanoseconds since 1970 (UTC), for batches. One for each thread or queue: it shares nothing.
 #[derive(Debug, Clone)]
 pub struct BatchClock {
-    counter: Result<Counter, &'static str>,
+    counter: Result<Counter, NoCounter>,
     /// When it was made.
     made: Moment,
 }
@@ -110,15 +110,15 @@ impl Default for BatchClock {
 impl BatchClock {
     /// Compares the counter with the system clock for 10 ms, if it can be used.
     pub fn new() -> Self {
-        Self::over(Counter::trusted().and_then(|()| Counter::new().ok_or("it does not count")))
+        Self::over(Counter::trusted().and_then(|()| Counter::new().ok_or(NoCounter::Stopped)))
     }
 
     /// The system clock, without a counter.
     pub fn system() -> Self {
-        Self::over(Err("it was not asked for"))
+        Self::over(Err(NoCounter::NotNeeded))
     }
 
-    fn over(counter: Result<Counter, &'static str>) -> Self {
+    fn over(counter: Result<Counter, NoCounter>) -> Self {
         let mut clock = Self { counter, made: Moment { utc_ns: 0, ticks: 0 } };
         clock.made = clock.moment();
         clock
@@ -177,11 +177,11 @@ impl BatchClock {
             .map_or_else(|_| resolution_ns(), |counter| counter.rate.div_ceil(1 << RATE_BITS))
     }
 
-    /// Which clock it is, in words.
-    pub fn in_words(&self) -> String {
-        match &self.counter {
-            Ok(_) => "the CPU's counter, kept to the system clock (UTC)".into(),
-            Err(reason) => format!("the system clock (UTC); the CPU's counter is not used: {reason}"),
+    /// Which clock it is.
+    pub fn clock(&self) -> Clock {
+        match self.counter {
+            Ok(_) => Clock::CpuCounter,
+            Err(reason) => Clock::System { no_counter: Some(reason) },
         }
     }
 
@@ -193,17 +193,17 @@ impl BatchClock {
 
 impl Counter {
     /// Whether it may be used here.
-    fn trusted() -> Result<(), &'static str> {
+    fn trusted() -> Result<(), NoCounter> {
         if cpu::timestamp_counter().is_none() {
-            return Err("there is none that programs may read");
+            return Err(NoCounter::Absent);
         }
         if !cpu::counter_is_invariant() {
-            return Err("its pace may change");
+            return Err(NoCounter::Variable);
         }
         match fs::read_to_string(CLOCK_OF_KERNEL) {
             Ok(clock) if clock.trim() == "tsc" => Ok(()),
-            Ok(_) => Err("the kernel uses another clock"),
-            Err(_) => Err("the kernel does not say which clock it uses"),
+            Ok(_) => Err(NoCounter::NotTheKernels),
+            Err(_) => Err(NoCounter::Unknown),
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
                 furthest_ns = furthest_ns.max(before.saturating_sub(now)).max(now.saturating_sub(after));
             }
             let bound_ns = clock.error_bound_ns();
-            assert!(furthest_ns <= bound_ns, "{}: {furthest_ns} > {bound_ns}", clock.in_words());
+            assert!(furthest_ns <= bound_ns, "{:?}: {furthest_ns} > {bound_ns}", clock.clock());
             assert!(bound_ns < 100_000, "a bound that says nothing: {bound_ns}");
         }
     }

@@ -12,6 +12,7 @@
 //! clocks of its own, which look at the system clock again from time to time.
 
 mod batch;
+mod description;
 mod error;
 mod leap;
 mod reading;
@@ -19,6 +20,7 @@ mod stamps;
 mod units;
 
 pub use batch::{BatchClock, Moment};
+pub use description::{Clock, ClockScale, NoCounter};
 pub use error::ClockError;
 pub use leap::LeapSeconds;
 pub use reading::{ClockSource, PtpClock, resolution_ns, system_ahead_of_monotonic_ns, system_ns};

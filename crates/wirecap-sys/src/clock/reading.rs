@@ -26,9 +26,9 @@ pub enum ClockSource {
 #[derive(Debug, Clone)]
 pub struct PtpClock {
     file: Arc<File>,
-    path: String,
+    pub(super) path: String,
     /// As its driver calls it.
-    name: String,
+    pub(super) name: String,
 }
 
 impl PtpClock {
@@ -57,7 +57,7 @@ impl PtpClock {
     }
 
     /// Its device, and what its driver calls it.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} ({})", self.path, self.name)
     }
 }
@@ -81,10 +81,10 @@ impl ClockSource {
     }
 
     /// What it is called.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             ClockSource::Monotonic => "CLOCK_MONOTONIC of the kernel".into(),
-            ClockSource::Ptp(clock) => format!("the clock of the NIC, {}", clock.in_words()),
+            ClockSource::Ptp(clock) => format!("the clock of the NIC, {}", clock.describe()),
         }
     }
 
@@ -93,7 +93,7 @@ impl ClockSource {
     /// # Errors
     /// [`ClockError::Read`].
     pub fn resolution_ns(&self) -> Result<u64, ClockError> {
-        resolve(self.id()).map_err(|source| ClockError::Read { clock: self.in_words(), source })
+        resolve(self.id()).map_err(|source| ClockError::Read { clock: self.describe(), source })
     }
 
     /// How far it is ahead of the system clock.
@@ -102,7 +102,7 @@ impl ClockSource {
         for _ in 0..READINGS {
             let before = system_ns();
             let there =
-                read(self.id()).map_err(|source| ClockError::Read { clock: self.in_words(), source })?;
+                read(self.id()).map_err(|source| ClockError::Read { clock: self.describe(), source })?;
             let width_ns = system_ns().saturating_sub(before);
             let at_ns = before + width_ns / 2;
             if narrowest.is_none_or(|best| width_ns.div_ceil(2) < best.error_ns) {

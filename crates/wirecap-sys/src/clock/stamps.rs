@@ -14,7 +14,7 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use super::{
-    ClockError, ClockSource, LOOK_INTERVAL_NS, LeapSeconds, NS_PER_S,
+    Clock, ClockError, ClockScale, ClockSource, LOOK_INTERVAL_NS, LeapSeconds, NS_PER_S,
     leap::Stretch,
     reading::{Distance, PtpClock},
 };
@@ -29,20 +29,11 @@ const CHANGE_NS: u64 = 10 * NS_PER_S;
 /// A stamp that is so far ahead of the present is wrong: the system clock is slewed, and readings differ.
 const AHEAD_NS: u64 = 5_000_000;
 
-/// What a clock shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scale {
-    Tai,
-    Utc,
-    /// Time since some moment.
-    Other,
-}
-
 /// Brings stamps of one clock to UTC.
 #[derive(Debug, Clone)]
 pub struct StampClock {
     source: ClockSource,
-    scale: Scale,
+    scale: ClockScale,
     leaps: Arc<LeapSeconds>,
     /// What makes TAI of a stamp, in nanoseconds.
     shift_ns: i64,
@@ -56,39 +47,31 @@ pub struct StampClock {
     /// When the scale was found: at the start, or when the clock was seen to show something else.
     found: Distance,
     /// What it showed before, if it was set to something else.
-    was: Option<Scale>,
+    was: Option<ClockScale>,
     /// The most by which two looks differed that were not of a clock that was set, and how wrong a look was.
     error_ns: u64,
 }
 
-impl Scale {
+impl ClockScale {
     /// What a clock shows that is so far from the system clock.
     fn of(source: &ClockSource, leaps: &LeapSeconds, seen: Distance) -> Self {
         match source {
-            ClockSource::Monotonic => Scale::Other,
-            ClockSource::Ptp(_) => [Scale::Tai, Scale::Utc]
+            ClockSource::Monotonic => ClockScale::Other,
+            ClockSource::Ptp(_) => [ClockScale::Tai, ClockScale::Utc]
                 .into_iter()
                 .find(|scale| {
                     scale.demands_ns(leaps, seen).is_some_and(|ns| seen.ahead_ns.abs_diff(ns) < NEAR_NS)
                 })
-                .unwrap_or(Scale::Other),
+                .unwrap_or(ClockScale::Other),
         }
     }
 
     /// How far a clock that shows this is ahead of the system clock, if that is known.
     fn demands_ns(self, leaps: &LeapSeconds, seen: Distance) -> Option<i64> {
         match self {
-            Scale::Tai => Some((leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64),
-            Scale::Utc => Some(0),
-            Scale::Other => None,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Scale::Tai => "TAI",
-            Scale::Utc => "UTC",
-            Scale::Other => "a time of its own",
+            ClockScale::Tai => Some((leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64),
+            ClockScale::Utc => Some(0),
+            ClockScale::Other => None,
         }
     }
 }
@@ -104,7 +87,7 @@ impl StampClock {
     }
 
     fn at(source: ClockSource, leaps: Arc<LeapSeconds>, first: Distance) -> Self {
-        let scale = Scale::of(&source, &leaps, first);
+        let scale = ClockScale::of(&source, &leaps, first);
         let drift_ns = if source.may_be_set() { DRIFT_NS } else { 0 };
         let mut clock = Self {
             source,
@@ -129,9 +112,9 @@ impl StampClock {
         let behind_ns = (self.leaps.behind_s(seen.at_ns / NS_PER_S) * NS_PER_S) as i64;
         let exact = behind_ns - seen.ahead_ns;
         match self.scale {
-            Scale::Tai => 0,
-            Scale::Utc => behind_ns,
-            Scale::Other => exact,
+            ClockScale::Tai => 0,
+            ClockScale::Utc => behind_ns,
+            ClockScale::Other => exact,
         }
     }
 
@@ -159,7 +142,7 @@ impl StampClock {
         let demanded_ns = self.scale.demands_ns(&self.leaps, seen);
         if demanded_ns.is_some_and(|ns| seen.ahead_ns.abs_diff(ns) >= NEAR_NS + seen.error_ns) {
             self.was = Some(self.scale);
-            self.scale = Scale::of(&self.source, &self.leaps, seen);
+            self.scale = ClockScale::of(&self.source, &self.leaps, seen);
             self.found = seen;
         }
         let shift_ns = self.shift(seen);
@@ -173,7 +156,7 @@ impl StampClock {
             self.error_ns = self.error_ns.max(change_ns + seen.error_ns);
         }
         // Two looks differ by how wrong they are: what is no more than that is no change.
-        if self.scale != Scale::Other || change_ns > seen.error_ns {
+        if self.scale != ClockScale::Other || change_ns > seen.error_ns {
             self.shift_ns = shift_ns;
         }
         self.shorten(seen.at_ns);
@@ -213,8 +196,8 @@ impl StampClock {
     #[inline]
     fn ahead_ns(&self) -> u64 {
         match self.scale {
-            Scale::Tai | Scale::Utc => NEAR_NS + AHEAD_NS,
-            Scale::Other => AHEAD_NS,
+            ClockScale::Tai | ClockScale::Utc => NEAR_NS + AHEAD_NS,
+            ClockScale::Other => AHEAD_NS,
         }
     }
 
@@ -226,25 +209,20 @@ impl StampClock {
         nearest.max_by_key(|utc_ns| Reverse(utc_ns.abs_diff(now_ns))).expect("there is one")
     }
 
-    /// Which clock it is, and how it is brought to UTC, in words.
-    pub fn in_words(&self) -> String {
-        let name = self.source.in_words();
-        let Distance { ahead_ns, .. } = self.found;
-        let shows = match self.scale {
-            Scale::Tai | Scale::Utc => {
-                let demanded_ns = self.scale.demands_ns(&self.leaps, self.found).unwrap_or(0);
-                let (off_ns, scale) = (ahead_ns.abs_diff(demanded_ns), self.scale.as_str());
-                let when = if self.was.is_some() { "then" } else { "at the start" };
-                format!("{name}, which shows {scale} ({off_ns} ns from the system clock {when})")
-            }
-            Scale::Other => format!("{name}, kept to the system clock"),
-        };
-        let was =
-            self.was.map(|was| format!(", since it was set meanwhile: it showed {} before", was.as_str()));
-        shows + &was.unwrap_or_default()
+    /// Which clock it is, and what it shows.
+    pub fn clock(&self) -> Clock {
+        let ClockSource::Ptp(clock) = &self.source else { return Clock::Monotonic };
+        let demanded_ns = self.scale.demands_ns(&self.leaps, self.found);
+        Clock::Nic {
+            device: clock.path.clone(),
+            name: clock.name.clone(),
+            shows: self.scale,
+            off_ns: demanded_ns.map_or(0, |ns| self.found.ahead_ns.abs_diff(ns)),
+            showed: self.was,
+        }
     }
 
-    /// Whether it was seen to be set to something else than it showed at first. [`Self::in_words`] says so.
+    /// Whether it was seen to be set to something else than it showed at first. [`Self::clock`] says so.
     pub fn was_set(&self) -> bool {
         self.was.is_some()
     }
@@ -252,7 +230,7 @@ impl StampClock {
     /// By how much times may differ from the system clock, in nanoseconds, as far as looks have shown: by how much one
     /// may be wrong, and the drift to the next. `None` for a clock that is taken at its word.
     pub fn error_bound_ns(&self) -> Option<u64> {
-        (self.scale == Scale::Other).then_some(self.error_ns)
+        (self.scale == ClockScale::Other).then_some(self.error_ns)
     }
 
     /// When the table of leap seconds it uses expired, as a date, if it has.

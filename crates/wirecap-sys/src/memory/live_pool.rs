@@ -12,7 +12,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use wirecap_core::{ChunkRange, Descriptor, Filler, Handover, Pool, PoolNumber, Refused};
+use wirecap_core::{ChunkRange, Descriptor, Filler, Handover, Pool, PoolNumber, RecycleError};
 
 use super::{
     CellReader, PacketMemory,
@@ -102,8 +102,8 @@ impl LivePool {
     /// As [`Pool::recycle`].
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn recycle(&mut self, range: ChunkRange) -> Result<(), Refused> {
+    /// [`RecycleError`].
+    pub fn recycle(&mut self, range: ChunkRange) -> Result<(), RecycleError> {
         self.pool.recycle(range)
     }
 

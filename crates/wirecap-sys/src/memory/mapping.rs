@@ -9,26 +9,19 @@
 
 use std::{io, ops::Range, path::PathBuf, ptr};
 
+use wirecap_core::choices;
+
 use super::{MemoryError, Need, available};
 
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Which pages hold the packet memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// Pages of 2 MiB that were reserved beforehand (`vm.nr_hugepages`).
-    Huge,
-    /// Pages of the usual size; the kernel was asked to use huge ones where it can.
-    Normal,
-}
-
-impl Pages {
-    /// In words, for reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Pages::Huge => "huge (2 MiB, reserved)",
-            Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
-        }
+choices! {
+    /// Which pages hold the packet memory.
+    pub enum Pages = Normal {
+        /// Pages of 2 MiB that were reserved beforehand (`vm.nr_hugepages`).
+        Huge = "huge",
+        /// Pages of the usual size; the kernel was asked to use huge ones where it can.
+        Normal = "normal",
     }
 }
 
@@ -55,27 +48,19 @@ pub enum MemoryFallback {
     },
 }
 
-/// What the kernel is told about the packet memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
-    /// Use huge pages where they can be had.
-    HugePages,
-    /// Keep it out of child processes.
-    NotInChildren,
-    /// Keep it out of core dumps.
-    NotInCoreDumps,
+choices! {
+    /// What the kernel is told about the packet memory.
+    pub enum Advice {
+        /// Use huge pages where it can.
+        HugePages = "huge_pages",
+        /// Keep it out of child processes.
+        NotInChildren = "not_in_children",
+        /// Keep it out of core dumps.
+        NotInCoreDumps = "not_in_core_dumps",
+    }
 }
 
 impl Advice {
-    /// Its name in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::HugePages => "huge_pages",
-            Self::NotInChildren => "not_in_children",
-            Self::NotInCoreDumps => "not_in_core_dumps",
-        }
-    }
-
     /// As madvise(2) has it.
     fn number(self) -> libc::c_int {
         match self {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wirecap_core::{ChunkRange, Descriptor, Filled, SlotTable};
+use wirecap_core::{ChunkRange, Descriptor, FilledSlots, SlotTable};
 
 use super::PacketMemory;
 
@@ -102,7 +102,7 @@ impl CellReader {
 pub struct Cells<'a> {
     pub(super) memory: &'a PacketMemory,
     /// INVARIANT: of a range of the pool that was carved out of `memory`, borrowed for `'a`.
-    filled: Option<Filled<'a>>,
+    filled: Option<FilledSlots<'a>>,
 }
 
 impl<'a> Iterator for Cells<'a> {

@@ -22,5 +22,5 @@ mod ring;
 mod socket;
 
 pub use error::PacketError;
-pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, Heard};
+pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, CandidatePacket};
 pub use socket::{Closer, Fanout, PacketConfig, PacketSocket, PacketStatistics};

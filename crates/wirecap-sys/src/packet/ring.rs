@@ -130,7 +130,7 @@ impl BlockRing {
         &self,
         block: u32,
         last_ns: &mut u64,
-        mut keep: impl FnMut(&Heard<'_>) -> bool,
+        mut keep: impl FnMut(&CandidatePacket<'_>) -> bool,
     ) -> (u32, u32) {
         let (mut packets, mut bytes) = (0, 0);
         for (mut header, at) in Headers::new(self, block) {
@@ -141,7 +141,8 @@ impl BlockRing {
             let data = unsafe { packet_bytes(self.block(block), at, &header) };
             // SAFETY: as above.
             let packet_type = unsafe { packet_type(self.block(block), self.block_bytes, at) };
-            let kept = keep(&Heard { data, original_len: header.tp_len, tag_restored, packet_type });
+            let kept =
+                keep(&CandidatePacket { data, original_len: header.tp_len, tag_restored, packet_type });
             let changed = if kept {
                 packets += 1;
                 bytes += header.tp_snaplen;
@@ -287,7 +288,7 @@ impl Iterator for Headers {
 
 /// A packet of a block that is being received.
 #[derive(Debug)]
-pub struct Heard<'a> {
+pub struct CandidatePacket<'a> {
     /// Its captured bytes, VLAN tag included.
     pub data: &'a [u8],
     /// How long it was before the snap length.

@@ -20,7 +20,7 @@ use wirecap_core::{Geometry, Pool, PoolId, PoolNumber, choices};
 
 use super::{
     PacketError,
-    ring::{BlockReader, BlockRing, Heard},
+    ring::{BlockReader, BlockRing, CandidatePacket},
 };
 use crate::{
     memory::{FilledBlock, LivePool},
@@ -99,7 +99,7 @@ pub struct PacketSocket {
 }
 
 /// A block is whole pages.
-const LEAST_BLOCK_BYTES: u32 = 4096;
+const MIN_BLOCK_BYTES: u32 = 4096;
 
 const fn insn(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
@@ -129,8 +129,8 @@ impl PacketSocket {
         socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32)
             .map_err(set_up("reserving room"))?;
         let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
-        if block_bytes < LEAST_BLOCK_BYTES {
-            return Err(PacketError::SmallBlock { block_bytes, least: LEAST_BLOCK_BYTES });
+        if block_bytes < MIN_BLOCK_BYTES {
+            return Err(PacketError::SmallBlock { block_bytes, least: MIN_BLOCK_BYTES });
         }
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes,
@@ -287,7 +287,7 @@ impl PacketSocket {
     }
 
     /// Takes the next block, if the kernel has handed it over. Packets that `keep` does not want are as if they had not been there.
-    pub fn receive(&mut self, keep: impl FnMut(&Heard<'_>) -> bool) -> Option<FilledBlock> {
+    pub fn receive(&mut self, keep: impl FnMut(&CandidatePacket<'_>) -> bool) -> Option<FilledBlock> {
         let pool = self.pool.filter(|_| self.is_ready())?;
         let block = self.next_filled;
         // It counts as received from here on, also if `keep` panics: it must not be written once more.

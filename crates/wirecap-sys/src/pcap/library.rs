@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::error::Error;
 use super::insn::Insn;
-use super::judge::{Filter, Judge, Validate};
+use super::libpcap_filter::{Filter, LibpcapFilter, Validate};
 
 /// Debian's name of the library, then upstream's.
 const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
@@ -100,8 +100,8 @@ impl Library {
 
     /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does not know
     /// one.
-    pub fn judge<'a>(&self, insns: &'a [Insn]) -> Option<Judge<'a>> {
-        Judge::new(self.validate, self.filter, insns)
+    pub fn filter<'a>(&self, insns: &'a [Insn]) -> Option<LibpcapFilter<'a>> {
+        LibpcapFilter::new(self.validate, self.filter, insns)
     }
 }
 

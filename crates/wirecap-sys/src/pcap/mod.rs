@@ -1,8 +1,8 @@
-//! The edge to the real libpcap: its filter compiler, and its interpreter as the judge of ours.
+//! The edge to the real libpcap: its filter compiler, and its interpreter, which ours is compared with.
 //!
 //! ```text
 //!   library() ──dlopen, once──► Library ──compile(expression)──► Vec<Insn>
-//!                                  └─────judge(&[Insn])────────► Judge ──run(packet)──► what bpf_filter says
+//!                                  └─────filter(&[Insn])───────► LibpcapFilter ──run(packet)──► what bpf_filter says
 //! ```
 //!
 //! **The rule that holds here:** libpcap is loaded when it is first asked for, never linked. A program that
@@ -10,10 +10,10 @@
 
 mod error;
 mod insn;
-mod judge;
+mod libpcap_filter;
 mod library;
 
 pub use error::Error;
 pub use insn::Insn;
-pub use judge::Judge;
+pub use libpcap_filter::LibpcapFilter;
 pub use library::{Library, library};

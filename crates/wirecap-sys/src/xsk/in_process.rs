@@ -69,7 +69,7 @@ fn option<T: Integers>(number: libc::c_int, level: libc::c_int, option: libc::c_
 #[derive(Debug)]
 pub struct TransmitRings {
     rings: Vec<TransmitRing>,
-    ferry: Ferry,
+    reader: FaultSafeReader,
 }
 
 impl TransmitRings {
@@ -85,7 +85,7 @@ impl TransmitRings {
             let wanted = format!("{entries} entries: a power of two that fills a page ({page} bytes)");
             io::Error::new(io::ErrorKind::InvalidInput, wanted)
         })?;
-        let (mappings, mut ferry) = (mappings()?, Ferry::new()?);
+        let (mappings, mut reader) = (mappings()?, FaultSafeReader::new()?);
         let mut rings = Vec::new();
         for (number, _) in sockets_of_process()? {
             let Ok(file) = fs::read_link(format!("/proc/self/fd/{number}")) else { continue };
@@ -96,10 +96,10 @@ impl TransmitRings {
                 |mapping: &&Mapping| file.to_str() == Some(&mapping.file) && mapping.range.len() == len;
             let Some(mapping) = mappings.iter().find(is_its).cloned() else { continue };
             let mut ring = TransmitRing { mapping, offsets, size, seen: 0 };
-            ring.seen = ring.producer(&mut ferry)?;
+            ring.seen = ring.producer(&mut reader)?;
             rings.push(ring);
         }
-        Ok(Self { rings, ferry })
+        Ok(Self { rings, reader })
     }
 
     /// Takes what was put into the rings since the last time, oldest first: one list for each ring, in the order of the lowest
@@ -112,14 +112,14 @@ impl TransmitRings {
     /// [`io::ErrorKind::InvalidData`] when more was put into a ring than it has entries, so that some are lost: look
     /// more often. [`io::ErrorKind::NotFound`] when a ring is gone, since its socket was closed.
     pub fn take(&mut self) -> io::Result<Vec<Vec<RingDescriptor>>> {
-        let Self { rings, ferry } = self;
+        let Self { rings, reader } = self;
         let mappings = mappings()?;
         let take = |ring: &mut TransmitRing| {
             if !mappings.contains(&ring.mapping) {
                 let gone = format!("the transmit ring of {} is not mapped any more", ring.mapping.file);
                 return Err(io::Error::new(io::ErrorKind::NotFound, gone));
             }
-            ring.take(ferry)
+            ring.take(reader)
         };
         rings.iter_mut().map(take).collect()
     }
@@ -136,11 +136,11 @@ struct TransmitRing {
 }
 
 impl TransmitRing {
-    fn take(&mut self, ferry: &mut Ferry) -> io::Result<Vec<RingDescriptor>> {
-        let before = self.producer(ferry)?;
-        let entries = ferry.fetch(self.at(self.offsets.descriptors), bytes_of(self.size.entries()))?;
+    fn take(&mut self, reader: &mut FaultSafeReader) -> io::Result<Vec<RingDescriptor>> {
+        let before = self.producer(reader)?;
+        let entries = reader.fetch(self.at(self.offsets.descriptors), bytes_of(self.size.entries()))?;
         // Once more: some may have been written over while they were read.
-        let put = self.producer(ferry)?.wrapping_sub(self.seen);
+        let put = self.producer(reader)?.wrapping_sub(self.seen);
         if put > self.size.entries() {
             let lost = format!("{put} entries since the last look at a ring of {}", self.size.entries());
             return Err(io::Error::new(io::ErrorKind::InvalidData, lost));
@@ -153,8 +153,8 @@ impl TransmitRing {
         Ok(descriptors)
     }
 
-    fn producer(&self, ferry: &mut Ferry) -> io::Result<u32> {
-        let bytes = ferry.fetch(self.at(self.offsets.producer), size_of::<u32>())?;
+    fn producer(&self, reader: &mut FaultSafeReader) -> io::Result<u32> {
+        let bytes = reader.fetch(self.at(self.offsets.producer), size_of::<u32>())?;
         Ok(u32::from_ne_bytes(first(&bytes)))
     }
 
@@ -211,12 +211,12 @@ fn mapping(line: &str) -> Option<Mapping> {
 
 /// Brings bytes that others write, and may unmap at any time: the kernel copies them.
 #[derive(Debug)]
-struct Ferry {
+struct FaultSafeReader {
     from: UnixStream,
     to: UnixStream,
 }
 
-impl Ferry {
+impl FaultSafeReader {
     /// Bytes at once: fewer than any socket buffer has.
     const LOAD: usize = 1024;
 

@@ -31,7 +31,7 @@ pub use in_process::{TransmitRings, modes_of_process};
 pub use received::{Contents, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;
-pub use socket::{BindMode, PollSet, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
+pub use socket::{BindMode, PollSet, Registration, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmit_queue::{BindChoice, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue};
 
 /// Entry of a receive or transmit ring.

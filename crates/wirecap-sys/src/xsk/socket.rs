@@ -94,7 +94,21 @@ pub enum Umem<'a> {
     /// The socket registers the packet memory. Sockets that share with it take over its mode.
     Register(&'a Arc<PacketMemory>),
     /// The socket uses the registration of another one, which is bound already, and so its memory.
-    Share(&'a Socket),
+    Share(&'a Registration),
+}
+
+/// The registration of a packet memory with the kernel, by the socket that made it or shares it. Keeps that socket open.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    memory: Arc<PacketMemory>,
+    fd: Arc<OwnedFd>,
+}
+
+impl Registration {
+    /// Whether it is of this memory.
+    pub fn is_of(&self, memory: &Arc<PacketMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
+    }
 }
 
 /// What to open.
@@ -272,14 +286,20 @@ impl Socket {
     }
 
     /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still
-    /// busy, since the kernel takes it down asynchronously; that is retried for `patience`.
+    /// busy, since the kernel takes it down asynchronously; that is retried for `timeout`, as long as `goes_on` returns true: it is
+    /// called before each pause with the time that was waited.
     ///
     /// `mode` counts only for the socket that registers the UMEM; one that shares takes over the
     /// mode of the other.
     ///
     /// # Errors
-    /// [`XskError::Busy`] after the patience, else [`XskError::Bind`].
-    pub fn bind(&mut self, mode: BindMode, patience: Duration) -> Result<(), XskError> {
+    /// [`XskError::Busy`] at the end of the wait, else [`XskError::Bind`].
+    pub fn bind(
+        &mut self,
+        mode: BindMode,
+        timeout: Duration,
+        mut goes_on: impl FnMut(Duration) -> bool,
+    ) -> Result<(), XskError> {
         let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
         let mut address =
             abi::Address { family: libc::AF_XDP as u16, ifindex, queue_id, ..Default::default() };
@@ -307,9 +327,9 @@ impl Socket {
             if source.raw_os_error() != Some(libc::EBUSY) {
                 return Err(XskError::Bind { ifindex, queue_id, source });
             }
-            if started.elapsed() >= patience {
-                let waited_ms = started.elapsed().as_millis();
-                return Err(XskError::Busy { ifindex, queue_id, waited_ms });
+            let waited = started.elapsed();
+            if !goes_on(waited) || waited >= timeout {
+                return Err(XskError::Busy { ifindex, queue_id, waited_ms: waited.as_millis() });
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(100));
@@ -377,9 +397,9 @@ impl Socket {
         Arc::clone(&self.fd)
     }
 
-    /// Whether its UMEM is this memory.
-    pub fn has_memory(&self, memory: &Arc<PacketMemory>) -> bool {
-        Arc::ptr_eq(&self.memory, memory)
+    /// What other sockets may use once it is bound.
+    pub fn registration(&self) -> Registration {
+        Registration { memory: Arc::clone(&self.memory), fd: Arc::clone(&self.fd) }
     }
 
     /// How it was set up.

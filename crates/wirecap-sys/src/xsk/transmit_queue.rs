@@ -108,7 +108,7 @@ impl TransmitQueue {
         let config = SocketConfig { ifindex, queue_id, headroom: 0, rings, multi_buffer };
         let bound = |mode| {
             let mut socket = Socket::create(config, Umem::Register(&memory))?;
-            socket.bind(mode, BUSY_PATIENCE)?;
+            socket.bind(mode, BUSY_PATIENCE, |_| true)?;
             let outlet =
                 socket.take_outlet().map_err(|source| XskError::SetUp { step: "its descriptor", source })?;
             Ok((socket, outlet.expect("it was made to send"), mode))

@@ -189,7 +189,7 @@ fn driver_unbound(machine: &Machine) {
     traffic.send(&capture, FRAMES);
     wait_until("all frames are seen", || capture.report().total().seen == FRAMES);
     let driver = Driver::unbind();
-    wait_until("it is told", || capture.is_deserted() || !capture.events().is_empty());
+    wait_until("it is told", || capture.all_ports_gone() || !capture.events().is_empty());
     // Only now somebody reads.
     let crew = Crew::eager(workers);
     machine.wait_for(FRAMES, &crew, &capture);
@@ -206,7 +206,7 @@ fn driver_unbound(machine: &Machine) {
         let driver = while_sending(&mut traffic, || {
             machine.wait_for(FRAMES / 2, &crew, &capture);
             let driver = Driver::unbind();
-            wait_until("it is told", || capture.is_deserted() || !capture.events().is_empty());
+            wait_until("it is told", || capture.all_ports_gone() || !capture.events().is_empty());
             driver
         });
         capture.stopper().stop();

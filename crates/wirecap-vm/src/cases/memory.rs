@@ -6,7 +6,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use wirecap::{Capture, Diagnostic, Report, diagnostic::ModeRefusal, report::QueueMode};
+use wirecap::{
+    Capture, Diagnostic, Report,
+    diagnostic::ModeRefusal,
+    report::{Pages, QueueMode},
+};
 use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
@@ -82,7 +86,7 @@ fn huge_pages(machine: &Machine) {
     let capture = machine.capture(machine.builder().chunks_per_pool(8));
     let (report, _) = captures(machine, capture, FULL);
     fs::write(RESERVED, "0").unwrap();
-    assert!(report.memory.pages.contains("huge"), "{:?}", report.memory);
+    assert_eq!(report.memory.pages, Pages::Huge, "{:?}", report.memory);
     assert!(report.memory.fallbacks.is_empty(), "{:?}", report.memory);
     println!("huge-pages: {}", report.memory.pages);
 }

@@ -8,6 +8,10 @@ use wirecap_core::{
 use super::{Config, PoolSize};
 use crate::Error;
 
+/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
+/// square.
+pub(crate) const MAX_WORKERS: usize = 256;
+
 impl Config {
     /// Checks the settings against each other, without asking the machine anything.
     ///
@@ -22,7 +26,7 @@ impl Config {
             return Err(Error::NoPort);
         }
         limit("ports", self.ports.len(), usize::from(MAX_NICS - 1))?;
-        limit("stocks", usize::from(self.stocks), usize::from(MAX_RINGS))?;
+        limit("allocators", usize::from(self.allocators), usize::from(MAX_RINGS))?;
         for (at, port) in self.ports.iter().enumerate() {
             if self.ports[..at].iter().any(|before| port.overlaps(before)) {
                 return Err(Error::PortTwice(port.name()));

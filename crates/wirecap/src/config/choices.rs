@@ -46,13 +46,14 @@ choices! {
     pub enum Reach = All {
         /// All of the engine.
         ///
-        /// The kernel keeps some 128 bytes for each cell of the engine with *each* socket: with many queues that is more than the
-        /// cells.
+        /// The kernel keeps some 128 bytes for each cell of the engine with *each* socket: with many queues
+        /// that is more than the cells.
         All = "all",
         /// Those of the worker that is home of the packet's queue.
         ///
-        /// [`Stock`](crate::Stock) n goes with worker n, modulo their number ([`Transmitter::worker`](crate::Transmitter::worker)).
-        /// Other transmitters refuse the packet as [`NotSendable`](crate::Refusal::NotSendable).
+        /// [`PacketAllocator`](crate::PacketAllocator) n goes with worker n, modulo their number
+        /// ([`Transmitter::worker`](crate::Transmitter::worker)). Other transmitters refuse the packet as
+        /// [`NotSendable`](crate::Refusal::NotSendable).
         Worker = "worker",
     }
 }
@@ -98,15 +99,15 @@ choices! {
 choices! {
     /// How workers and capture threads wait for packets.
     ///
-    /// With all but [`Wait::Busy`], threads to which nothing has come for 2 ms, nor to their buddies, wait in the kernel until a packet
-    /// comes, and take no CPU time until then.
+    /// With all but [`Wait::Busy`], threads to which nothing has come for 2 ms, nor to their buddies, wait in
+    /// the kernel until a packet comes, and take no CPU time until then.
     pub enum Wait = Sleep {
         /// Ask again at once; costs a core per thread, also in silence.
         Busy = "busy",
         /// Sleep, shorter than the pool could fill up.
         ///
-        /// First 50 µs, then longer, up to a bound that follows from the size of the pool: a quarter of what it lasts at 10 Gbit/s, and
-        /// 1 ms at most.
+        /// First 50 µs, then longer, up to a bound that follows from the size of the pool: a quarter of what
+        /// it lasts at 10 Gbit/s, and 1 ms at most.
         Sleep = "sleep",
         /// Sleep in the kernel until a packet comes.
         Block = "block",
@@ -120,7 +121,7 @@ choices! {
     /// use wirecap::{Capture, Timestamp};
     ///
     /// let capture = Capture::builder().port("xdp:eth1").timestamp(Timestamp::Kernel).open()?;
-    /// println!("{}", capture.report().ports[0].timestamp.clock);
+    /// println!("{:?}", capture.report().ports[0].timestamp.clock);
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     pub enum Timestamp {
@@ -132,8 +133,8 @@ choices! {
         Kernel = "kernel",
         /// One time for all packets that a look at the ring finds; cheapest. The end says how far off it was.
         ///
-        /// These packets are 1 ns apart, from when the reader first saw them in the ring. They came after its previous look:
-        /// [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
+        /// These packets are 1 ns apart, from when the reader first saw them in the ring. They came after its
+        /// previous look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).
         Batch = "batch",
         /// Each packet's time in a trace file, whatever is asked for; interfaces have no such times.
         File = "file",

@@ -28,7 +28,10 @@ use wirecap_core::Mode;
 pub use wirecap_core::choice::{Choice, Named, UnknownName, nearest};
 use wirecap_sys::packet::Fanout;
 
-pub(crate) use self::{check::limit, port_spec::device_name};
+pub(crate) use self::{
+    check::{MAX_WORKERS, limit},
+    port_spec::device_name,
+};
 pub use self::{
     choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, Timestamp, Unmatched, Wait},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},
@@ -58,12 +61,12 @@ pub struct Config {
     pub ports: Vec<PortSpec>,
     /// What is captured, on all ports: an expression of pcap-filter(7). `None`: everything.
     ///
-    /// libpcap compiles it. It runs in the kernel where the kernel accepts it, else in user space; the report says which, and why.
-    /// The socket of a passive port evaluates `inbound`, `outbound` and `ifindex`; over AF_XDP all packets come in. A trace file
-    /// has no such information, and the capture is not opened.
+    /// libpcap compiles it. It runs in the kernel where the kernel accepts it, else in user space; the report
+    /// says which, and why. The socket of a passive port evaluates `inbound`, `outbound` and `ifindex`; over
+    /// AF_XDP all packets come in. A trace file has no such information, and the capture is not opened.
     pub filter: Option<String>,
-    /// What becomes of packets that the filter does not want, on ports that take packets from the host. `None`: the host gets
-    /// them where the filter runs in the kernel.
+    /// What becomes of packets that the filter does not want, on ports that take packets from the host.
+    /// `None`: the host gets them where the filter runs in the kernel.
     pub unmatched: Option<Unmatched>,
     /// Basic or advanced mode, with the threshold T.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -81,11 +84,11 @@ pub struct Config {
     pub pool_size: PoolSize,
     /// Size of a cell in bytes: 2048 or 4096.
     pub cell_bytes: u32,
-    /// Entries of the fill and receive rings, a power of two. `None`: as many as the pool has cells, so that the kernel always has
-    /// all free cells.
+    /// Entries of the fill and receive rings, a power of two. `None`: as many as the pool has cells, so that
+    /// the kernel always has all free cells.
     pub ring_entries: Option<u32>,
-    /// Number of workers. `None`: one for each receive queue. With fewer, a worker has several queues; with more (advanced mode
-    /// only), some only help.
+    /// Number of workers. `None`: one for each receive queue. With fewer, a worker has several queues; with
+    /// more (advanced mode only), some only help.
     pub workers: Option<usize>,
     /// Cores for the workers, in turn. Empty: not bound.
     pub worker_cores: Vec<usize>,
@@ -103,20 +106,23 @@ pub struct Config {
     pub rss: Rss,
     /// How packets of a passive port are spread over the workers.
     pub fanout: Fanout,
-    /// Where the times of packets come from. `None`: batch over AF_XDP, unless `stamp_packets` is set, and kernel beside the host.
-    /// The report says which, and by which clock ([`crate::TimestampReport`]).
+    /// Where the times of packets come from. `None`: batch over AF_XDP, unless `stamp_packets` is set, and
+    /// kernel beside the host. The report says which, and by which clock ([`crate::TimestampReport`]).
     pub timestamp: Option<Timestamp>,
-    /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) where `timestamp` is `None`: for programs that keep
-    /// times, or sort by them. Unlike `timestamp`, it is no error where there is no such program. A stamp costs a reading of the
-    /// clock for each packet, some 50 ns, on the core that runs the driver.
+    /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) where `timestamp` is `None`: for
+    /// programs that keep times, or sort by them. Unlike `timestamp`, it is no error where there is no such
+    /// program. A stamp costs a reading of the clock for each packet, some 50 ns, on the core that runs the
+    /// driver.
     pub stamp_packets: bool,
-    /// Whether each packet carries the NIC's own hash of it: see [`Builder::rx_hash`](crate::Builder::rx_hash).
+    /// Whether each packet carries the NIC's own hash of it: see
+    /// [`Builder::rx_hash`](crate::Builder::rx_hash).
     pub rx_hash: bool,
-    /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is sent. See
-    /// [`Capture::take_transmitters`](crate::Capture::take_transmitters).
+    /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is
+    /// sent. See [`Capture::take_transmitters`](crate::Capture::take_transmitters).
     pub transmit_entries: u32,
-    /// Number of [`Stock`](crate::Stock)s, each with a pool of R chunks for packets of one's own.
-    pub stocks: u16,
+    /// Number of [`PacketAllocator`](crate::PacketAllocator)s, each with a pool of R chunks to make packets
+    /// in.
+    pub allocators: u16,
     /// Which transmitters can send a packet.
     pub reach: Reach,
 }
@@ -148,7 +154,7 @@ impl Default for Config {
             stamp_packets: false,
             rx_hash: false,
             transmit_entries: 0,
-            stocks: 0,
+            allocators: 0,
             reach: Reach::default(),
         }
     }

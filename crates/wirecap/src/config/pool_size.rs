@@ -20,8 +20,9 @@ const UNITS: [(char, u32); 4] = [('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolSize {
-    /// This number, or fewer if the pools, with what the kernel needs besides, would take more than an eighth of the memory that is
-    /// available to this process; [`MemoryReport::bounded`](crate::report::MemoryReport::bounded) says so.
+    /// This number, or fewer if the pools, with what the kernel needs besides, would take more than an eighth
+    /// of the memory that is available to this process;
+    /// [`MemoryReport::bounded`](crate::report::MemoryReport::bounded) says so.
     AtMost(u32),
     /// Exactly this number.
     Chunks(u32),

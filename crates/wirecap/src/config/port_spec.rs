@@ -1,4 +1,4 @@
-//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `replay:trace.pcapng`.
+//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `trace:old.pcapng`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -13,9 +13,9 @@ use crate::HostUse;
 /// How to get at the packets of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
-    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is on top
-    /// of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it is, and why, is in
-    /// the report.
+    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is
+    /// on top of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it
+    /// is, and why, is in the report.
     #[default]
     Auto,
     /// AF_XDP in any case.
@@ -45,17 +45,20 @@ pub enum PortSpec {
         name: String,
         /// How to get at its packets.
         access: Access,
-        /// Which of its receive queues, over AF_XDP; `None` for all, which no other process can then have. Processes that
-        /// name their queues share the interface.
+        /// Which of its receive queues, over AF_XDP; `None` for all, which no other process can then have.
+        /// Processes that name their queues share the interface.
         queues: Option<QueueSet>,
     },
-    /// A trace file, see [`replay`](crate::port::replay).
-    Replay {
+    /// A trace file, see [`trace`](crate::port::trace).
+    Trace {
         /// Its name; `-` is standard input.
         path: PathBuf,
     },
     /// Memory only.
     Null(NullPort),
+    /// Numbered packets.
+    #[cfg(test)]
+    Example(crate::port::example::ExamplePort),
     /// Another port with trouble injected.
     Fault {
         /// The port that gets into trouble.
@@ -76,7 +79,8 @@ pub struct NullPort {
     pub packets_per_queue: u64,
 }
 
-/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is never.
+/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is
+/// never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Seed of the generator.
@@ -93,14 +97,14 @@ pub struct Faults {
 
 impl PortSpec {
     /// What can stand in front of the name of a port.
-    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "replay:"];
+    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "trace:"];
 
     /// How the port is called in reports.
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
             PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
-            PortSpec::Replay { .. } | PortSpec::Null(_) => self.to_string(),
+            _ => self.to_string(),
         }
     }
 
@@ -123,7 +127,7 @@ impl PortSpec {
                 name == other && queues.overlaps(&others)
             }
             (Some((name, _)), Some((other, _))) => name == other,
-            _ => matches!(self, PortSpec::Replay { .. }) && self == other,
+            _ => matches!(self, PortSpec::Trace { .. }) && self == other,
         }
     }
 }
@@ -133,9 +137,9 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
     queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
 }
 
-/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any
-/// case, `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
-/// `replay:trace.pcapng` is a trace file, `replay:-` standard input.
+/// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any case,
+/// `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
+/// `trace:old.pcapng` is a trace file, `trace:-` standard input.
 ///
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
@@ -148,7 +152,7 @@ impl From<&str> for PortSpec {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
-            Some(("replay", path)) => return PortSpec::Replay { path: path.into() },
+            Some(("trace", path)) => return PortSpec::Trace { path: path.into() },
             _ => (Access::Auto, text),
         };
         // What is no set of queues stays in the name, and no interface will have that.
@@ -176,7 +180,7 @@ impl From<NullPort> for PortSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PortSpecError {
     /// There is no name.
-    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or replay:FILE")]
+    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or trace:FILE")]
     NoName {
         /// The text.
         text: String,
@@ -184,7 +188,7 @@ pub enum PortSpecError {
     /// What stands in front of the name is no kind of port.
     #[error(
         "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
-         replay:FILE for a trace"
+         trace:FILE for a trace"
     )]
     UnknownPrefix {
         /// What stands in front, with its colon.
@@ -217,8 +221,10 @@ impl fmt::Display for PortSpec {
             PortSpec::Interface { name, access, queues } => {
                 write!(f, "{}{}", access.prefix(), device_name(name, queues.as_ref()))
             }
-            PortSpec::Replay { path } => write!(f, "replay:{}", path.display()),
+            PortSpec::Trace { path } => write!(f, "trace:{}", path.display()),
             PortSpec::Null(_) => f.write_str("null"),
+            #[cfg(test)]
+            PortSpec::Example(_) => f.write_str("example"),
             PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
         }
     }
@@ -229,8 +235,8 @@ impl Serialize for PortSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let has_text = match self {
             PortSpec::Interface { .. } => true,
-            PortSpec::Replay { path } => path.to_str().is_some(),
-            PortSpec::Null(_) | PortSpec::Fault { .. } => false,
+            PortSpec::Trace { path } => path.to_str().is_some(),
+            _ => false,
         };
         if has_text {
             serializer.collect_str(self)

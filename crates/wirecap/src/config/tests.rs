@@ -61,7 +61,7 @@ fn sizes_of_pools_are_read_back() {
 
 #[test]
 fn ports_are_read_back_from_their_text() {
-    for text in ["eth1", "xdp:eth1", "packet:eth1", "eth1@2", "xdp:eth1@0-3,6", "replay:a.pcap", "replay:-"] {
+    for text in ["eth1", "xdp:eth1", "packet:eth1", "eth1@2", "xdp:eth1@0-3,6", "trace:a.pcap", "trace:-"] {
         let port: PortSpec = text.parse().unwrap();
         assert_eq!((port.to_string().as_str(), &port), (text, &PortSpec::from(text)));
         assert_eq!(serde_json::from_value::<PortSpec>(text.into()).unwrap(), port);
@@ -79,7 +79,7 @@ fn ports_are_read_back_from_their_text() {
 /// Settings that differ from the default in every field.
 fn unusual() -> Config {
     Config {
-        ports: vec!["xdp:eth1@0-3".into(), "replay:a.pcap".into()],
+        ports: vec!["xdp:eth1@0-3".into(), "trace:a.pcap".into()],
         filter: Some("tcp port 443".into()),
         unmatched: Some(Unmatched::Drop),
         mode: Mode::Basic,
@@ -103,7 +103,7 @@ fn unusual() -> Config {
         stamp_packets: true,
         rx_hash: true,
         transmit_entries: 512,
-        stocks: 1,
+        allocators: 1,
         reach: Reach::Worker,
     }
 }
@@ -149,7 +149,10 @@ fn what_no_machine_can_do_is_refused() {
     assert!(matches!(with(|config| config.cells_per_chunk = 100), Err(Error::Geometry(_))));
     assert!(matches!(with(|config| config.pool_size = PoolSize::Chunks(0)), Err(Error::Geometry(_))));
     assert!(matches!(with(|config| config.ring_entries = Some(1000)), Err(Error::Geometry(_))));
-    assert!(matches!(with(|config| config.stocks = u16::MAX), Err(Error::TooMany { what: "stocks", .. })));
+    assert!(matches!(
+        with(|config| config.allocators = u16::MAX),
+        Err(Error::TooMany { what: "allocators", .. })
+    ));
     let many = (0..5_000).map(|number| PortSpec::from(format!("eth{number}"))).collect();
     let ports = Config { ports: many, ..Config::default() }.check();
     assert!(matches!(ports, Err(Error::TooMany { what: "ports", .. })), "{ports:?}");

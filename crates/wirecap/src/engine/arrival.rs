@@ -6,15 +6,20 @@
 //!   clock ─► after ──┘                      └─► uncertainty: how much earlier they may have come
 //! ```
 //!
-//! Rule: the bound holds wherever the thread stalled and however the system clock was set. Packets that waited in the ring get the time at
-//! which the reader first saw them there, not the time at which it takes them.
+//! Rule: the bound holds wherever the thread stalled and however the system clock was set. Packets that
+//! waited in the ring get the time at which the reader first saw them there, not the time at which it takes
+//! them.
 
 use wirecap_core::{Arrivals, Spread, Window};
 use wirecap_sys::clock::{BatchClock, Moment};
 
-use crate::port::{AnyQueue, BatchEnd, BatchTime, ReceiveQueue};
+use crate::port::{
+    intake::{BatchEnd, BatchTime},
+    queue::ReceiveQueue,
+};
 
-/// A clock that goes back by more than this was set back. Comparing it with the CPU's counter moves it by less, which times do not follow.
+/// A clock that goes back by more than this was set back. Comparing it with the CPU's counter moves it by
+/// less, which times do not follow.
 const SET_BACK_NS: u64 = 10_000_000;
 
 /// Looks at the ring of one queue, under the queue's lock.
@@ -38,16 +43,17 @@ impl ArrivalWatch {
         Self { arrivals, uncertainty, last_ns: 0, looked_ns: 0, set_back_ns: 0 }
     }
 
-    /// Looks at the ring. Returns what to receive now, at most `space` cells, and its time; `None` if nothing waits.
+    /// Looks at the ring. Returns what to receive now, at most `space` cells, and its time; `None` if nothing
+    /// waits.
     pub(crate) fn look(
         &mut self,
-        source: &AnyQueue,
+        source: &dyn ReceiveQueue,
         clock: &mut BatchClock,
         space: u32,
     ) -> Option<BatchTime> {
         let before = clock.moment();
         self.follow(before.utc_ns());
-        let Some(waiting) = source.waiting() else {
+        let Some(waiting) = source.look().waiting else {
             // Packets bring their times with them.
             return (source.backlog() > 0)
                 .then(|| BatchTime::certain(before.utc_ns(), self.last_ns + 1, space));
@@ -87,7 +93,8 @@ impl ArrivalWatch {
         self.uncertainty.note(end.uncertainty_ns, end.untimed);
     }
 
-    /// A time that no later packet will have: that of the look that saw what waits, or now. Later batches keep to it.
+    /// A time that no later packet will have: that of the look that saw what waits, or now. Later batches
+    /// keep to it.
     pub(crate) fn promise(&mut self, now_ns: u64) -> u64 {
         let next_ns = self.arrivals.oldest().map_or(now_ns, |oldest| oldest.seen.utc_ns().min(now_ns));
         self.last_ns = self.last_ns.max(next_ns);

@@ -7,25 +7,25 @@ use wirecap_sys::memory::{LivePool, PacketMemory};
 
 use super::*;
 use crate::port::{
-    Intake,
+    intake::Intake,
     null::{NullPort, NullQueue},
 };
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A queue of memory whose cells are filled as they are attached: 2 chunks of 8.
-fn queue() -> (AnyQueue, LivePool) {
+fn queue() -> (NullQueue, LivePool) {
     let geometry = Geometry::new(8, 2, 2048).unwrap();
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: u64::MAX };
     let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
     let mut pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
-    (AnyQueue::Null(NullQueue::new(&port, &mut pool)), pool)
+    (NullQueue::new(&port, &mut pool), pool)
 }
 
 /// Receives up to `max` of what a look has found; the times of the packets.
 fn receive(
     watch: &mut ArrivalWatch,
-    source: &mut AnyQueue,
+    source: &mut NullQueue,
     pool: &mut LivePool,
     batch: BatchTime,
     max: u32,
@@ -44,7 +44,7 @@ fn what_waits_in_the_ring_has_the_time_at_which_it_was_first_seen() {
         let mut watch = ArrivalWatch::new(clock.made());
         assert!(watch.look(&source, &mut clock, 8).is_none(), "nothing is there");
         thread::sleep(Duration::from_millis(20));
-        source.attach(&mut pool);
+        source.attach(Some(&mut pool));
         let seen = watch.look(&source, &mut clock, 8).unwrap();
         assert!(seen.uncertainty_ns >= 20_000_000, "it may have come at any time since: {seen:?}");
         thread::sleep(Duration::from_millis(50));
@@ -67,7 +67,7 @@ fn times_follow_a_clock_that_is_set_back_and_that_is_counted() {
     let mut clock = BatchClock::system();
     for (ahead_ns, is_set_back) in [(HOUR_NS, true), (5_000_000, false)] {
         let (mut source, mut pool) = queue();
-        source.attach(&mut pool);
+        source.attach(Some(&mut pool));
         let mut watch = ArrivalWatch::new(clock.made());
         // So far the clock was ahead of what it is now, and a packet came.
         let last_ns = clock.now_ns() + ahead_ns;

@@ -1,9 +1,9 @@
 //! The capture thread of `push`: drains rings, hands chunks to workers, offloads over the threshold
 //! (section 3.2.2 of the paper, figure 7).
 //!
-//! When cells leave and who gets them is decided by [`Dispatcher`]. It sees to it that the room of a
-//! capture queue suffices for all chunks there can be. Should one be full all the same, of runs for instance, the hand-over is held
-//! back and offered again.
+//! The [`Dispatcher`] decides when cells leave and which worker gets them, such that a capture queue has room
+//! for all chunks. If a queue is full nevertheless, of runs for instance, the thread holds the hand-over back
+//! and offers it again.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -19,7 +19,7 @@ use super::{
     wait::{Idler, Rest},
 };
 
-/// As good as for ever.
+/// Practically forever.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) struct CaptureThread {
@@ -32,7 +32,7 @@ pub(crate) struct CaptureThread {
     dispatchers: Vec<Dispatcher>,
     /// The capture queue of each worker.
     capture_queues: Vec<CaptureProducer>,
-    /// That of the next hand-over, whichever worker it goes to.
+    /// Number of the next hand-over, over all workers.
     turn: u64,
     /// A hand-over that found no room, by position in `queues`.
     held_back: Vec<Option<Handover>>,
@@ -41,7 +41,8 @@ pub(crate) struct CaptureThread {
 impl CaptureThread {
     pub(crate) fn new(
         shared: &Arc<Shared>,
-        (index, core): (usize, Option<usize>),
+        index: usize,
+        core: Option<usize>,
         queues: Vec<usize>,
         capture_queues: Vec<CaptureProducer>,
     ) -> Self {
@@ -84,10 +85,10 @@ impl CaptureThread {
         }
     }
 
-    /// Nothing can be handed over any more: all is, or nobody is there to take it.
+    /// Whether no hand-over is left: all are handed over, or every worker is gone.
     fn is_done(&self) -> bool {
-        let everybody_gone = self.shared.workers.iter().all(|worker| worker.gone.load(Ordering::Acquire));
-        everybody_gone || self.held_back.iter().all(Option::is_none)
+        let all_gone = self.shared.workers.iter().all(|worker| worker.gone.load(Ordering::Acquire));
+        all_gone || self.held_back.iter().all(Option::is_none)
     }
 
     /// Drains one ring. Returns whether anything moved.
@@ -139,7 +140,7 @@ impl CaptureThread {
 }
 
 impl Idler for CaptureThread {
-    /// Whatever comes to it, it has.
+    /// The thread sees all that comes to it.
     fn activity(&self) -> u64 {
         0
     }
@@ -173,7 +174,7 @@ impl Crew for Workers<'_> {
 impl Drop for CaptureThread {
     /// Also when the thread panics: workers must not wait for it for ever.
     fn drop(&mut self) {
-        // A hand-over nobody took goes home; its packets count as left at the stop.
+        // A hand-over without a taker goes home; its packets count as left at the stop.
         for (held_back, &queue) in self.held_back.iter_mut().zip(&self.queues) {
             if let Some(handover) = held_back.take() {
                 self.shared.queues[queue].send_home(handover);

@@ -5,8 +5,8 @@
 //!   a chunk, the end, a buddy that went away ─► wake() ─► bell ────┴─► doze() ends
 //! ```
 //!
-//! Rule: who has made something ready calls [`Sleeper::wake`] after it, and who dozes looks for it once more after having said so.
-//! So either the one sees that the other dozes, or the other sees what is ready.
+//! Rule: a thread that makes something ready calls [`Sleeper::wake`] afterwards; a thread that dozes says so,
+//! then looks once more. So either the first sees that the other dozes, or the other sees what is ready.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use std::{
 
 use wirecap_sys::wake::{Bell, Wakers, Watch, Woken};
 
-/// What others need to wake a thread.
+/// Lets other threads wake a thread.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Sleeper {
@@ -40,15 +40,16 @@ impl Sleeper {
         Watch::new(&self.bell, wakers, queues)
     }
 
-    /// Waits until [`Sleeper::wake`], or until one of all the wakers is readable. `allowed` says for how long at most, and `None` if
-    /// there is something to do; it looks for all that others wake for.
+    /// Waits until [`Sleeper::wake`], or until one of all the wakers is readable. `allowed` says for how long
+    /// at most, and `None` if there is something to do; it looks for all that others wake for.
     pub(crate) fn doze(
         &self,
         watch: &mut Watch,
         allowed: impl FnOnce() -> Option<Duration>,
     ) -> Option<Woken> {
         self.dozing.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see what was made ready, or who has made it sees that we doze.
+        // Pairs with the fence in `wake`: either we see what was made ready, or the thread that made it ready
+        // sees that we doze.
         fence(Ordering::SeqCst);
         let woken = allowed().map(|limit| watch.wait(watch.wakers(), limit));
         self.dozing.store(false, Ordering::Relaxed);

@@ -5,11 +5,12 @@
 //!                      ◄──── available ─────► ◄──────────────────────── used ────────────────────────────►  others of their chunk
 //! ```
 //!
-//! Rule: 0 % when nothing is on its way, 100 % exactly when the kernel has no cell for the next packet. So it rises before the first
-//! loss, wherever packets wait: also in a ring that no thread looks at.
+//! Rule: 0 % when nothing is on its way, 100 % exactly when the kernel has no cell for the next packet. So it
+//! rises before the first loss, wherever packets wait: also in a ring that no thread looks at.
 //!
-//! The chunk that is being filled may have cells that are home already. They can take no packet before the rest of the chunk is
-//! filled, and are no sign of trouble: they count neither as used nor as part of the pool.
+//! The chunk that is being filled may have cells that are home already. They can take no packet before the
+//! rest of the chunk is filled, and are no sign of trouble: they count neither as used nor as part of the
+//! pool.
 
 use wirecap_core::PoolLevels;
 
@@ -24,8 +25,9 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// Of a pool of which the kernel can have `ring_cells` at once. Of the cells that the pool takes to be with the kernel,
-    /// `unreceived` are filled. `free_cells` are those of free chunks, if they need not be given to the kernel any more.
+    /// Of a pool of which the kernel can have `ring_cells` at once. Of the cells that the pool takes to be
+    /// with the kernel, `unreceived` are filled. `free_cells` are those of free chunks, if the kernel needs
+    /// no more cells.
     pub(crate) fn new(levels: PoolLevels, ring_cells: u32, unreceived: u32, free_cells: u32) -> Self {
         let empty_cells = levels.attached_cells.saturating_sub(unreceived) + free_cells;
         let of_cells = ring_cells.saturating_sub(levels.resting_cells);
@@ -39,7 +41,8 @@ impl Gauge {
         if self.of_cells == 0 { 0.0 } else { 100.0 * f64::from(self.used_cells) / f64::from(self.of_cells) }
     }
 
-    /// Whether whoever looks after the pool may leave it alone until a packet comes: it has all cells, or at least three quarters of them.
+    /// Whether the thread that looks after the pool may leave it alone until a packet comes: the kernel has
+    /// all cells, or at least three quarters of them.
     pub(crate) fn rest(self) -> Option<Rest> {
         match self.used_cells {
             0 => Some(Rest::Long),
@@ -61,7 +64,7 @@ mod tests {
 
     const M: u32 = 8;
 
-    /// A pool of so many chunks, and a kernel that fills its cells in order.
+    /// A pool, and a kernel that fills its cells in order.
     struct Bench {
         pool: Pool,
         ring: std::collections::VecDeque<u64>,
@@ -85,7 +88,7 @@ mod tests {
             self.pool.attach(room, |cell| self.ring.push_back(cell));
         }
 
-        /// Packets come, and nobody looks. Returns whether there was a cell for each.
+        /// Packets come, and no thread looks. Returns whether there was a cell for each.
         fn arrive(&mut self, packets: u32) -> bool {
             let empty = self.pool.levels().attached_cells - self.unreceived;
             let room = empty.min(self.ring_cells - self.unreceived);
@@ -93,7 +96,7 @@ mod tests {
             packets <= room
         }
 
-        /// A worker takes at most so many of what waits, and keeps them.
+        /// A worker takes at most `most` of the waiting packets, and keeps them.
         fn take(&mut self, most: u32) {
             let count = self.unreceived.min(most).min(self.pool.space());
             let mut filler = self.pool.filler().unwrap();

@@ -21,9 +21,11 @@
 //! | what to do while nothing comes | [`wait`], [`doze`] |
 
 pub(crate) mod arrival;
+pub(crate) mod batch;
 pub(crate) mod capture_thread;
 pub(crate) mod doze;
 pub(crate) mod gauge;
+pub(crate) mod horizon;
 pub(crate) mod queue;
 pub(crate) mod stopping;
 pub(crate) mod wait;
@@ -34,8 +36,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-use wirecap_core::{BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber};
-use wirecap_sys::wake::Wakers;
+use wirecap_core::{
+    BacklogGauge, BuddyGroup, ChunkRange, Geometry, Handover, Load, Orphans, PoolNumber, RecycleQueue,
+};
+use wirecap_sys::{memory::CellReader, wake::Wakers};
 
 use self::{
     doze::{Sleeper, Sleepers},
@@ -43,7 +47,7 @@ use self::{
     stopping::Stopping,
     wait::{Rest, Waiter},
 };
-use crate::{Wait, transmit::StockHome};
+use crate::Wait;
 
 /// Counters of one worker. Written by the worker alone, read by reports.
 #[derive(Debug, Default)]
@@ -66,10 +70,10 @@ impl WorkerState {
     }
 }
 
-/// What threads wait on while nothing comes, if they do not ask all the time.
+/// What threads wait on while nothing comes, unless they poll.
 pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
     let waker = |queue: &mut Queue| {
-        let waker = if wait == Wait::Busy { None } else { queue.lock().waker() };
+        let waker = queue.waker.take().filter(|_| wait != Wait::Busy);
         queue.has_waker = waker.is_some();
         waker
     };
@@ -79,6 +83,13 @@ pub(crate) fn wakers(queues: &mut [Queue], wait: Wait) -> Wakers {
 /// Adds to a counter that only one thread writes.
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+}
+
+/// Where cells of an allocator come home, for all threads.
+#[derive(Debug)]
+pub(crate) struct AllocatorHome {
+    pub(crate) reader: CellReader,
+    pub(crate) recycle: RecycleQueue,
 }
 
 /// What all threads of an engine share.
@@ -93,10 +104,10 @@ pub(crate) struct Shared {
     pub(crate) homes: Vec<Vec<usize>>,
     /// For each port, where its queues begin in `queues`, and how many there are.
     pub(crate) ports: Vec<std::ops::Range<usize>>,
-    /// The pools of `queues`, then those of `stocks`.
+    /// The pools of `queues`, then those of `allocators`.
     pub(crate) numbers: Vec<PoolNumber>,
     pub(crate) workers: Vec<WorkerState>,
-    /// By which these and the capture threads are woken.
+    /// Wake the workers and the capture threads.
     pub(crate) sleepers: Arc<Sleepers>,
     /// What becomes readable when packets wait in a queue, as long as the queues are open.
     pub(crate) wakers: Mutex<Option<Arc<Wakers>>>,
@@ -105,20 +116,20 @@ pub(crate) struct Shared {
     pub(crate) group_of: Vec<usize>,
     /// Push: backlog of each worker, by capture thread.
     pub(crate) gauges: Vec<Vec<BacklogGauge>>,
-    /// Pull: nobody feeds capture queues.
+    /// Pull: there are no capture threads.
     pub(crate) pull: bool,
     pub(crate) stopping: Stopping,
     /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
     pub(crate) orphans: Orphans,
     /// Push: capture threads that still may push.
     pub(crate) capture_threads: AtomicUsize,
-    /// Where cells go that were made into packets here.
-    pub(crate) stocks: Vec<StockHome>,
+    /// Where the cells of packet allocators come home.
+    pub(crate) allocators: Vec<AllocatorHome>,
 }
 
 impl Shared {
-    /// Captures at most the rest of one chunk from a queue. After the stop no cell is given to the
-    /// kernel any more, so that this comes to an end whatever the port.
+    /// Captures at most the rest of one chunk from a queue. After the stop the kernel gets no more cells, so
+    /// that draining ends with every port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
         self.queues[queue].capture(!self.is_stopping(), &self.stopping)
     }
@@ -146,8 +157,8 @@ impl Shared {
         (self.homes[worker].clone(), buddies.flat_map(|buddy| self.homes[buddy].iter().copied()).collect())
     }
 
-    /// How quiet it is around the queues of a buddy, for a worker that may have to help. One that is gone takes nothing back; and of
-    /// a queue without a waker nothing tells that the buddy needs help with it.
+    /// How quiet it is around the queues of a buddy, for a worker that may have to help. A buddy that is gone
+    /// takes nothing back, and a queue without a waker does not announce that it needs help.
     pub(crate) fn rest_of_buddy(&self, buddy: usize) -> Option<Rest> {
         if self.workers[buddy].gone.load(Ordering::Acquire) {
             return self.rest(&self.homes[buddy]);
@@ -170,10 +181,13 @@ impl Shared {
             .try_fold(Rest::Long, |all, one| Some(all.min(one?)))
     }
 
-    /// Sends cells home, whoever they belong to.
+    /// The reader of the cells of a pool.
     #[inline]
-    pub(crate) fn send_home(&self, range: ChunkRange) {
-        self.send_home_to(self.pool_index(range.pool()), range);
+    pub(crate) fn cell_reader(&self, pool: usize) -> &CellReader {
+        match self.queues.get(pool) {
+            Some(queue) => queue.cell_reader(),
+            None => &self.allocators[pool - self.queues.len()].reader,
+        }
     }
 
     /// Sends cells of a pool home.
@@ -182,7 +196,7 @@ impl Shared {
         if let Some(queue) = self.queues.get(pool) {
             return queue.send_home_range(range);
         }
-        let refused = self.stocks[pool - self.queues.len()].recycle.push(range);
+        let refused = self.allocators[pool - self.queues.len()].recycle.push(range);
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
@@ -191,7 +205,8 @@ impl Shared {
         self.numbers.len()
     }
 
-    /// Where a pool is among those of the queues, in the order of `queues`, and those of the stocks behind them.
+    /// Where a pool is among those of the queues, in the order of `queues`, and those of the allocators
+    /// behind them.
     #[inline]
     pub(crate) fn pool_index(&self, pool: PoolNumber) -> usize {
         // Nearly always they were made in this order, and no other capture made any in between.
@@ -207,8 +222,8 @@ impl Shared {
         &self.groups[self.group_of[worker]]
     }
 
-    /// How busy a worker is. With `pull`, a queue that somebody is working at right now counts as
-    /// having no backlog: it is being looked after.
+    /// How busy a worker is. With `pull`, a queue that another thread works on right now counts as empty: it
+    /// is being looked after.
     pub(crate) fn load(&self, worker: usize) -> Load {
         let backlog_cells = if self.pull {
             self.homes[worker].iter().map(|&queue| self.queues[queue].backlog()).max().unwrap_or(0)
@@ -224,7 +239,8 @@ impl Shared {
         }
     }
 
-    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
+    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its
+    /// end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_stopping()
     }

@@ -6,27 +6,25 @@
 //! ```
 //!
 //! With `push` the owner is always the same capture thread; with `pull` it is the worker, or a buddy
-//! that helps. The lock is taken once per batch and is uncontended but for buddies.
+//! that helps. A thread takes the lock once per batch; only buddies contend for it.
 
-use std::{
-    io,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
     clock::{BatchClock, StampClock},
     memory::{CellReader, LivePool},
     wake::Waker,
-    xsk::Sender,
 };
 
 use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
-use crate::batch::Reader;
-use crate::horizon::Horizon;
-use crate::port::{AnyQueue, Intake, Outlook, QueueCounts, ReceiveQueue};
+use crate::packet::ChunkReader;
+use crate::port::{
+    intake::Intake,
+    queue::{ClosedQueue, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
+};
 
-/// How often a ring that holds something is asked for it at the end.
+/// How often the queue tries to empty its ring at the end.
 const LAST_ATTEMPTS: u32 = 1000;
 
 /// A receive queue of an engine.
@@ -38,24 +36,22 @@ pub(crate) struct Queue {
     pub(crate) ring_id: u16,
     /// The worker whose queue it is.
     pub(crate) home: usize,
-    pub(crate) reader: Reader,
+    pub(crate) reader: ChunkReader,
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
-    /// Whether there is a descriptor that becomes readable when packets wait.
+    /// Becomes readable when packets wait; until the engine takes it.
+    pub(crate) waker: Option<Waker>,
+    /// Whether there was one that is waited on.
     pub(crate) has_waker: bool,
+    /// An AF_XDP socket, which it takes the kernel a while to close.
+    is_socket: bool,
     owner: Mutex<QueueOwner>,
 }
 
 impl Queue {
-    pub(crate) fn new(
-        port: usize,
-        home: usize,
-        reader: Reader,
-        source: AnyQueue,
-        pool: LivePool,
-        clock: BatchClock,
-    ) -> Self {
+    pub(crate) fn new(port: usize, home: usize, opened: OpenQueue, clock: BatchClock) -> Self {
+        let OpenQueue { queue: source, pool, reader, waker, can_wait, socket } = opened;
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -63,7 +59,9 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(&pool),
             is_of_frames: true,
+            waker,
             has_waker: false,
+            is_socket: socket.is_some(),
             owner: Mutex::new(QueueOwner {
                 ring_cells: pool.geometry().cells_per_pool(),
                 peak: Gauge::default(),
@@ -71,13 +69,14 @@ impl Queue {
                 source,
                 pool,
                 clock,
+                can_wait,
                 on_hold: false,
                 is_at_end: false,
             }),
         }
     }
 
-    /// Its ring has so many entries. A ring of blocks is as long as the pool.
+    /// Sets the number of entries of its ring. A ring of blocks is as long as the pool.
     pub(crate) fn set_ring(&mut self, entries: u32) {
         if self.reader.cells().is_some() {
             let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -85,13 +84,13 @@ impl Queue {
         }
     }
 
-    /// Waits for the queue. Nothing of the application runs while it is locked, so a poisoned lock
-    /// says nothing about its state.
+    /// Locks the queue. Nothing of the application runs under the lock, so a poisoned lock says nothing about
+    /// the state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, QueueOwner> {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue, unless somebody else is at it.
+    /// Locks the queue, unless another thread has it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, QueueOwner>> {
         match self.owner.try_lock() {
             Ok(owner) => Some(owner),
@@ -116,6 +115,12 @@ impl Queue {
         }
     }
 
+    /// The reader of its cells. Panics if packets lie in blocks.
+    #[inline]
+    pub(crate) fn cell_reader(&self) -> &CellReader {
+        self.reader.cells().expect("only packets in cells are owned")
+    }
+
     /// Sends cells home.
     pub(crate) fn send_home(&self, handover: Handover) {
         for range in handover.into_ranges() {
@@ -129,29 +134,22 @@ impl Queue {
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
-    /// Takes the sending half out of the port's queue, if it has one.
-    ///
-    /// # Errors
-    /// What the kernel said to one more descriptor.
-    pub(crate) fn take_sender(&self) -> io::Result<Option<Sender>> {
-        self.lock().source.take_sender()
-    }
-
-    /// Cells that wait, or 0 when somebody is at the queue right now: it is being looked after.
+    /// Cells that wait, or 0 while another thread has the queue: it is being looked after.
     pub(crate) fn backlog(&self) -> u64 {
         self.try_lock().map_or(0, |owner| owner.backlog())
     }
 
-    /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at the end, since the kernel
-    /// waits for a grace period with each.
+    /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at
+    /// the end, since the kernel waits for a grace period with each.
     pub(crate) fn close_drained(&self) {
         let mut owner = self.lock();
-        if owner.source.is_socket() && owner.backlog() == 0 && !owner.pool.has_begun() {
+        if self.is_socket && owner.backlog() == 0 && !owner.pool.has_begun() {
             owner.close();
         }
     }
 
-    /// Whether it may be left alone until packets come, which its waker announces if it has one. `None` if somebody is at it.
+    /// Whether the queue may be left alone until packets come, which its waker announces if it has one.
+    /// `None` while another thread has it.
     pub(crate) fn rest(&self) -> Option<Rest> {
         let owner = self.try_lock()?;
         let waits = owner.pool.filled_cells() > 0 || (!self.has_waker && owner.backlog() > 0);
@@ -163,8 +161,8 @@ impl Queue {
         self.lock().close();
     }
 
-    /// Counts what is still in the ring at the end; nobody will read it. A port in trouble may hold back
-    /// what waits, so it is asked again, but not for ever.
+    /// Counts the packets that are in the ring at the end and drops them. A faulty port may hold packets
+    /// back, so the queue tries again, but not forever.
     pub(crate) fn discard_rest(&self, stopping: &Stopping) {
         let mut attempts = LAST_ATTEMPTS;
         while attempts > 0 {
@@ -177,17 +175,18 @@ impl Queue {
     }
 }
 
-/// What only one thread at a time may touch.
+/// The part of a queue that one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
-    source: AnyQueue,
+    pub(super) source: Box<dyn ReceiveQueue>,
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
-    /// Nothing is received while this holds, since who merges the queues has enough of this one. INVARIANT: only of a port that
-    /// can wait.
+    /// Nothing is lost while it is left alone.
+    can_wait: bool,
+    /// The queue receives nothing, since a merger has enough of it. INVARIANT: only of a port that can wait.
     on_hold: bool,
-    /// Nothing will be received any more, and that was told.
+    /// The port has reached its end, and `Stopping` knows.
     is_at_end: bool,
     /// Cells that the kernel can have at once.
     ring_cells: u32,
@@ -196,35 +195,31 @@ pub(crate) struct QueueOwner {
 }
 
 impl QueueOwner {
-    /// Takes back what was recycled and gives free chunks to the kernel, or what is home of others. Returns whether anything
+    /// Takes recycled cells back, and gives free chunks and runs to the kernel. Returns whether anything
     /// moved: with rings shorter than the pool, free chunks may have to stay.
     pub(crate) fn bring_home(&mut self, recycle: &RecycleQueue, attach: bool) -> bool {
         // It is fullest just before cells come home: nothing else makes it emptier.
         self.peak = self.peak.max(self.gauge(!attach));
-        self.source.tidy(attach);
         let recycled = !recycle.is_empty();
-        if !recycled && !self.pool.can_attach() {
-            return false;
+        if recycled {
+            // A refusal is counted by the pool.
+            recycle.take_all(|range| {
+                let _ = self.pool.recycle(range);
+            });
         }
-        // A refusal is counted by the pool.
-        recycle.take_all(|range| {
-            let _ = self.pool.recycle(range);
-        });
         let attached_cells = self.pool.attached_cells();
-        if attach {
-            self.source.attach(&mut self.pool);
-        }
+        self.source.attach(attach.then_some(&mut self.pool));
         recycled || self.pool.attached_cells() > attached_cells
     }
 
-    /// Fills the rest of the current chunk with what waits, and tells the end. Returns how many cells were filled.
-    /// `near` is given if this thread reads the packets, too.
+    /// Fills the rest of the current chunk with what waits, and reports the end. Returns how many cells it
+    /// filled. `near` is given if this thread reads the packets, too.
     pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
         if self.on_hold && !stopping.is_stopping() {
             return 0;
         }
         let received = self.fill(near);
-        if self.source.is_at_end() && !std::mem::replace(&mut self.is_at_end, true) {
+        if self.source.look().outlook == Outlook::Ended && !std::mem::replace(&mut self.is_at_end, true) {
             stopping.queue_ended();
         }
         received
@@ -237,7 +232,7 @@ impl QueueOwner {
         if space == 0 {
             return 0;
         }
-        let Some(batch) = self.arrivals.look(&self.source, &mut self.clock, space) else { return 0 };
+        let Some(batch) = self.arrivals.look(&*self.source, &mut self.clock, space) else { return 0 };
         let mut intake = Intake::new(filler, batch, near);
         self.source.receive(batch.max, &mut intake);
         let received = space - intake.space();
@@ -251,12 +246,12 @@ impl QueueOwner {
         u64::from(ring) + u64::from(self.pool.filled_cells())
     }
 
-    /// How full the pool is. With `stopped`, cells that are home need not be given to the kernel any more.
+    /// How full the pool is. With `stopped`, the kernel needs no more cells.
     pub(crate) fn gauge(&self, stopped: bool) -> Gauge {
         let levels = self.pool.levels();
         let free_cells =
             if stopped { levels.free_chunks * self.pool.geometry().cells_per_chunk() } else { 0 };
-        Gauge::new(levels, self.ring_cells, self.source.unreceived(), free_cells)
+        Gauge::new(levels, self.ring_cells, self.source.look().unreceived, free_cells)
     }
 
     /// The fullest the pool has been.
@@ -266,27 +261,8 @@ impl QueueOwner {
 
     /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
-        let can_wait = self.source.can_wait();
-        self.on_hold = on_hold && can_wait;
-        can_wait
-    }
-
-    /// What is certain of the packets that are not handed over yet; `None` while some have their times already. With
-    /// `stopped`, no packet is on its way into the ring, but some may wait in it.
-    pub(crate) fn horizon(&mut self, stopped: bool) -> Option<Horizon> {
-        if self.pool.filled_cells() > 0 || self.pool.has_begun() {
-            return None;
-        }
-        let now_ns = self.clock.now_ns();
-        let time_ns = match self.source.outlook(now_ns) {
-            Outlook::Open => return None,
-            Outlook::Ended => u64::MAX,
-            _ if stopped && self.source.backlog() == 0 => u64::MAX,
-            Outlook::Pause => 0,
-            Outlook::After(time_ns) => time_ns,
-            Outlook::OnReceipt => self.arrivals.promise(now_ns),
-        };
-        Some(Horizon { number: self.pool.captured_packets(), time_ns })
+        self.on_hold = on_hold && self.can_wait;
+        self.can_wait
     }
 
     /// The port's counters.
@@ -299,12 +275,7 @@ impl QueueOwner {
         self.source.stamp_clock()
     }
 
-    /// Readable when packets wait.
-    pub(crate) fn waker(&self) -> Option<Waker> {
-        self.source.waker()
-    }
-
     fn close(&mut self) {
-        self.source.close();
+        self.source = Box::new(ClosedQueue::of(&mut *self.source));
     }
 }

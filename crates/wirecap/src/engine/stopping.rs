@@ -1,4 +1,4 @@
-//! Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its end.
+//! Whether the engine is draining: stopped, or every port at its end.
 
 use std::sync::{
     Arc,
@@ -7,16 +7,17 @@ use std::sync::{
 
 use super::doze::Sleepers;
 
-/// Every thread reads it with each batch, and it is written when something ends: it has a cache line to itself.
+/// Has a cache line of its own: every thread reads it with each batch, and few write it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Stopping {
-    /// Written by who stops the capture, and by who sees the last queue end. Pairs with the load in `is_stopping`: who sees
-    /// it finds all there was in the rings, filled in the pools, or handed over.
+    /// Written by the thread that stops the capture and by the one that ends the last queue. Pairs with the
+    /// load in `is_stopping`: a thread that sees it finds every packet in a ring, filled in a pool, or handed
+    /// over.
     stopping: AtomicBool,
-    /// Queues that are not at their end. Written by who sees one end.
+    /// Queues that are not at their end. Written by the thread that sees one end.
     open_queues: AtomicUsize,
-    /// Who must learn of it.
+    /// The threads to wake.
     sleepers: Arc<Sleepers>,
 }
 
@@ -34,7 +35,7 @@ impl Stopping {
 
     /// One more queue is at its end. Each once.
     pub(crate) fn queue_ended(&self) {
-        // Acquires what those before have released, so that who sees the last end has seen them all.
+        // Acquires what earlier calls released: the thread that ends the last queue has seen all others end.
         if self.open_queues.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.stop();
         }
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_dozes_learns_of_the_end() {
+    fn a_dozing_thread_sees_the_end() {
         let sleepers = Arc::new(Sleepers::new(1, 1).unwrap());
         let stopping = Stopping::new(2, Arc::clone(&sleepers));
         let wakers = Arc::new(Wakers::new(vec![]));

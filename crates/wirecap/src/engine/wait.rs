@@ -11,12 +11,14 @@
 //! | sleep | sleeps 50 µs, then longer, up to a bound | dozes | latency up to the bound; little CPU, none in silence |
 //! | block | sleeps in the kernel until a packet comes to its own queues | dozes | a wake-up for each lull, which on veth the sender's core pays |
 //!
-//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at the line rate of 10
-//! Gigabit Ethernet. Small pools make it so short that sleeping takes a core, which is right for bursts and wrong for silence.
+//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at
+//! the line rate of 10 Gigabit Ethernet. Small pools make it so short that sleeping takes a core, which is
+//! right for bursts and wrong for silence.
 //!
-//! Rule of the doze: a thread dozes until *anything* comes that may become its business: a packet in its own queues or those of its
-//! buddies, the end, a buddy that goes away ([`doze`](super::doze)). The first packet wakes it at once. So it is allowed only if nothing else
-//! is to be done: hardly any cell is on its way home, which the kernel would lack meanwhile.
+//! Rule of the doze: a thread dozes until *anything* comes that may become its business: a packet in its own
+//! queues or those of its buddies, the end, a buddy that goes away ([`doze`](super::doze)). The first packet
+//! wakes it at once. So it is allowed only if nothing else is to be done: hardly any cell is on its way home,
+//! which the kernel would lack.
 
 use std::{
     hint, thread,
@@ -34,11 +36,12 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// How long a thread that blocks on its own queues waits before it looks for buddies in need.
 const BLOCK: Duration = Duration::from_millis(10);
-/// After so long without a packet a thread dozes. Short, since until then a thread with a small pool takes a core; but longer than
-/// the gaps in traffic whose every packet would wake all threads of a group.
+/// After so long without a packet a thread dozes. Short, since until then a thread with a small pool takes a
+/// core; but longer than the gaps in traffic whose every packet would wake all threads of a group.
 const SILENCE: Duration = Duration::from_millis(2);
-/// The first doze, and the longest: each is twice as long as the one before. Whatever ends them, it is looked at once more after that time,
-/// in case that nothing announced it: soon at first, while what is not announced may still be on its way.
+/// The first doze, and the longest: each is twice as long as the one before. Whatever ends them, it is looked
+/// at once more after that time, in case that nothing announced it: soon at first, while what is not
+/// announced may still be on its way.
 const FIRST_DOZE: Duration = Duration::from_millis(10);
 const LONGEST_DOZE: Duration = Duration::from_millis(500);
 
@@ -47,7 +50,8 @@ pub(crate) trait Idler {
     /// A figure that changes when a packet comes to the thread or a buddy.
     fn activity(&self) -> u64;
 
-    /// For how long at most the thread may doze: `None` if there is something to do that nothing will announce.
+    /// For how long at most the thread may doze: `None` if there is something to do that nothing will
+    /// announce.
     fn rest(&self) -> Option<Rest>;
 
     /// By which others wake it.
@@ -93,7 +97,8 @@ pub(crate) struct Waiter {
     watch: Watch,
     /// How many of its wakers are those of own queues: they come first.
     own_wakers: usize,
-    /// The last wake-up came early, and nothing was there: a block that somebody holds makes a socket readable for ever.
+    /// The last wake-up came early, and nothing was there: a block that a worker holds keeps its socket
+    /// readable.
     in_vain: bool,
 }
 
@@ -140,7 +145,7 @@ impl Waiter {
         }
     }
 
-    /// What to do at `now`, when so much has come to the thread and its buddies so far.
+    /// What to do at `now`, given the activity of the thread and its buddies so far.
     fn plan(&mut self, now: Instant, activity: u64) -> Plan {
         if self.wait == Wait::Busy {
             return Plan::Spin;

@@ -1,4 +1,4 @@
-//! A worker: an application thread that is given packets.
+//! A worker: an application thread that takes packets.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,12 +10,12 @@ use wirecap_sys::cpu;
 
 use super::{
     Shared, add,
+    batch::Batch,
     doze::Sleeper,
     wait::{Idler, Rest, Waiter},
 };
-use crate::batch::Batch;
 
-/// As good as for ever.
+/// Practically forever.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// What came of waiting for packets.
@@ -31,9 +31,9 @@ pub enum Next {
 
 /// Takes packets from the engine, in batches.
 ///
-/// A worker may be moved to the thread that uses it; it binds that thread to its core, if it has
-/// one, and makes its sleeps precise (timer slack), on the first call. Dropping a worker tells the engine that it is gone: in advanced mode its
-/// buddies take over its queues, in basic mode they fill up and lose.
+/// A worker may be moved to the thread that uses it; it binds that thread to its core, if it has one, and
+/// makes its sleeps precise (timer slack), on the first call. Dropping a worker marks it as gone: in advanced
+/// mode its buddies take over its queues, in basic mode the queues fill up and lose packets.
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -94,7 +94,7 @@ impl Worker {
     ///     match worker.next_batch_within(std::time::Duration::from_millis(10)) {
     ///         Next::Batch(batch) => kept.push(batch),   // holding it costs pool, nothing else
     ///         Next::Idle => break,
-    ///         Next::Ended => unreachable!("nobody has stopped the capture"),
+    ///         Next::Ended => unreachable!("the capture was not stopped"),
     ///     }
     /// }
     /// assert_eq!(kept.iter().map(|batch| batch.len()).sum::<usize>(), 10);
@@ -118,7 +118,7 @@ impl Worker {
                 return Next::Ended;
             }
             let now = Instant::now();
-            // A timeout beyond what the clock can tell is none.
+            // A timeout beyond the range of the clock is no limit.
             let end = *deadline.get_or_insert(now.checked_add(timeout));
             let left = end.map_or(LONG, |end| end.saturating_duration_since(now));
             if left.is_zero() {
@@ -169,8 +169,8 @@ impl Worker {
         if group.mode() == Mode::Basic {
             return None;
         }
-        // At the end there is nothing to wait for, so everybody helps whoever has something left. And a
-        // worker that is gone gives no used cells back to the kernel, so its buddies do, backlog or not.
+        // At the end there is nothing to wait for, so each worker helps all others. And a worker that is gone
+        // gives no used cells back to the kernel, so its buddies do, with or without a backlog.
         let is_gone = |worker: usize| self.shared.workers[worker].gone.load(Ordering::Acquire);
         let mut buddies = group.members().iter().filter(|&&buddy| ending || is_gone(buddy));
         buddies.find_map(|&buddy| self.help(buddy))
@@ -263,7 +263,7 @@ impl Drop for Worker {
         let (group, gone) = (self.shared.group_of[self.index], &self.shared.workers[self.index].gone);
         if self.shared.groups[group].mode() == Mode::Basic {
             gone.store(true, Ordering::Release);
-            // Nobody else may have them. In the capture queues they would only be missing in the pool.
+            // No other worker may have them. In the capture queues they would only be missing in the pool.
             while let Some(handover) = self.capture_queues.pop_own() {
                 self.shared.queues[self.shared.pool_index(handover.pool())].send_home(handover);
             }

@@ -11,7 +11,7 @@ use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, LiveFiller};
 
 /// What is known of the time of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum CellTime {
     /// When its packet came, in nanoseconds since 1970 (UTC).
     At(u64),
     /// Nothing: its packet has the time of the batch.
@@ -117,7 +117,7 @@ impl<'q> Intake<'q> {
 
     /// Takes cells whose times may be known one by one, as long as there is space.
     #[inline]
-    pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (FilledCell, Told)>) {
+    pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (FilledCell, CellTime)>) {
         let (near, time_ns, mut least_ns) = (self.near, self.batch.time_ns, self.batch.least_ns);
         let (mut untimed, mut latest_ns, mut raised_ns) = (self.untimed, self.latest_ns, self.raised_ns);
         self.filler.fill(cells.map(|(cell, told)| {
@@ -125,16 +125,16 @@ impl<'q> Intake<'q> {
                 reader.fetch(cell.address());
             }
             let timestamp_ns = match told {
-                Told::At(told_ns) => {
+                CellTime::At(told_ns) => {
                     raised_ns = raised_ns.max(least_ns.saturating_sub(told_ns));
                     told_ns.max(least_ns)
                 }
-                Told::Unknown => {
+                CellTime::Unknown => {
                     untimed += 1;
                     latest_ns = time_ns.max(least_ns);
                     latest_ns
                 }
-                Told::Continued => least_ns - 1,
+                CellTime::Continued => least_ns - 1,
             };
             least_ns = timestamp_ns + 1;
             (cell, timestamp_ns)
@@ -210,8 +210,14 @@ mod tests {
     fn told_times_are_kept_unless_they_would_go_back() {
         let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
-        let told =
-            [Told::At(110), Told::At(700), Told::At(700), Told::Unknown, Told::At(990), Told::At(2_000)];
+        let told = [
+            CellTime::At(110),
+            CellTime::At(700),
+            CellTime::At(700),
+            CellTime::Unknown,
+            CellTime::At(990),
+            CellTime::At(2_000),
+        ];
         intake.take_stamped(told.into_iter().map(|told| (cell(&mut writer, false), told)));
         let end = intake.finish();
         assert_eq!(
@@ -227,10 +233,10 @@ mod tests {
     fn a_packet_that_goes_on_in_the_next_batch_keeps_its_time() {
         let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 1), None);
-        intake.take_stamped([(cell(&mut writer, true), Told::At(600))].into_iter());
+        intake.take_stamped([(cell(&mut writer, true), CellTime::At(600))].into_iter());
         let last_ns = intake.finish().last_ns;
         let mut intake = Intake::new(pool.filler().unwrap(), batch(5_000, last_ns + 1), None);
-        let parts = [(true, Told::Continued), (false, Told::Continued), (false, Told::At(800))];
+        let parts = [(true, CellTime::Continued), (false, CellTime::Continued), (false, CellTime::At(800))];
         intake.take_stamped(parts.into_iter().map(|(more, told)| (cell(&mut writer, more), told)));
         assert_eq!(intake.finish().untimed, 0);
         let times = times(&mut pool);

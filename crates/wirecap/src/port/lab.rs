@@ -15,9 +15,11 @@ use wirecap_sys::{
 use wirecap_traffic::{PacketSender, SendPath};
 
 use super::{
-    BatchTime, Intake, ReceiveQueue,
+    intake::{BatchTime, Intake},
+    open_port::OpenPort,
     opening::{Hooks, OpenContext},
-    xdp::{self, Prepared, XdpPort, XdpQueue},
+    queue::ReceiveQueue,
+    xdp::{Opener, Prepared, XdpQueue},
 };
 use crate::{Config, Error, Modes};
 
@@ -26,23 +28,23 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that VLAN tags stand
 /// beside the packets.
-pub(super) struct Lab {
+pub(crate) struct Lab {
     outside: Namespace,
-    pub(super) inside: Namespace,
+    pub(crate) inside: Namespace,
     source: VethPair,
     _bridge: Bridge,
     _veth: VethPair,
 }
 
 /// An end that is open.
-pub(super) struct Opened {
-    pub(super) port: XdpPort,
-    pub(super) queue: XdpQueue,
-    pub(super) pool: LivePool,
+pub(crate) struct Opened {
+    pub(crate) port: OpenPort,
+    pub(crate) queue: XdpQueue,
+    pub(crate) pool: LivePool,
 }
 
 impl Lab {
-    pub(super) fn new(label: &str) -> Self {
+    pub(crate) fn new(label: &str) -> Self {
         let outside = Namespace::new(&format!("{label}_out")).unwrap();
         let inside = Namespace::new(&format!("{label}_in")).unwrap();
         let veth = VethPair::new(&outside, "out0", &inside, "in0", VethOptions::default()).unwrap();
@@ -52,7 +54,7 @@ impl Lab {
     }
 
     /// Opens the end for packets that are handled as prepared.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         modes: Modes,
         prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
@@ -63,16 +65,27 @@ impl Lab {
         let mut pools = [pool];
         let config = Config { promiscuous: false, xdp_mode: modes, ..Config::default() };
         let context = OpenContext { config: &config, hooks: &Hooks::default(), geometry, ring_entries: 256 };
-        let (port, mut queues) = self.inside.enter(|| {
+        let mut opened = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let prepared = prepare(&interface)?;
-            xdp::open_prepared(&interface, false, &mut pools, &[memory], (&context, None, prepared), &[])
+            let opener = Opener {
+                name: "in0",
+                interface: &interface,
+                shared: false,
+                context,
+                filter: None,
+                memories: &[memory],
+                registrations: &[],
+            };
+            opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;
-        Ok(Opened { port, queue: queues.remove(0), pool })
+        let queue = opened.queues.remove(0);
+        opened.port.backend = Some(Box::new(opened.backend));
+        Ok(Opened { port: opened.port, queue, pool })
     }
 
-    pub(super) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
+    pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
         let ifindex = self.source.a().ifindex().unwrap();
         let mut sender = self.outside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
         for frame in frames {
@@ -83,7 +96,7 @@ impl Lab {
 
 impl Opened {
     /// The bytes of so many packets, once they have come.
-    pub(super) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
+    pub(crate) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
         let deadline = Instant::now() + PATIENCE;
         while self.queue.backlog() < packets {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());

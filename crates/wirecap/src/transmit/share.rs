@@ -3,10 +3,11 @@
 //! ```text
 //!   pool of queue 0 ─┐                             ┌── at most a share of each pool is out here
 //!   pool of queue 1 ─┼─► transmit ring ─► kernel ──┤
-//!   stock 0         ─┘                             └── the rest goes to other outputs, and is left to receive into
+//!   allocator 0         ─┘                             └── the rest goes to other outputs, and is left to receive into
 //! ```
 //!
-//! Rule: a transmitter that holds no cell of a pool takes a packet of it, however long: what cannot be sent is refused before.
+//! Rule: a transmitter that holds no cell of a pool takes a packet of that pool of any length, so every
+//! packet can be sent.
 
 /// The shares of one transmitter.
 #[derive(Debug)]
@@ -18,18 +19,18 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Without a limit, of so many pools.
+    /// Without a limit, for this number of pools.
     pub(super) fn new(pools: usize) -> Self {
         Self { held: vec![0; pools].into(), most: u32::MAX }
     }
 
-    /// At most so many cells of one pool from now on.
+    /// Limits the cells of each pool to `cells` from now on.
     pub(super) fn limit(&mut self, cells: u32) {
         self.most = cells;
     }
 
-    /// Whether a packet of so many cells of this pool may be sent. Of a pool of another engine it may: it is refused as not
-    /// sendable.
+    /// Whether a packet of `cells` cells of this pool may be sent. Packets of another engine's pool pass
+    /// here: they are refused as not sendable.
     #[inline]
     pub(super) fn has_room(&self, pool: usize, cells: u32) -> bool {
         let held = self.held.get(pool).copied().unwrap_or(0);

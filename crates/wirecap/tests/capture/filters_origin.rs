@@ -146,7 +146,7 @@ fn a_refused_filter_opens_no_port() {
     let mut file = Vec::new();
     wirecap_file::pcap::file_header(&mut file, 1, 0);
     std::fs::write(&path, file).unwrap();
-    let port = wirecap::PortSpec::Replay { path };
+    let port = wirecap::PortSpec::Trace { path };
     let open = || Capture::builder().port("xdp:in0").port(port.clone()).filter("outbound and udp").open();
     let told = wire.inside.enter(open).unwrap_err().to_string();
     assert!(

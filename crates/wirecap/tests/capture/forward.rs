@@ -299,18 +299,18 @@ fn transmitted(capture: &Capture, port: usize) -> TransmitReport {
 fn packets_are_made_sent_and_come_home_to_their_stock() {
     need_root!("forward::packets_are_made_sent_and_come_home_to_their_stock");
     let bridge = Bridge::new("stock", 9_000);
-    let builder = Capture::builder().port("xdp:m1").workers(1).transmit(64).stocks(1);
+    let builder = Capture::builder().port("xdp:m1").workers(1).transmit(64).allocators(1);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(2).cells_per_chunk(64).open()).unwrap();
     let mut out = capture.take_transmitters().remove(0);
-    let mut stock = capture.take_stocks().remove(0);
-    assert!(capture.take_stocks().is_empty());
+    let mut allocator = capture.take_allocators().remove(0);
+    assert!(capture.take_allocators().is_empty());
     let report = capture.report();
     let pools = report.ports[0].queues.len() as u64 + 1;
     assert_eq!(report.memory.cells_bytes, pools * 2 * 64 * 2048);
     let mut far = bridge.listen();
     let mut listener = far.take_workers().remove(0);
 
-    assert!(stock.packet(&[]).is_none() && stock.packet(&vec![0; 64 * 1792 + 1]).is_none());
+    assert!(allocator.packet(&[]).is_none() && allocator.packet(&vec![0; 64 * 1792 + 1]).is_none());
     // All 128 cells, three times over, in packets of one cell and of five; some of them lie across the end of a chunk.
     let mut sent = Vec::new();
     for number in 0..90_u8 {
@@ -318,7 +318,7 @@ fn packets_are_made_sent_and_come_home_to_their_stock() {
         if number % 2 == 1 {
             frame.resize(8_500, number);
         }
-        let mut packet = stock.packet(&frame).unwrap_or_else(|| panic!("packet {number}: {stock:?}"));
+        let mut packet = allocator.packet(&frame).unwrap_or_else(|| panic!("packet {number}: {allocator:?}"));
         assert_eq!((packet.len(), packet.number()), (frame.len(), number.into()));
         packet.append(3).unwrap().copy_from_slice(b"end");
         frame.extend(b"end");
@@ -330,7 +330,7 @@ fn packets_are_made_sent_and_come_home_to_their_stock() {
         assert!(out.finish(PATIENCE).unwrap(), "{out:?}");
         sent.push(frame);
     }
-    assert_eq!(stock.copied_bytes(), (45 * 100 + 45 * 8_500) as u64);
+    assert_eq!(allocator.copied_bytes(), (45 * 100 + 45 * 8_500) as u64);
     let mut arrived = Vec::new();
     wait_until("all packets", || {
         if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
@@ -340,21 +340,22 @@ fn packets_are_made_sent_and_come_home_to_their_stock() {
         arrived.len() == sent.len()
     });
     assert!(arrived == sent);
-    // A stock that is used up says so, and has its cells back when they are dropped.
-    let kept: Vec<_> = std::iter::from_fn(|| stock.packet(&[0; 60])).collect();
+    // An allocator that is used up says so, and has its cells back when they are dropped.
+    let kept: Vec<_> = std::iter::from_fn(|| allocator.packet(&[0; 60])).collect();
     // All but those of the chunk in use that were sent before: they come back with their chunk.
-    assert!((65..=128).contains(&kept.len()), "{stock:?}");
+    assert!((65..=128).contains(&kept.len()), "{allocator:?}");
     drop(kept);
-    assert!(stock.packet(&[0; 60]).is_some());
+    assert!(allocator.packet(&[0; 60]).is_some());
 }
 
 #[test]
 fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
     need_root!("forward::what_was_captured_beside_the_host_is_sent_on_by_one_copy");
     let bridge = Bridge::new("copy", 1_500);
-    let builder = Capture::builder().port("packet:m0").port("xdp:m1").workers(1).transmit(64).stocks(1);
+    let builder = Capture::builder().port("packet:m0").port("xdp:m1").workers(1).transmit(64).allocators(1);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).cells_per_chunk(64).open()).unwrap();
-    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let (mut out, mut allocator) =
+        (capture.take_transmitters().remove(0), capture.take_allocators().remove(0));
     let mut worker = capture.take_workers().remove(0);
     let mut far = bridge.listen();
     let mut listener = far.take_workers().remove(0);
@@ -368,7 +369,7 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
             if batch.port() == 0 {
                 assert!(batch.drain().is_none(), "they are not in cells");
                 for packet in batch.packets().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]) {
-                    let copy = stock.copy_of(&packet).unwrap();
+                    let copy = allocator.copy_of(&packet).unwrap();
                     assert_eq!((copy.timestamp_ns(), copy.data()), (packet.timestamp_ns(), packet.data()));
                     copy.forward(&mut out).unwrap();
                     taken += 1;
@@ -379,7 +380,7 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
         }
         taken == 20
     });
-    assert_eq!(stock.copied_bytes(), bytes as u64);
+    assert_eq!(allocator.copied_bytes(), bytes as u64);
     let counted = transmitted(&capture, 1);
     assert_eq!(
         (counted.packets, counted.copied_bytes),

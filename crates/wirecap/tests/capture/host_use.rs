@@ -47,9 +47,9 @@ impl Running {
         Self(child)
     }
 
-    /// How messages name its process.
+    /// How reports name its process.
     fn pid(&self) -> String {
-        format!("(pid {})", self.0.id())
+        format!("\"pid\":{}", self.0.id())
     }
 }
 
@@ -76,22 +76,22 @@ fn a_route_over_an_interface_without_an_address_is_use_of_it() {
     ip(&wire, "address add 192.0.2.1/32 dev lo");
     taken(&wire, "in0");
     ip(&wire, "route add 198.51.100.0/24 dev in0 src 192.0.2.1");
-    left_to_the_host(&wire, &["the host uses it", "route 198.51.100.0/24"]);
+    left_to_the_host(&wire, &["in_use", "route", "198.51.100.0/24"]);
     taken(&wire, "xdp:in0");
     ip(&wire, "route del 198.51.100.0/24 dev in0");
     taken(&wire, "in0");
     ip(&wire, "route add default dev in0 table 77");
-    left_to_the_host(&wire, &["the default route"]);
+    left_to_the_host(&wire, &["route", "default"]);
     ip(&wire, "route flush table 77");
     // One of several hops, and a hop that has a name of its own.
     wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
     ip(&wire, "route add 203.0.113.0/24 nexthop dev lo nexthop dev in0");
-    left_to_the_host(&wire, &["route 203.0.113.0/24"]);
+    left_to_the_host(&wire, &["route", "203.0.113.0/24"]);
     ip(&wire, "route del 203.0.113.0/24");
     ip(&wire, "nexthop add id 5 dev in0");
     taken(&wire, "in0");
     ip(&wire, "route add 203.0.113.0/24 nhid 5");
-    left_to_the_host(&wire, &["route 203.0.113.0/24"]);
+    left_to_the_host(&wire, &["route", "203.0.113.0/24"]);
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn routes_of_ipv6_are_use_but_those_that_come_by_themselves() {
     // BGP unnumbered: the next hop of IPv4 has a link-local address.
     ip(&wire, "address add 192.0.2.1/32 dev lo");
     ip(&wire, "route add 198.51.100.0/24 via inet6 fe80::1 dev in0 src 192.0.2.1");
-    left_to_the_host(&wire, &["route 198.51.100.0/24"]);
+    left_to_the_host(&wire, &["route", "198.51.100.0/24"]);
     ip(&wire, "route del 198.51.100.0/24");
     ip(&wire, "-6 route add 2001:db8:1::/48 via fe80::1 dev in0");
-    left_to_the_host(&wire, &["route 2001:db8:1::/48"]);
+    left_to_the_host(&wire, &["route", "2001:db8:1::/48"]);
     ip(&wire, "-6 route del 2001:db8:1::/48");
     taken(&wire, "in0");
 }
@@ -123,7 +123,7 @@ fn an_upper_device_in_another_namespace_is_use() {
         wire.inside.ip(&["link", "set", "dev", "mac0", "netns", container.name()]).unwrap();
         taken(&wire, "in0");
         container.ip(&["link", "set", "dev", "mac0", "up"]).unwrap();
-        left_to_the_host(&wire, &["an interface of another network namespace on top of it"]);
+        left_to_the_host(&wire, &["hidden_upper"]);
         taken(&wire, "xdp:in0");
         container.ip(&["link", "del", "dev", "mac0"]).unwrap();
         taken(&wire, "in0");
@@ -140,7 +140,7 @@ fn foreign_entries_of_the_bridge_table_are_use() {
         assert!(command.args(arguments).status().unwrap().success());
     };
     fdb("add");
-    left_to_the_host(&wire, &["02:00:00:00:00:99 in its bridge table"]);
+    left_to_the_host(&wire, &["foreign_address", "02:00:00:00:00:99"]);
     fdb("del");
     taken(&wire, "in0");
 }
@@ -151,7 +151,7 @@ fn a_multicast_group_that_the_host_has_joined_is_use() {
     let wire = Wire::with_queues("groups", 1);
     // As routers that speak OSPF do.
     let member = Running::start(&wire, JOIN, &["224.0.0.5", "in0"]);
-    left_to_the_host(&wire, &["multicast group 224.0.0.5"]);
+    left_to_the_host(&wire, &["multicast_group", "224.0.0.5"]);
     drop(member);
     taken(&wire, "in0");
 }
@@ -162,17 +162,17 @@ fn a_listener_is_use() {
     let wire = Wire::with_queues("listeners", 1);
     taken(&wire, "in0");
     let ids = Running::start(&wire, LISTEN, &["0003", "in0"]);
-    left_to_the_host(&wire, &["listener python3", &ids.pid()]);
+    left_to_the_host(&wire, &["listener", "python3", &ids.pid()]);
     taken(&wire, "xdp:in0");
     drop(ids);
     taken(&wire, "in0");
 
     let all = Running::start(&wire, LISTEN, &["0003"]);
-    left_to_the_host(&wire, &["listener python3", &all.pid(), "on all interfaces"]);
+    left_to_the_host(&wire, &["listener", "python3", &all.pid(), "\"on_all_interfaces\":true"]);
     drop(all);
     // As a DHCP client does that waits for an answer.
     let dhcp = Running::start(&wire, LISTEN, &["0800", "in0"]);
-    left_to_the_host(&wire, &["listener python3", &dhcp.pid()]);
+    left_to_the_host(&wire, &["listener", "python3", &dhcp.pid()]);
     drop(dhcp);
     // What has no EtherType only sends; what is on another interface hears nothing of this one.
     let sender = Running::start(&wire, LISTEN, &["0000", "in0"]);
@@ -204,7 +204,7 @@ fn a_filter_of_traffic_control_on_the_way_in_is_use() {
     tc(
         "filter add dev in0 ingress protocol ip prio 1 u32 match u32 0 0 action mirred egress redirect dev lo",
     );
-    left_to_the_host(&wire, &["tc filter u32"]);
+    left_to_the_host(&wire, &["ingress_filter", "u32"]);
     taken(&wire, "xdp:in0");
 }
 

@@ -38,7 +38,7 @@ fn a_capture_goes_on_when_the_link_is_up_again() {
         for end in [wire.veth.b(), wire.veth.a()] {
             end.set_down().unwrap();
             wait_for_event(&mut capture, &PortEvent::Down("in0".into()));
-            assert!(!capture.is_deserted());
+            assert!(!capture.all_ports_gone());
             end.set_up().unwrap();
             wait_for_event(&mut capture, &PortEvent::Up("in0".into()));
             captures(&mut expected, &mut generator);
@@ -67,7 +67,7 @@ fn what_came_before_the_interface_was_deleted_is_kept() {
         let Wire { veth, .. } = wire;
         drop(veth);
         wait_for_event(&mut capture, &PortEvent::Removed("in0".into()));
-        assert!(capture.is_deserted());
+        assert!(capture.all_ports_gone());
 
         // Only now somebody reads.
         let crew = Crew::eager(workers);
@@ -123,7 +123,7 @@ fn with_two_ports_the_other_goes_on() {
     let crew = Crew::eager(capture.take_workers());
     drop(second);
     wait_for_event(&mut capture, &PortEvent::Removed("in1".into()));
-    assert!(!capture.is_deserted(), "in0 is still there");
+    assert!(!capture.all_ports_gone(), "in0 is still there");
     wire.queue_sender(0, FrameSpec::default()).send(500);
     crew.wait_for(500);
     capture.stopper().stop();

@@ -78,12 +78,12 @@ fn what_is_sent_by_its_own_worker_needs_records_of_that_worker_s_cells_only() {
 fn a_packet_out_of_reach_is_given_back() {
     need_root!("memory::a_packet_out_of_reach_is_given_back");
     let wire = Wire::with_queues("out_of_reach", 2);
-    let builder = Capture::builder().chunks_per_pool(2).transmit(64).stocks(2).homes(Homes::ByQueue);
+    let builder = Capture::builder().chunks_per_pool(2).transmit(64).allocators(2).homes(Homes::ByQueue);
     let mut capture = wire.capture(builder.reach(Reach::Worker));
-    let mut stocks = capture.take_stocks();
+    let mut allocators = capture.take_allocators();
     let mut transmitters = capture.take_transmitters();
     assert_eq!(transmitters.iter().map(wirecap::Transmitter::worker).collect::<Vec<_>>(), [0, 1]);
-    let packet = stocks[1].packet(&[7; 60]).unwrap();
+    let packet = allocators[1].packet(&[7; 60]).unwrap();
     let refused = packet.forward(&mut transmitters[0]).unwrap_err();
     assert_eq!(refused.reason, Refusal::NotSendable);
     refused.packet.forward(&mut transmitters[1]).unwrap();
@@ -101,7 +101,11 @@ fn r_follows_from_the_memory_of_all_pools() {
     let report = memory(null(4).memory(1 << 20));
     assert_eq!((report.chunks_per_pool, report.cells_bytes, report.bounded), (8, 1 << 20, None));
     assert_eq!(memory(null(3).memory((1 << 20) - 1)).chunks_per_pool, 10, "rounded down");
-    assert_eq!(memory(null(2).stocks(2).memory(1 << 20)).chunks_per_pool, 8, "stocks have pools, too");
+    assert_eq!(
+        memory(null(2).allocators(2).memory(1 << 20)).chunks_per_pool,
+        8,
+        "allocators have pools, too"
+    );
     assert_eq!(
         memory(null(1).memory(u64::MAX).chunks_per_pool(7)).chunks_per_pool,
         7,

@@ -140,7 +140,7 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
-    let pipe = PortSpec::Replay { path: path.clone() };
+    let pipe = PortSpec::Trace { path: path.clone() };
     let builder = Capture::builder().chunks_per_pool(8).port("in0").port(pipe);
     let looking = {
         let (builder, inside) = (builder.clone(), wire.inside.clone());

@@ -59,7 +59,7 @@ fn an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen() {
     check::pools_whole(&report);
     let port = &report.ports[0];
     assert_eq!((port.link_type, port.queues[0].mode), (1, QueueMode::Packet));
-    assert!(reason(port).contains("address 192.0.2.2/24"), "{:?}", port.fallbacks);
+    assert!(reason(port).contains("192.0.2.2/24"), "{:?}", port.fallbacks);
 }
 
 #[test]
@@ -189,17 +189,16 @@ fn loopback_and_tunnels_have_their_own_link_type() {
     assert_eq!(check::account_closed(&capture.finish()).seen, 10);
 }
 
-/// Asserts that `in0` is captured beside the host for a reason with all of `words` in it.
-/// Why it is left to the host.
+/// Why a port is left to the host, as JSON.
 fn reason(port: &PortReport) -> String {
     let reasons = port.fallbacks.iter().filter_map(|fallback| match fallback {
-        Diagnostic::BesideHost { reason } => Some(reason.to_string()),
+        Diagnostic::Passive { reason } => serde_json::to_string(reason).ok(),
         _ => None,
     });
     reasons.collect()
 }
 
-/// Asserts that this port is left to the host, for a reason in these words.
+/// Asserts that this port is left to the host, for a reason with all of `words` in its JSON.
 #[track_caller]
 pub fn left_to_the_host(wire: &Wire, words: &[&str]) {
     let capture = wire.capture(Capture::builder().chunks_per_pool(4));
@@ -223,13 +222,13 @@ fn what_the_host_uses_is_told_and_can_be_taken() {
     need_root!("passive::what_the_host_uses_is_told_and_can_be_taken");
     let wire = addressed("reasons");
     let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
-    left_to_the_host(&wire, &["the host uses it", "address 192.0.2.2/24"]);
+    left_to_the_host(&wire, &["in_use", "address", "192.0.2.2/24"]);
     taken(&wire, "xdp:in0");
     ip("address flush dev in0");
     taken(&wire, "in0");
     ip("link add dev bridge0 type bridge");
     ip("link set dev in0 master bridge0");
-    left_to_the_host(&wire, &["member of bridge0"]);
+    left_to_the_host(&wire, &["bridge0", "\"is_master\":true"]);
     taken(&wire, "xdp:in0");
     assert!(!wire.is_captured());
 }
@@ -243,21 +242,21 @@ fn what_is_on_top_of_an_interface_is_the_host_s_use_of_it() {
     ip("link add link in0 name mac0 type macvlan");
     taken(&wire, "in0");
     ip("link set dev mac0 up");
-    left_to_the_host(&wire, &["mac0 on top of it is up"]);
+    left_to_the_host(&wire, &["mac0", "\"is_master\":false,\"address\":null"]);
     ip("link set dev mac0 down");
     ip("address add 192.0.2.5/24 dev mac0");
-    left_to_the_host(&wire, &["mac0 on top of it has address 192.0.2.5/24"]);
+    left_to_the_host(&wire, &["mac0", "\"is_master\":false", "192.0.2.5/24"]);
     ip("address flush dev mac0");
 
     // On top of what is on top: the macvlan is a member of a bridge, which has a macvlan with an address.
     ip("link add dev bridge0 type bridge");
     ip("link set dev mac0 master bridge0");
-    left_to_the_host(&wire, &["member of bridge0"]);
+    left_to_the_host(&wire, &["bridge0", "\"is_master\":true"]);
     ip("address add 192.0.2.6/24 dev bridge0");
-    left_to_the_host(&wire, &["member of bridge0, which has address 192.0.2.6/24"]);
+    left_to_the_host(&wire, &["bridge0", "\"is_master\":true", "192.0.2.6/24"]);
     ip("address flush dev bridge0");
     ip("link add link bridge0 name mac1 type macvlan");
     ip("address add 192.0.2.7/24 dev mac1");
-    left_to_the_host(&wire, &["mac1 on top of it has address 192.0.2.7/24"]);
+    left_to_the_host(&wire, &["mac1", "\"is_master\":false", "192.0.2.7/24"]);
     taken(&wire, "xdp:in0");
 }

@@ -23,9 +23,9 @@ impl Link {
         Self { here, there, pair }
     }
 
-    /// A capture that can send from `t0`, with one stock.
+    /// A capture that can send from `t0`, with one allocator.
     fn open(&self, with: impl FnOnce(Builder) -> Builder) -> Capture {
-        let builder = Capture::builder().port("xdp:t0").workers(1).transmit(64).stocks(1);
+        let builder = Capture::builder().port("xdp:t0").workers(1).transmit(64).allocators(1);
         let builder = builder.chunks_per_pool(4).cells_per_chunk(64);
         let builder = with(builder);
         self.here.enter(|| builder.open()).unwrap()
@@ -57,9 +57,9 @@ fn frame(number: u8, len: usize) -> Vec<u8> {
 }
 
 fn send(out: &mut Transmitter, capture: &mut Capture, frames: &[Vec<u8>]) {
-    let mut stock = capture.take_stocks().remove(0);
+    let mut allocator = capture.take_allocators().remove(0);
     for frame in frames {
-        stock.packet(frame).unwrap().forward(out).unwrap();
+        allocator.packet(frame).unwrap().forward(out).unwrap();
     }
 }
 
@@ -107,42 +107,45 @@ fn what_a_driver_takes_in_no_case_is_refused_as_such() {
     let mut capture = link.open(|builder| builder.cell_bytes(4096));
     assert!(!capture.report().ports[0].multi_buffer);
     let mut out = capture.take_transmitters().remove(0);
-    let mut stock = capture.take_stocks().remove(0);
-    assert!(stock.packet(&frame(1, 3_000)).unwrap().forward(&mut out).is_ok());
-    let refused = stock.packet(&frame(2, 3_900)).unwrap().forward(&mut out).unwrap_err();
+    let mut allocator = capture.take_allocators().remove(0);
+    assert!(allocator.packet(&frame(1, 3_000)).unwrap().forward(&mut out).is_ok());
+    let refused = allocator.packet(&frame(2, 3_900)).unwrap().forward(&mut out).unwrap_err();
     assert_eq!(refused.reason, Refusal::TooLong);
-    drop((refused, out, stock, capture));
+    drop((refused, out, allocator, capture));
 
     let mut capture = link.open(|builder| builder.transmit(2));
     assert!(capture.report().ports[0].multi_buffer, "{:?}", capture.report().ports[0].fallbacks);
-    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let (mut out, mut allocator) =
+        (capture.take_transmitters().remove(0), capture.take_allocators().remove(0));
     let (_far, mut listener) = link.listen();
-    assert!(stock.packet(&frame(3, 3_000)).unwrap().forward(&mut out).is_ok(), "two cells");
+    assert!(allocator.packet(&frame(3, 3_000)).unwrap().forward(&mut out).is_ok(), "two cells");
     assert!(out.finish(PATIENCE).unwrap());
     assert_eq!(await_frames(&mut listener, 1), [frame(3, 3_000)]);
-    drop((out, stock, capture));
+    drop((out, allocator, capture));
 
     // Longer than the ring: no patience helps.
     let link = Link::new("ring", VethOptions { mtu: 9_000, ..VethOptions::default() });
     let mut capture = link.open(|builder| builder.transmit(2));
-    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
-    let refused = stock.packet(&frame(4, 8_000)).unwrap().forward(&mut out).unwrap_err();
+    let (mut out, mut allocator) =
+        (capture.take_transmitters().remove(0), capture.take_allocators().remove(0));
+    let refused = allocator.packet(&frame(4, 8_000)).unwrap().forward(&mut out).unwrap_err();
     assert_eq!(refused.reason, Refusal::TooLong);
     refused.give_up(&out);
     assert_eq!((out.in_flight(), capture.report().ports[0].transmitted[0].dropped.too_long), (0, 1));
-    drop((out, stock, capture));
+    drop((out, allocator, capture));
 
     // Raised while it runs: what the MTU allows now, and one cell does not hold.
     let link = Link::new("raised", VethOptions::default());
     let mut capture = link.open(|builder| builder);
     assert!(!capture.report().ports[0].multi_buffer);
-    let (mut out, mut stock) = (capture.take_transmitters().remove(0), capture.take_stocks().remove(0));
+    let (mut out, mut allocator) =
+        (capture.take_transmitters().remove(0), capture.take_allocators().remove(0));
     link.set_here(&["mtu", "3400"]);
     wait_until("the MTU is known", || {
         capture.events();
         out.mtu() == 3_400
     });
-    let refused = stock.packet(&frame(5, 3_000)).unwrap().forward(&mut out).unwrap_err();
+    let refused = allocator.packet(&frame(5, 3_000)).unwrap().forward(&mut out).unwrap_err();
     assert_eq!(refused.reason, Refusal::TooLong);
 }
 
@@ -169,11 +172,11 @@ fn a_batch_is_sent_by_one_system_call() {
     let mut capture = link.open(|builder| builder);
     let (_far, mut listener) = link.listen();
     let mut out = capture.take_transmitters().remove(0);
-    let mut stock = capture.take_stocks().remove(0);
+    let mut allocator = capture.take_allocators().remove(0);
     for batch in 0..5 {
         // Kernels that copy take 32 packets with one call.
         for number in 0..20 {
-            stock.packet(&frame(number, 80 + batch)).unwrap().forward(&mut out).unwrap();
+            allocator.packet(&frame(number, 80 + batch)).unwrap().forward(&mut out).unwrap();
         }
         out.flush().unwrap();
         out.flush().unwrap();
@@ -190,19 +193,19 @@ fn what_the_kernel_says_of_a_link_counts_before_its_event_has_come() {
     let link = Link::new("down", VethOptions::default());
     let mut capture = link.open(|builder| builder);
     let mut out = capture.take_transmitters().remove(0);
-    let mut stock = capture.take_stocks().remove(0);
+    let mut allocator = capture.take_allocators().remove(0);
     capture.events();
     link.set_here(&["down"]);
-    stock.packet(&frame(1, 80)).unwrap().forward(&mut out).unwrap();
+    allocator.packet(&frame(1, 80)).unwrap().forward(&mut out).unwrap();
     assert_eq!(out.flush().unwrap_err().kind(), std::io::ErrorKind::NetworkDown);
-    let refused = stock.packet(&frame(2, 80)).unwrap().forward(&mut out).unwrap_err();
+    let refused = allocator.packet(&frame(2, 80)).unwrap().forward(&mut out).unwrap_err();
     assert_eq!(refused.reason, Refusal::LinkDown);
     drop(refused);
     link.set_here(&["up"]);
     wait_until("it is told that the link is up", || {
         capture.events().contains(&wirecap::PortEvent::Up("t0".into()))
     });
-    stock.packet(&frame(3, 80)).unwrap().forward(&mut out).unwrap();
+    allocator.packet(&frame(3, 80)).unwrap().forward(&mut out).unwrap();
     assert!(out.finish(PATIENCE).unwrap());
 }
 
@@ -242,7 +245,7 @@ fn packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not()
         };
         pcap::packet(&mut trace, &header, 0, [&frame(7, 80)[..]]);
         std::fs::write(&path, trace).unwrap();
-        let port = format!("replay:{}", path.display());
+        let port = format!("trace:{}", path.display());
         let mut capture = link.open(|builder| builder.port(port));
         let (mut worker, mut out) = (capture.take_workers().remove(0), capture.take_transmitters().remove(0));
         let mut seen = false;

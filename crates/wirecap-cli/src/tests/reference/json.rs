@@ -67,6 +67,12 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 fn schema<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
+    // The command adds the words of a clock to its code and its data.
+    if let Some(clock) = schema.pointer_mut("/$defs/Clock") {
+        let text = json_schema!({ "type": "string", "description": "The same in words, for people; it may change." });
+        clock["properties"] = json_schema!({ "text": text }).to_value();
+        clock["required"] = vec!["text"].into();
+    }
     word(&mut schema, "the record");
     schema
 }
@@ -184,7 +190,8 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
 /// The heading of a union, by the field that selects its variant, and its first variant.
 fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
     match (tag, variants[0][0].as_str()) {
-        ("code", "beside_host") => "Diagnostics",
+        ("code", "passive" | "beside_host") => "Diagnostics",
+        ("code", "cpu_counter") => "Clocks",
         ("kind", "address") => "Uses of an interface",
         ("how", _) => "How a trace is held",
         (tag, first) => panic!("the union of {tag} that begins with {first} has no name"),

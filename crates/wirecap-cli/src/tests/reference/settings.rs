@@ -29,7 +29,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("stamp_packets", &[]),
     ("rx_hash", &[]),
     ("transmit_entries", &["--transmit-ring"]),
-    ("stocks", &[]),
+    ("allocators", &[]),
     ("reach", &[]),
 ];
 

@@ -160,7 +160,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         (&["m0", "m0"], 2, "m0"),
         (&["m0", "outside"], 2, "m0 is both ends"),
         (&["m0", "packet:m1"], 2, "packet:m1 cannot be forwarded"),
-        (&["m0", "replay:x.pcap"], 2, "wirecap replay"),
+        (&["m0", "trace:x.pcap"], 2, "wirecap replay"),
         (&["m0", "m9"], 1, "m9"),
         (&["m0", "m1", "--workers", "2"], 2, "use at most 1"),
         (&["m0", "m1", "--transmit-ring", "100"], 2, "power of two"),

@@ -4,7 +4,7 @@
 
 use std::{sync::Mutex, thread};
 
-use super::XdpQueue;
+use super::queue::XdpQueue;
 
 /// Fewer are closed one after the other.
 const FEW: usize = 4;

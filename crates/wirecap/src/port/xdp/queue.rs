@@ -6,12 +6,16 @@ use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
     wake::Waker,
-    xsk::{BindMode, Sender, Socket},
+    xsk::{BindMode, Registration, Sender, Socket},
 };
 
-use super::super::{
-    Intake, Outlook, QueueCounts, ReceiveQueue, Waiting, program::CaptureProgram, shared::Entry,
-    sieve::Sieve, stamp::StampReader,
+use super::{shared::Entry, sieve::Sieve, stamp_reader::StampReader};
+use crate::{
+    port::{
+        intake::Intake,
+        queue::{Look, Outlook, QueueCounts, ReceiveQueue, Waiting},
+    },
+    program::CaptureProgram,
 };
 
 /// One receive queue of a port.
@@ -39,10 +43,14 @@ impl XdpQueue {
         self.socket.take_sender()
     }
 
-    /// Whether another port may use this one's UMEM registration: it would inherit that packets come
-    /// in several parts.
-    pub(crate) fn can_share(&self) -> bool {
-        !self.multi_buffer
+    /// What becomes readable when packets wait.
+    pub(super) fn waker(&self) -> Waker {
+        self.socket.waker()
+    }
+
+    /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several parts.
+    pub(super) fn registration(&self) -> Option<(Registration, BindMode)> {
+        (!self.multi_buffer).then(|| (self.socket.registration(), self.bind_mode()))
     }
 
     /// What is in the ring, by number.
@@ -72,14 +80,11 @@ impl ReceiveQueue for XdpQueue {
         }
     }
 
-    fn tidy(&mut self, gives: bool) {
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
         if let Some(sieve) = &mut self.sieve {
-            sieve.tidy(&mut self.socket, gives);
+            sieve.tidy(&mut self.socket, pool.is_some());
         }
-    }
-
-    fn attach(&mut self, pool: &mut LivePool) {
-        if self.socket.attach(pool) > 0 {
+        if pool.is_some_and(|pool| pool.can_attach() && self.socket.attach(pool) > 0) {
             self.socket.wake_receiver();
         }
     }
@@ -89,14 +94,17 @@ impl ReceiveQueue for XdpQueue {
         (filled.end - filled.start) as u32 + self.sieve.as_ref().map_or(0, Sieve::wanted)
     }
 
-    fn waiting(&self) -> Option<Waiting> {
+    fn look(&self) -> Look {
         let Range { start, end } = self.in_ring();
-        let oldest = self.sieve.as_ref().and_then(Sieve::oldest);
-        Some(Waiting { cells: oldest.unwrap_or(start)..end, may_refuse: self.sieve.is_some() })
-    }
-
-    fn unreceived(&self) -> u32 {
-        self.socket.filled() + self.sieve.as_ref().map_or(0, Sieve::kept)
+        let (oldest, kept) = self.sieve.as_ref().map_or((None, 0), |sieve| (sieve.oldest(), sieve.kept()));
+        let cells = oldest.unwrap_or(start)..end;
+        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
+        let outlook = match self.stamps.outlook() {
+            Outlook::NotOlderThan(_) if self.backlog() > 0 => Outlook::Open,
+            outlook => outlook,
+        };
+        let waiting = Some(Waiting { cells, may_refuse: self.sieve.is_some() });
+        Look { waiting, unreceived: self.socket.filled() + kept, outlook }
     }
 
     fn counts(&mut self) -> QueueCounts {
@@ -123,25 +131,5 @@ impl ReceiveQueue for XdpQueue {
 
     fn stamp_clock(&self) -> Option<&StampClock> {
         self.stamps.clock()
-    }
-
-    fn waker(&self) -> Option<Waker> {
-        Some(self.socket.waker())
-    }
-
-    fn outlook(&self, now_ns: u64) -> Outlook {
-        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
-        match self.stamps.outlook(now_ns) {
-            Outlook::After(_) if self.backlog() > 0 => Outlook::Open,
-            outlook => outlook,
-        }
-    }
-
-    fn can_wait(&self) -> bool {
-        false
-    }
-
-    fn is_at_end(&self) -> bool {
-        false
     }
 }

@@ -10,12 +10,11 @@
 
 use wirecap_sys::{bpf::XdpMode, netdev::Interface};
 
-use super::super::tags::Tags;
-use crate::{Diagnostic, diagnostic::Cause};
+use crate::{Diagnostic, diagnostic::Cause, program::tags::Tags};
 
 /// What can be done about tags on an interface.
 #[derive(Debug, Clone)]
-pub(in crate::port) enum VlanTags {
+pub(crate) enum VlanTags {
     /// The program puts them back, where the driver runs it.
     PutBack(Tags),
     /// Nothing, for a reason if there was something to be done.
@@ -26,7 +25,7 @@ impl VlanTags {
     /// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program that is
     /// bound to a device into a table of programs.
     pub(super) fn prepare(interface: &Interface, shared: bool) -> Self {
-        // A virtual device hands on what somebody on this machine has made, with the tag beside the packet whatever its
+        // A virtual device hands on what a program on this machine has made, with the tag beside the packet whatever its
         // setting for tags that come in.
         let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
         let offered = interface.xdp_features.and_then(|features| features.rx_metadata);

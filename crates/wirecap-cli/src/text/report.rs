@@ -1,0 +1,111 @@
+//! Names in reports in words.
+
+use wirecap::{
+    Timestamp, TimestampReport,
+    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages},
+};
+
+/// Where a filter runs.
+pub(crate) fn place(place: FilterPlace) -> &'static str {
+    match place {
+        FilterPlace::Kernel => "in the kernel",
+        FilterPlace::NativeCode => "in user space, as native code",
+        FilterPlace::Interpreter => "in user space, interpreted",
+    }
+}
+
+/// Which packets have a time of their own.
+pub(crate) fn source(source: Timestamp) -> &'static str {
+    match source {
+        Timestamp::Hardware => "of each packet by the NIC",
+        Timestamp::Kernel => "of each packet in the kernel",
+        Timestamp::Batch => "one per look at the ring",
+        Timestamp::File => "of each packet as the file has it",
+    }
+}
+
+/// What is certain of times at the start, in one line: source, clock, resolution. Bounds are measured and
+/// reported at the end.
+pub(crate) fn timestamps(
+    TimestampReport { source: from, clock, resolution_ns, .. }: &TimestampReport,
+) -> String {
+    format!("{from}, {}: {}; resolution {resolution_ns} ns", source(*from), self::clock(clock))
+}
+
+/// Which clock times come from, and how it is brought to UTC.
+pub(crate) fn clock(clock: &Clock) -> String {
+    match clock {
+        Clock::CpuCounter => "the CPU's counter, kept to the system clock (UTC)".into(),
+        Clock::System { no_counter: None } => "the system clock (UTC)".into(),
+        Clock::System { no_counter: Some(reason) } => {
+            format!("the system clock (UTC); the CPU's counter is not used: {}", no_counter(*reason))
+        }
+        Clock::Monotonic => "CLOCK_MONOTONIC of the kernel, kept to the system clock".into(),
+        Clock::Nic { device, name, shows, off_ns, showed } => {
+            let when = if showed.is_some() { "then" } else { "at the start" };
+            let shows = match shows {
+                ClockScale::Other => ", kept to the system clock".into(),
+                shows => {
+                    format!(", which shows {} ({off_ns} ns from the system clock {when})", scale(*shows))
+                }
+            };
+            let showed = showed.map(|showed| format!("; it was set, and showed {} before", scale(showed)));
+            format!("the clock of the NIC, {device} ({name}){shows}{}", showed.unwrap_or_default())
+        }
+        Clock::File => "the clock of the program that wrote the file".into(),
+        _ => "a clock without a name here".into(),
+    }
+}
+
+fn no_counter(reason: NoCounter) -> &'static str {
+    match reason {
+        NoCounter::Absent => "programs may not read one",
+        NoCounter::Variable => "its pace may change",
+        NoCounter::NotTheKernels => "the kernel uses another clock",
+        NoCounter::Unknown => "the kernel does not say which clock it uses",
+        NoCounter::Stopped => "it does not count",
+        NoCounter::NotNeeded => "no packet needs it",
+    }
+}
+
+fn scale(scale: ClockScale) -> &'static str {
+    match scale {
+        ClockScale::Tai => "TAI",
+        ClockScale::Utc => "UTC",
+        ClockScale::Other => "a time of its own",
+    }
+}
+
+/// Which pages the packet memory is on.
+pub(crate) fn pages(pages: Pages) -> &'static str {
+    match pages {
+        Pages::Huge => "huge (2 MiB, reserved)",
+        Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_a_nic_is_named_with_what_it_shows_and_showed() {
+        let nic = |shows, showed| {
+            let (device, name) = ("/dev/ptp0".into(), "ice".into());
+            clock(&Clock::Nic { device, name, shows, off_ns: 900, showed })
+        };
+        let name = "the clock of the NIC, /dev/ptp0 (ice), ";
+        let (tai, utc) = (ClockScale::Tai, ClockScale::Utc);
+        assert_eq!(
+            nic(tai, None),
+            format!("{name}which shows TAI (900 ns from the system clock at the start)")
+        );
+        assert_eq!(
+            nic(utc, Some(tai)),
+            format!(
+                "{name}which shows UTC (900 ns from the system clock then); it was set, and showed TAI before"
+            )
+        );
+        assert_eq!(nic(ClockScale::Other, None), format!("{name}kept to the system clock"));
+    }
+}

@@ -1,0 +1,152 @@
+//! A capture that runs: its workers, its ports, its end, its account.
+//!
+//! ```text
+//!   Builder::open ──► Capture ── take_workers() ──► Worker, one for each application thread
+//!                        ├── report()     at any time
+//!                        ├── stopper()    ends it, from any thread
+//!                        └── finish()     the account, closed
+//! ```
+
+mod events;
+mod report_builder;
+mod start;
+mod stopper;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use wirecap_sys::netdev::LinkChanges;
+
+use self::report_builder::ReportBuilder;
+pub(crate) use self::start::Parts;
+pub use self::stopper::Stopper;
+use crate::{
+    Horizons, PacketAllocator, Report, Transmitter, Worker,
+    engine::{Shared, queue::Queue},
+    port::open_port::OpenPort,
+    reserve::CaptureMemory,
+    transmit::Sent,
+};
+
+/// A running capture. Dropping it ends it and gives the interfaces back.
+#[derive(Debug)]
+pub struct Capture {
+    shared: Arc<Shared>,
+    ports: Arc<Mutex<Vec<OpenPort>>>,
+    memory: CaptureMemory,
+    ring_entries: u32,
+    workers: Vec<Worker>,
+    transmitters: Vec<Transmitter>,
+    /// What they have sent.
+    sent: Vec<Arc<Sent>>,
+    allocators: Vec<PacketAllocator>,
+    worker_cores: Vec<Option<usize>>,
+    threads: Vec<JoinHandle<()>>,
+    changes: Option<LinkChanges>,
+    started: Instant,
+}
+
+impl Capture {
+    /// The workers, one for each application thread. The second call returns none.
+    pub fn take_workers(&mut self) -> Vec<Worker> {
+        std::mem::take(&mut self.workers)
+    }
+
+    /// The transmitters, one for each receive queue of the AF_XDP ports, in their order; empty without
+    /// [`Builder::transmit`](crate::Builder::transmit). The second call returns none.
+    pub fn take_transmitters(&mut self) -> Vec<Transmitter> {
+        std::mem::take(&mut self.transmitters)
+    }
+
+    /// The packet allocators, as many as [`Builder::allocators`](crate::Builder::allocators) says. The second
+    /// call returns none.
+    pub fn take_allocators(&mut self) -> Vec<PacketAllocator> {
+        std::mem::take(&mut self.allocators)
+    }
+
+    /// A handle that ends the capture.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { shared: Arc::downgrade(&self.shared), ports: Arc::downgrade(&self.ports) }
+    }
+
+    /// A handle that gives lower bounds on the times of future packets.
+    pub fn horizons(&self) -> Horizons {
+        Horizons::new(&self.shared)
+    }
+
+    /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what
+    /// is left, then [`crate::Next::Ended`].
+    ///
+    /// ```
+    /// # let mut file = Vec::new();
+    /// # wirecap_file::pcap::file_header(&mut file, wirecap_file::LINK_TYPE_ETHERNET, 0);
+    /// # let path = std::env::temp_dir().join(format!("wirecap-example-{}.pcap", std::process::id()));
+    /// # std::fs::write(&path, file).unwrap();
+    /// let mut capture = wirecap::Capture::builder().port(wirecap::PortSpec::Trace { path: path.clone() }).open()?;
+    /// let mut worker = capture.take_workers().remove(0);
+    /// while let Some(batch) = worker.next_batch() {
+    ///     println!("{} packets", batch.len());
+    /// }
+    /// assert!(capture.is_at_end());                     // without a stop
+    /// let report = capture.finish();
+    /// assert_eq!((report.ports[0].error.as_deref(), report.ports[0].read_percent), (None, Some(100.0)));
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn is_at_end(&self) -> bool {
+        self.shared.stopping.is_at_end()
+    }
+
+    /// The accounts so far. It reads the queues one after the other while they run, so packets on their way
+    /// show as unexplained.
+    pub fn report(&self) -> Report {
+        self.report_with(false)
+    }
+
+    /// Ends the capture, waits for the capture threads, and closes the account: packets no worker
+    /// took are `left_at_stop`. Call it when the workers are done.
+    pub fn finish(mut self) -> Report {
+        self.end();
+        self.shared.queues.iter().for_each(|queue| queue.discard_rest(&self.shared.stopping));
+        let report = self.report_with(true);
+        self.close();
+        report
+    }
+
+    fn close(&self) {
+        // Waiting threads still hold the wakers for a moment: the stop rang their bells.
+        self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.queues.iter().for_each(Queue::close);
+    }
+
+    fn end(&mut self) {
+        self.stopper().stop();
+        self.workers.clear();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+
+    fn report_with(&self, closed: bool) -> Report {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let builder = ReportBuilder {
+            shared: &self.shared,
+            ports: &mut ports,
+            sent: &self.sent,
+            ring_entries: self.ring_entries,
+            worker_cores: &self.worker_cores,
+            closed,
+        };
+        builder.report(self.started.elapsed().as_secs_f64(), &self.memory)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.end();
+        self.close();
+    }
+}

@@ -1,0 +1,216 @@
+//! Adds the counters of a running capture up to a [`Report`].
+
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
+
+use wirecap_core::{Lost, Spread};
+use wirecap_sys::clock::BatchClock;
+
+use crate::{
+    Diagnostic,
+    engine::Shared,
+    nic::link::LinkWatch,
+    port::{open_port::OpenPort, queue::QueueCounts},
+    report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
+    reserve::CaptureMemory,
+    transmit::Sent,
+};
+
+/// Where the counters are.
+pub(crate) struct ReportBuilder<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) ports: &'a mut [OpenPort],
+    pub(crate) sent: &'a [Arc<Sent>],
+    pub(crate) ring_entries: u32,
+    pub(crate) worker_cores: &'a [Option<usize>],
+    /// The capture has ended: what no worker took is lost.
+    pub(crate) closed: bool,
+}
+
+impl ReportBuilder<'_> {
+    pub(crate) fn report(mut self, seconds: f64, memory: &CaptureMemory) -> Report {
+        let mut offloaded_out = vec![0; self.shared.workers.len()];
+        let mut ports = Vec::new();
+        let open_ports = std::mem::take(&mut self.ports);
+        for (index, (port, queues)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
+            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out));
+        }
+        let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
+        drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
+        let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
+        let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
+            packets: state.packets.load(Ordering::Relaxed),
+            bytes: state.bytes.load(Ordering::Relaxed),
+            offloaded_in: state.offloaded_in.load(Ordering::Relaxed),
+            offloaded_out,
+            core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
+        });
+        let workers = workers.collect();
+        let memory = memory.report(self.ring_entries);
+        Report { seconds, ports, workers, memory }
+    }
+
+    fn port(
+        &self,
+        index: usize,
+        port: &mut OpenPort,
+        range: Range<usize>,
+        offloaded_out: &mut [u64],
+    ) -> PortReport {
+        let timestamp = self.timestamp(port, range.clone());
+        let sum = |count: fn(&QueueCounts) -> u64| {
+            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
+        };
+        let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
+        let warnings = warnings(port, &timestamp, untagged, self.closed);
+        let queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
+        let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
+        let transmitted: Vec<_> = sent.collect();
+        let is_sending = !transmitted.is_empty();
+        let mut report = PortReport {
+            name: port.name.clone(),
+            driver: port.driver.clone(),
+            fallbacks: port.fallbacks.clone(),
+            host_use: port.host_use.clone(),
+            timestamp,
+            untagged,
+            unhashed: port.has_hashes.then(|| sum(|counts| counts.unhashed)),
+            filter: port.filter.clone(),
+            multi_buffer: port.multi_buffer,
+            length_limit: port.length_limit,
+            rss: None,
+            link_type: port.link_type,
+            numa_node: port.numa_node,
+            removed: port.removed,
+            read_percent: None,
+            error: None,
+            dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
+            warnings,
+            queues,
+            unsent: port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent),
+            transmitted,
+        };
+        port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
+        report
+    }
+
+    /// How many packets of a queue went to workers, and how many of these to other workers than its home.
+    fn delivered(&self, index: usize) -> (u64, u64) {
+        let home = self.shared.queues[index].home;
+        let (mut all, mut away) = (0, 0);
+        for (worker, state) in self.shared.workers.iter().enumerate() {
+            let packets = state.delivered[index].load(Ordering::Relaxed);
+            all += packets;
+            away += if worker == home { 0 } else { packets };
+        }
+        (all, away)
+    }
+
+    /// How the packets of a port are stamped. Each queue has clocks of its own: the worst of them counts.
+    fn timestamp(&self, port: &OpenPort, queues: Range<usize>) -> TimestampReport {
+        let mut report = port.timestamp.clone();
+        let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
+        for queue in &self.shared.queues[queues] {
+            let mut owner = queue.lock();
+            uncertainty.add(owner.arrivals.uncertainty());
+            set_back_ns = owner.arrivals.set_back_ns().max(set_back_ns);
+            let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
+            if port.timestamp.is_none() {
+                let bound_ns = owner.clock.error_bound_ns();
+                report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+                continue;
+            }
+            report.unstamped += owner.counts().unstamped;
+            owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
+        }
+        let mut report = report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()));
+        report.measure(&uncertainty, set_back_ns);
+        report
+    }
+
+    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
+        let queue = &self.shared.queues[index];
+        let (delivered, away) = self.delivered(index);
+        offloaded_out[queue.home] += away;
+        let mut owner = queue.lock();
+        let counts = owner.counts();
+        let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
+        let foreign = owner.pool.foreign();
+        let stopped = self.shared.is_stopping();
+        let (gauge, peak) = (owner.gauge(stopped), owner.peak(stopped));
+        drop(owner);
+        let mut report = QueueReport {
+            queue: queue.ring_id,
+            mode,
+            seen: counts.seen,
+            filtered: counts.filtered,
+            passed: counts.passed,
+            delivered,
+            lost: Lost {
+                no_free_cell: counts.no_free_cell,
+                rx_ring_full: counts.rx_ring_full,
+                too_long: counts.too_long,
+                left_at_stop: if self.closed { captured.saturating_sub(delivered) } else { 0 },
+            },
+            unexplained: 0,
+            pool_used_percent: gauge.percent(),
+            pool_peak_percent: peak.percent(),
+            refused,
+            fill_ring_empty: counts.fill_ring_empty,
+            foreign,
+        };
+        report.unexplained = report.account().unexplained();
+        report
+    }
+}
+
+/// The NIC counts drops for the whole interface: of several ports of one interface, only the first reports
+/// them, so that their sum is right.
+fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
+    let mut counted = Vec::new();
+    for (ifindex, dropped) in ports {
+        if ifindex.is_some() && counted.contains(&ifindex) {
+            *dropped = 0;
+        }
+        counted.push(ifindex);
+    }
+}
+
+/// What a user should know of a port.
+fn warnings(
+    port: &mut OpenPort,
+    timestamp: &TimestampReport,
+    untagged: Option<u64>,
+    closed: bool,
+) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
+    if let Some(link) = &mut port.link {
+        let captured = link.captured();
+        let added = link.uncaptured(closed).map(|queues| Diagnostic::QueuesNotCaptured { captured, queues });
+        warnings.extend(added);
+        warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
+    }
+    let &TimestampReport { source, unstamped, .. } = timestamp;
+    warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
+    let untagged = untagged.filter(|&packets| packets > 0);
+    warnings.extend(untagged.map(|packets| Diagnostic::Untagged { packets }));
+    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
+    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: timestamp.clock.clone() }));
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_of_a_nic_are_reported_once_for_each_interface() {
+        // Three ports of one interface, one of another, two traces.
+        let interfaces = [Some(2), None, Some(2), Some(3), None, Some(2)];
+        let mut drops = [10, 1, 11, 5, 1, 12];
+        drops_once(interfaces.into_iter().zip(&mut drops));
+        assert_eq!(drops, [10, 1, 0, 5, 1, 0]);
+    }
+}

@@ -1,0 +1,231 @@
+//! From open ports to an engine that runs.
+
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicUsize},
+    thread,
+    time::Instant,
+};
+
+use wirecap_core::{
+    BacklogGauge, BuddyGroup, CaptureConsumer, CaptureProducer, CaptureQueues, Geometry, Mode, Orphans,
+    capture_queue,
+};
+use wirecap_file::LINK_TYPE_ETHERNET;
+use wirecap_sys::{clock::BatchClock, netdev::LinkChanges, xsk::Sender};
+
+use super::Capture;
+use crate::{
+    Config, Diagnostic, Dispatch, Error, Grouping, Homes, PacketAllocator, Transmitter, Worker,
+    engine::{
+        self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
+        stopping::Stopping,
+    },
+    nic::link::LinkWatch,
+    port::open_port::OpenPort,
+    reserve::CaptureMemory,
+    transmit::AllocatorParts,
+};
+
+/// What the builder has opened.
+pub(crate) struct Parts {
+    pub(crate) ring_entries: u32,
+    /// From before the ports were opened, so that nothing is missed.
+    pub(crate) changes: Option<LinkChanges>,
+    pub(crate) geometry: Geometry,
+    pub(crate) memory: CaptureMemory,
+    pub(crate) clock: BatchClock,
+    pub(crate) ports: Vec<OpenPort>,
+    pub(crate) allocators: Vec<AllocatorParts>,
+}
+
+impl Capture {
+    pub(crate) fn start(config: &Config, mut parts: Parts) -> Result<Self, Error> {
+        let queue_count: usize = parts.ports.iter().map(|port| port.queues.len()).sum();
+        let workers = config.workers.unwrap_or(queue_count);
+        let pull = config.dispatch == Dispatch::Pull;
+        let threads = if pull { 0 } else { config.capture_threads.clamp(1, queue_count) };
+        // Room for all full chunks of the queues that a capture thread serves, each with a lead, and for what
+        // it hands over in part: see the rule in `capture_thread`. More runs than that wait in the ring.
+        let served = queue_count.div_ceil(threads.max(1));
+        let queue_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
+        let WorkQueues { producers, consumers, gauges } = WorkQueues::new(threads, workers, queue_room);
+
+        let senders = senders(&mut parts.ports);
+        let (mut queues, ranges) = assemble(&mut parts.ports, config.homes, workers, &parts.clock);
+        for queue in &mut queues {
+            queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
+            queue.set_ring(parts.ring_entries);
+        }
+        let wakers = engine::wakers(&mut queues, config.wait);
+        let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
+        let (groups, group_of) = group(&config.grouping, config.mode, workers)?;
+        let homes = |worker| (0..queue_count).filter(|&queue| queues[queue].home == worker).collect();
+        let homes = (0..workers).map(homes).collect();
+        let (allocators, allocator_pools): (Vec<_>, Vec<_>) = parts.allocators.into_iter().unzip();
+        let numbers = queues.iter().map(|queue| queue.lock().pool.number());
+        let numbers = numbers.chain(allocator_pools.iter().map(|(pool, _)| pool.number())).collect();
+        let shared = Arc::new(Shared {
+            geometry: parts.geometry,
+            wait: config.wait,
+            queues,
+            homes,
+            ports: ranges,
+            numbers,
+            workers: (0..workers).map(|_| WorkerState::new(queue_count)).collect(),
+            stopping: Stopping::new(queue_count, Arc::clone(&sleepers)),
+            sleepers,
+            wakers: Mutex::new(Some(Arc::new(wakers))),
+            groups,
+            group_of,
+            gauges,
+            pull,
+            ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
+            orphans: Orphans::default(),
+            capture_threads: AtomicUsize::new(threads),
+            allocators,
+        });
+
+        let worker_cores: Vec<_> = (0..workers).map(|index| core(&config.worker_cores, index)).collect();
+        let worker =
+            |(index, queues)| Worker::new(&shared, index, worker_cores[index], CaptureQueues::new(queues));
+        let workers = consumers.into_iter().enumerate().map(worker).collect();
+        let transmitters = transmitters(&shared, senders, &mut parts.ports);
+        let mut capture = Self {
+            sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
+            transmitters,
+            allocators: PacketAllocator::all(&shared, allocator_pools),
+            ports: Arc::new(Mutex::new(parts.ports)),
+            memory: parts.memory,
+            ring_entries: parts.ring_entries,
+            workers,
+            worker_cores,
+            threads: Vec::new(),
+            changes: parts.changes,
+            started: Instant::now(),
+            shared,
+        };
+        capture.start_threads(&config.capture_cores, producers)?;
+        Ok(capture)
+    }
+
+    /// Starts a capture thread for each set of producers. They share the receive queues.
+    fn start_threads(&mut self, cores: &[usize], producers: Vec<Vec<CaptureProducer>>) -> Result<(), Error> {
+        let (queues, threads) = (self.shared.queues.len(), producers.len());
+        for (index, producers) in producers.into_iter().enumerate() {
+            let served = (index..queues).step_by(threads).collect();
+            let thread = CaptureThread::new(&self.shared, index, core(cores, index), served, producers);
+            let builder = thread::Builder::new().name(format!("wirecap-cap-{index}"));
+            self.threads.push(builder.spawn(move || thread.run()).map_err(Error::Thread)?);
+        }
+        Ok(())
+    }
+}
+
+/// The core of a thread: the cores in turn, if there are any.
+fn core(cores: &[usize], index: usize) -> Option<usize> {
+    cores.get(index % cores.len().max(1)).copied()
+}
+
+/// The capture queues between capture threads and workers.
+struct WorkQueues {
+    /// By capture thread, then by worker.
+    producers: Vec<Vec<CaptureProducer>>,
+    /// By worker, then by capture thread; as are the gauges.
+    consumers: Vec<Vec<CaptureConsumer>>,
+    gauges: Vec<Vec<BacklogGauge>>,
+}
+
+impl WorkQueues {
+    fn new(threads: usize, workers: usize, room: usize) -> Self {
+        let mut queues = Self {
+            producers: Vec::new(),
+            consumers: (0..workers).map(|_| Vec::new()).collect(),
+            gauges: vec![Vec::new(); workers],
+        };
+        for _ in 0..threads {
+            let made: Vec<_> = (0..workers).map(|_| capture_queue(room)).collect();
+            let (producers, consumers): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+            producers.iter().zip(&mut queues.gauges).for_each(|(one, gauges)| gauges.push(one.gauge()));
+            consumers.into_iter().zip(&mut queues.consumers).for_each(|(one, all)| all.push(one));
+            queues.producers.push(producers);
+        }
+        queues
+    }
+}
+
+/// The sending half of each queue that has one.
+fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
+    let queues = ports.iter_mut().flat_map(|port| &mut port.queues);
+    queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
+}
+
+/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel
+/// lets the others be bound, and never sends.
+fn transmitters(
+    shared: &Arc<Shared>,
+    senders: Vec<Option<Sender>>,
+    ports: &mut [OpenPort],
+) -> Vec<Transmitter> {
+    let mut transmitters = Vec::new();
+    for (index, (queue, sender)) in shared.queues.iter().zip(senders).enumerate() {
+        let port = &mut ports[queue.port];
+        let Some(mut sender) = sender else { continue };
+        let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
+        if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
+            port.fallbacks
+                .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
+            continue;
+        }
+        sender.limit_parts(port.max_parts);
+        transmitters.push(Transmitter::new(shared, index, sender, &port.outlet));
+    }
+    transmitters
+}
+
+/// Lays out the queues of all ports in one list and deals them out to the workers.
+fn assemble(
+    ports: &mut [OpenPort],
+    homes: Homes,
+    workers: usize,
+    clock: &BatchClock,
+) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
+    let (mut queues, mut ranges) = (Vec::new(), Vec::new());
+    for (index, port) in ports.iter_mut().enumerate() {
+        let begin = queues.len();
+        for opened in std::mem::take(&mut port.queues) {
+            let home = homes.of(queues.len(), queues.len() - begin, workers);
+            queues.push(Queue::new(index, home, opened, clock.clone()));
+        }
+        ranges.push(begin..queues.len());
+    }
+    (queues, ranges)
+}
+
+/// The buddy groups, and the group of each worker.
+fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGroup>, Vec<usize>), Error> {
+    let mut sets = match grouping {
+        Grouping::All => vec![(0..workers).collect()],
+        Grouping::Sets(sets) => sets.clone(),
+    };
+    let mut group_of = vec![None; workers];
+    for (group, &worker) in
+        sets.iter().enumerate().flat_map(|(group, set)| set.iter().map(move |w| (group, w)))
+    {
+        match group_of.get_mut(worker) {
+            Some(place @ None) => *place = Some(group),
+            _ => return Err(Error::Grouping { worker, workers }),
+        }
+    }
+    let group_of = group_of.into_iter().enumerate().map(|(worker, group)| {
+        group.unwrap_or_else(|| {
+            sets.push(vec![worker]);
+            sets.len() - 1
+        })
+    });
+    let group_of = group_of.collect();
+    Ok((sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of))
+}
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

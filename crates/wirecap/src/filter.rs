@@ -1,0 +1,113 @@
+//! The filter of a port: in the kernel if possible, else in user space.
+//!
+//! ```text
+//!   expression ──libpcap──► Filter ──┬── xdp: a piece of the program, before a packet costs anything   program/
+//!                                    ├── packet: a socket filter                                      program/socket_filter.rs
+//!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
+//! ```
+//!
+//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port
+//! says what it knows of that before its filter is placed: see [`OriginInfo`].
+
+use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
+
+use crate::{
+    Unmatched,
+    report::{FilterPlace, FilterReport},
+};
+
+/// What a port knows of the origin of its packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OriginInfo {
+    /// They are taken from the host, so all come in, by this interface.
+    Incoming {
+        /// Its number.
+        ifindex: u32,
+    },
+    /// Each packet comes with it.
+    Each,
+    /// Nothing: a file.
+    Nothing,
+}
+
+/// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type
+/// yet.
+const PACKET_HOST: u32 = 0;
+
+/// What is wanted of the packets of a port.
+#[derive(Debug, Clone)]
+pub(crate) struct PortFilter {
+    pub(crate) filter: Filter,
+    pub(crate) unmatched: Unmatched,
+    /// It asks which way packets go, and on this port all go the same way.
+    pub(crate) one_way: bool,
+}
+
+impl PortFilter {
+    /// Compiles an expression for packets of a link type of the registry of pcap.
+    pub(crate) fn compile(
+        expression: &str,
+        link_type: u16,
+        unmatched: Unmatched,
+        knows: OriginInfo,
+    ) -> Result<Self, wirecap_filter::Error> {
+        let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
+        match knows {
+            OriginInfo::Incoming { ifindex } => {
+                let one_way = filter.program().asks(Origin::PacketType);
+                Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
+            }
+            OriginInfo::Nothing if filter.asks_for_origin() => {
+                Err(wirecap_filter::Error::NotLive { expression: expression.into() })
+            }
+            OriginInfo::Each | OriginInfo::Nothing => Ok(Self { filter, unmatched, one_way: false }),
+        }
+    }
+
+    /// How it is reported.
+    pub(crate) fn report(&self, runs: FilterPlace) -> FilterReport {
+        FilterReport { expression: self.filter.expression().into(), runs }
+    }
+}
+
+/// What libpcap's compiler calls a link type of the registry: not the same for raw IP.
+fn data_link_type(link_type: u16) -> u16 {
+    const LINKTYPE_RAW: u16 = 101;
+    const DLT_RAW: u16 = 12;
+    if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
+}
+
+impl FilterPlace {
+    /// Where a filter in user space runs.
+    pub(crate) fn of(user: &UserFilter) -> Self {
+        if user.interpreted().is_none() { Self::NativeCode } else { Self::Interpreter }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_raw_ip_are_filtered_as_such() {
+        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, OriginInfo::Nothing).unwrap();
+        let user = UserFilter::new(&filter.filter);
+        assert_eq!(FilterPlace::of(&user), FilterPlace::NativeCode);
+        assert!(user.wants(&[0x60; 40], 40));
+        assert!(!user.wants(&[0x45; 40], 40));
+    }
+
+    #[test]
+    fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
+        let compile = |expression, knows| PortFilter::compile(expression, 1, Unmatched::Drop, knows);
+        for (expression, wanted) in
+            [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
+        {
+            let filter = compile(expression, OriginInfo::Incoming { ifindex: 5 }).unwrap();
+            assert_eq!(filter.filter.matches(&[0; 60], 60), wanted, "{expression}");
+            assert_eq!(filter.one_way, expression.contains("bound"), "{expression}");
+            let told = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
+            assert!(told.contains(expression) && told.contains("reading files"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Receive queues as devices: `eth1@2` beside `eth1`.
+
+use wirecap_core::chunk::MAX_RINGS;
+use wirecap_sys::{
+    bpf,
+    netdev::{self, HardwareType, Interface},
+    process::Process,
+};
+
+use super::holders;
+use crate::{Error, config::device_name};
+
+/// A receive queue of an interface, as something to capture from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueDevice {
+    /// Its name: `eth1@2`.
+    pub name: String,
+    /// Its number.
+    pub queue: u16,
+    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not know.
+    pub taken: Option<bool>,
+    /// Processes that do, as far as they can be seen.
+    pub pids: Vec<u32>,
+}
+
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from 1,024 on are left out,
+/// as they cannot be captured.
+///
+/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
+///
+/// ```no_run
+/// for device in wirecap::queue_devices("eth1")? {
+///     println!("{}: {}", device.name, if device.taken == Some(true) { "taken" } else { "free" });
+/// }
+/// # Ok::<(), wirecap::Error>(())
+/// ```
+///
+/// # Errors
+/// When there is no such interface, or the kernel cannot be asked.
+pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
+    let interface = netdev::interface(interface)?;
+    if interface.hardware_type != HardwareType::ETHERNET {
+        return Ok(Vec::new());
+    }
+    let holders = Holders::of(&interface);
+    let device = |queue: u16| {
+        let (taken, pids) = holders.of_queue(queue);
+        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
+    };
+    let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
+    Ok((0..queues).map(device).collect())
+}
+
+/// Who has the queues of an interface.
+enum Holders {
+    Nobody,
+    /// The program is for all queues.
+    Whole(Vec<Process>),
+    /// Each queue with its own.
+    Queues(Vec<(u32, Vec<Process>)>),
+    /// There is a program, and we may not know which.
+    Unknown,
+}
+
+impl Holders {
+    fn of(interface: &Interface) -> Self {
+        let Some(&attached) = interface.xdp_programs.first() else { return Holders::Nobody };
+        if let Some(queues) = holders::holders_of_queues(attached) {
+            return Holders::Queues(queues);
+        }
+        // Whoever may not ask for the name may not see the table of a shared one either.
+        match bpf::Program::name_by_id(attached.program_id) {
+            Ok(_) => Holders::Whole(bpf::program_holders(attached.program_id)),
+            Err(_) => Holders::Unknown,
+        }
+    }
+
+    fn of_queue(&self, queue: u16) -> (Option<bool>, Vec<u32>) {
+        let pids = |holders: &[Process]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
+        match self {
+            Holders::Nobody => (Some(false), Vec::new()),
+            Holders::Whole(holders) => (Some(true), pids(holders)),
+            Holders::Queues(queues) => {
+                let entry = queues.iter().find(|(number, _)| *number == u32::from(queue));
+                // An entry without a holder is of a process that was killed.
+                let pids = entry.map(|(_, holders)| pids(holders)).unwrap_or_default();
+                (Some(!pids.is_empty()), pids)
+            }
+            Holders::Unknown => (None, Vec::new()),
+        }
+    }
+}

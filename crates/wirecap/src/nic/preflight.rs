@@ -1,0 +1,58 @@
+//! What must hold of an interface before it is touched.
+
+use std::{thread, time::Duration};
+
+use wirecap_sys::{
+    bpf,
+    netdev::{self, HardwareType, Interface},
+};
+
+use super::holders;
+use crate::Error;
+
+/// How long a program whose process has ended may stay attached, and how often to look.
+const HOLDER_PATIENCE: Duration = Duration::from_millis(500);
+const HOLDER_CHECKS: u32 = 10;
+
+/// An Ethernet interface that is up.
+pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
+    if interface.hardware_type != HardwareType::ETHERNET {
+        let kind = interface.hardware_type.to_string();
+        return Err(Error::NotEthernet { name: interface.name.clone(), kind });
+    }
+    check_up(interface)
+}
+
+/// An interface that is up.
+pub(crate) fn check_up(interface: &Interface) -> Result<(), Error> {
+    if interface.up { Ok(()) } else { Err(Error::Down(interface.name.clone())) }
+}
+
+/// Whether another XDP program holds the interface. One whose process has just ended may still be
+/// there for a moment.
+pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
+    let mut attached = interface.xdp_programs.clone();
+    for _ in 0..HOLDER_CHECKS {
+        if attached.is_empty() {
+            return Ok(());
+        }
+        thread::sleep(HOLDER_PATIENCE / HOLDER_CHECKS);
+        attached = netdev::interface(&interface.name)?.xdp_programs;
+    }
+    let Some(program) = attached.first() else { return Ok(()) };
+    if let Some(members) = holders::members(*program) {
+        return Err(Error::Shared { name: interface.name.clone(), holders: holders::in_words(&members) });
+    }
+    let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
+    let links = bpf::links().unwrap_or_default();
+    let holders = links
+        .iter()
+        .filter(|link| link.prog_id == program.program_id)
+        .flat_map(|link| bpf::link_holders(link.id))
+        .map(|holder| format!("{} (pid {})", holder.name, holder.pid));
+    Err(Error::Held {
+        name: interface.name.clone(),
+        program: program_name,
+        holders: holders.collect::<Vec<_>>().join(", "),
+    })
+}

@@ -1,0 +1,192 @@
+//! A device that is made symmetric, looked after, and put back.
+//!
+//! Rule: what an administrator has set is left alone.
+
+use wirecap_sys::netdev::{HashFunction, HashTransform, RssHash};
+
+use crate::diagnostic::{Cause, Recovery};
+
+/// The two bytes of the key that is set, again and again.
+const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
+
+/// A device whose hash can be read and set.
+pub(super) trait Hashing {
+    fn get(&mut self) -> Result<RssHash, String>;
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String>;
+}
+
+/// A device that hashes symmetrically, and what it did before.
+#[derive(Debug)]
+pub(super) struct Change<D: Hashing> {
+    device: D,
+    before: RssHash,
+    set: RssHash,
+    pub(super) end: End,
+    /// In order. After one that is left alone it is not looked at any more.
+    pub(super) lapses: Vec<Recovery>,
+}
+
+/// What became of the setting at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// The capture runs.
+    Open,
+    /// It is as before.
+    Restored,
+    /// Another program has changed it.
+    LeftAlone,
+    /// It could not be put back.
+    Failed(String),
+}
+
+impl<D: Hashing> Change<D> {
+    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
+    /// command that makes it so.
+    pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
+        let (before, set) = Self::set(&mut device, interface)?;
+        Ok(Self { device, before, set, end: End::Open, lapses: Vec::new() })
+    }
+
+    /// What was before, and what is now.
+    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), String> {
+        let before = device.get()?;
+        if is_symmetric(&before) {
+            return Ok((before.clone(), before));
+        }
+        let mut refusals = Vec::new();
+        for wanted in candidates(&before) {
+            let what = name(&wanted);
+            if let Err(reason) = device.set(&before, &wanted) {
+                refusals.push(format!("{what}: {reason}"));
+                continue;
+            }
+            let (now, reason) = match device.get() {
+                Ok(set) if is_symmetric(&set) => return Ok((before, set)),
+                // The driver took it and did something else.
+                Ok(other) => (other, "the driver does not keep it".into()),
+                Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
+            };
+            refusals.push(format!("{what}: {reason}"));
+            if let Err(reason) = device.set(&now, &before) {
+                let undo = undo(interface, &before, &now);
+                refusals
+                    .push(format!("then what was before could not be put back ({reason}), do it by: {undo}"));
+                break;
+            }
+        }
+        Err(refusals.join("; "))
+    }
+
+    pub(super) fn restore(&mut self) {
+        if self.end != End::Open {
+            return;
+        }
+        self.end = match self.device.get() {
+            Ok(now) if now != self.set => End::LeftAlone,
+            Ok(now) => match self.device.set(&now, &self.before) {
+                Ok(()) => End::Restored,
+                Err(reason) => End::Failed(reason),
+            },
+            Err(reason) => End::Failed(reason),
+        };
+    }
+
+    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is left
+    /// alone; one that was there before is what a process that has ended puts back.
+    pub(super) fn look(&mut self, interface: &str) {
+        if self.end != End::Open || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
+            return;
+        }
+        let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
+        let is_ours = self.set != self.before;
+        self.lapses.push(if is_ours && now != self.before {
+            Recovery::Failed(Cause::words("what was set is neither what was before nor ours"))
+        } else {
+            match Self::set(&mut self.device, interface) {
+                Ok((before, set)) => {
+                    (self.before, self.set) = (before, set);
+                    Recovery::Restored
+                }
+                Err(reason) => Recovery::Failed(Cause::words(format!("it cannot be set again: {reason}"))),
+            }
+        });
+    }
+
+    pub(super) fn how(&self) -> String {
+        format!("symmetric ({})", name(&self.set))
+    }
+
+    pub(super) fn in_words(&self, interface: &str) -> String {
+        let how = self.how();
+        match &self.end {
+            End::LeftAlone => format!("{how}, until somebody else changed it: left as it is"),
+            End::Open if self.set == self.before => {
+                format!(
+                    "{how}, as it was already; if whoever has set it puts it back, it is set again, and that is told"
+                )
+            }
+            _ if self.set == self.before => format!("{how}, as it was before"),
+            End::Open => {
+                format!(
+                    "{how} until the end; after kill -9 put it back by: {}",
+                    undo(interface, &self.before, &self.set)
+                )
+            }
+            End::Restored => format!("{how}; put back as it was"),
+            End::Failed(reason) => format!(
+                "{how}; it could not be put back ({reason}), do it by: {}",
+                undo(interface, &self.before, &self.set)
+            ),
+        }
+    }
+}
+
+impl<D: Hashing> Drop for Change<D> {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// What makes a hash symmetric, the driver's own means first.
+pub(super) fn candidates(before: &RssHash) -> Vec<RssHash> {
+    let transforms = [HashTransform::SYMMETRIC_XOR, HashTransform::SYMMETRIC_OR_XOR];
+    let mut candidates = transforms.map(|transform| RssHash { transform, ..before.clone() }).to_vec();
+    if !before.key.is_empty() {
+        let key = KEY_PERIOD.into_iter().cycle().take(before.key.len()).collect();
+        candidates.push(RssHash { key, function: HashFunction::TOEPLITZ, transform: HashTransform::NONE });
+    }
+    candidates
+}
+
+/// Whether both directions of a connection have the same hash.
+pub(super) fn is_symmetric(hash: &RssHash) -> bool {
+    let repeats = hash.key.len() > 2 && hash.key.windows(3).all(|bytes| bytes[0] == bytes[2]);
+    // A key of zeros makes one number of everything.
+    let is_key = repeats && hash.key.iter().any(|&byte| byte != 0);
+    hash.transform != HashTransform::NONE || (hash.function == HashFunction::TOEPLITZ && is_key)
+}
+
+/// What makes a hash symmetric, in words.
+fn name(hash: &RssHash) -> String {
+    if hash.transform == HashTransform::NONE {
+        "Toeplitz with a symmetric key".into()
+    } else {
+        hash.transform.to_string()
+    }
+}
+
+/// The command that does what [`Change::restore`] does.
+fn undo(interface: &str, before: &RssHash, set: &RssHash) -> String {
+    let mut command = format!("ethtool -X {interface}");
+    if before.key != set.key {
+        let bytes: Vec<_> = before.key.iter().map(|byte| format!("{byte:02x}")).collect();
+        command += &format!(" hkey {}", bytes.join(":"));
+    }
+    if before.function != set.function {
+        command += &format!(" hfunc {}", before.function);
+    }
+    if before.transform != set.transform {
+        command += &format!(" xfrm {}", before.transform);
+    }
+    command
+}

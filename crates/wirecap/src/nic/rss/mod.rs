@@ -1,0 +1,89 @@
+//! Symmetric RSS: both directions of a connection come in by one receive queue.
+//!
+//! ```text
+//!   how the NIC hashes now ──┬─ symmetric already ─► nothing to do, and nothing to rely on
+//!                            └─ try: the driver's own transforms ─► a key that makes Toeplitz symmetric
+//!                                 └─ read back: kept? ─► at the end, what was before is put back
+//!   while it runs: not symmetric any more ──┬─ what was before is back, or it was not ours ─► set again, now by us
+//!                                           └─ another program has set it ─► left alone, and reported
+//! ```
+//!
+//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left set it anew:
+//! each has what it asked for until its own end, and the last puts back what was there before the first.
+//!
+//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
+//! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
+//! "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
+
+mod change;
+mod parts;
+
+use self::{
+    change::{Change, Hashing},
+    parts::{Part, Parts, Place},
+};
+use wirecap_sys::netdev::{Interface, RssHash, RssReader};
+
+use crate::{Error, diagnostic::Recovery};
+
+impl Hashing for RssReader {
+    fn get(&mut self) -> Result<RssHash, String> {
+        RssReader::get(self).map_err(|error| error.to_string())
+    }
+
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
+        RssReader::set(self, before, wanted).map_err(|error| error.to_string())
+    }
+}
+
+/// What this process has set.
+static PARTS: Parts<RssReader> = Parts::new();
+
+/// Symmetric RSS for as long as it, or that of another port of the interface, lives.
+#[derive(Debug)]
+pub(crate) struct SymmetricRss {
+    part: Part<RssReader>,
+    interface: String,
+}
+
+impl SymmetricRss {
+    /// Has the interface hash symmetrically.
+    pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
+        let part = PARTS.take(Place::of(interface.ifindex), || make(interface))?;
+        Ok(Self { part, interface: interface.name.clone() })
+    }
+
+    /// Puts back what was before, if no other port needs it. A second call does nothing.
+    pub(crate) fn restore(&mut self) {
+        self.part.leave();
+    }
+
+    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what has happened
+    /// since the last look.
+    pub(crate) fn look(&mut self) -> Option<Recovery> {
+        self.part.look(&self.interface)
+    }
+
+    /// What is set and how it ends, in words.
+    pub(crate) fn in_words(&self) -> String {
+        self.part.in_words(&self.interface)
+    }
+}
+
+fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
+    let name = interface.name.clone();
+    let mut device = RssReader::open(interface.ifindex)?;
+    let lopsided = device.lopsided_flows()?;
+    if let Some(flow) = lopsided.first() {
+        let reason = format!(
+            "it hashes one end only of {} (ethtool -n {name} rx-flow-hash {flow}); ethtool -N {name} rx-flow-hash \
+             {flow} sdfn changes that",
+            lopsided.join(", "),
+        );
+        return Err(Error::Rss { name, reason });
+    }
+    Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! One change of a device, for all ports of this process that want it.
+//!
+//! ```text
+//!   port eth1@0 ── Part ──┐
+//!   port eth1@1 ── Part ──┴─► Change of eth1: made for the first, undone when the last has left
+//! ```
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::change::{Change, End, Hashing};
+use crate::diagnostic::Recovery;
+
+/// An interface of this machine: its network namespace, as (device, inode), and its index there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    namespace: (u64, u64),
+    ifindex: u32,
+}
+
+impl Place {
+    /// An interface of the calling thread's network namespace; `None` without /proc.
+    pub(super) fn of(ifindex: u32) -> Option<Self> {
+        let namespace = fs::metadata("/proc/thread-self/ns/net").ok()?;
+        Some(Self { namespace: (namespace.dev(), namespace.ino()), ifindex })
+    }
+}
+
+/// The changes of this process.
+#[derive(Debug)]
+pub(super) struct Parts<D: Hashing> {
+    made: Mutex<Vec<Made<D>>>,
+}
+
+/// Where a change was made. It ends with the last port that has a part in it.
+type Made<D> = (Place, Weak<Mutex<Common<D>>>);
+
+#[derive(Debug)]
+struct Common<D: Hashing> {
+    change: Change<D>,
+    /// Parts that have not left. INVARIANT: once it is 0, it stays so.
+    present: usize,
+}
+
+/// A port's part in a change. Dropping it leaves.
+#[derive(Debug)]
+pub(super) struct Part<D: Hashing> {
+    shared: Arc<Mutex<Common<D>>>,
+    present: bool,
+    /// Lapses of the change that this port knows of.
+    known: usize,
+}
+
+impl<D: Hashing> Parts<D> {
+    pub(super) const fn new() -> Self {
+        Self { made: Mutex::new(Vec::new()) }
+    }
+
+    /// A part in the change of an interface, which the first one makes.
+    pub(super) fn take<E>(
+        &self,
+        place: Option<Place>,
+        make: impl FnOnce() -> Result<Change<D>, E>,
+    ) -> Result<Part<D>, E> {
+        // Held until the change is made: two ports that come at once do not make it twice.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.retain(|(_, shared)| shared.strong_count() > 0);
+        let here = made.iter().filter(|(of, _)| Some(*of) == place);
+        let joined = here.filter_map(|(_, shared)| Part::join(shared.upgrade()?)).next();
+        if let Some(part) = joined {
+            return Ok(part);
+        }
+        let shared = Arc::new(Mutex::new(Common { change: make()?, present: 1 }));
+        made.extend(place.map(|place| (place, Arc::downgrade(&shared))));
+        Ok(Part { shared, present: true, known: 0 })
+    }
+}
+
+impl<D: Hashing> Part<D> {
+    /// `None` if the last one has left.
+    fn join(shared: Arc<Mutex<Common<D>>>) -> Option<Self> {
+        let mut locked = lock(&shared);
+        let (present, known) = (locked.present > 0, locked.change.lapses.len());
+        locked.present += usize::from(present);
+        drop(locked);
+        present.then_some(Self { shared, present, known })
+    }
+
+    /// Leaves. The last one undoes the change. A second call does nothing.
+    pub(super) fn leave(&mut self) {
+        if !std::mem::take(&mut self.present) {
+            return;
+        }
+        let mut shared = lock(&self.shared);
+        shared.present -= 1;
+        if shared.present == 0 {
+            shared.change.restore();
+        }
+    }
+
+    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know of.
+    pub(super) fn look(&mut self, interface: &str) -> Option<Recovery> {
+        if !self.present {
+            return None;
+        }
+        let change = &mut lock(&self.shared).change;
+        change.look(interface);
+        let known = std::mem::replace(&mut self.known, change.lapses.len());
+        change.lapses[known..].last().cloned()
+    }
+
+    pub(super) fn in_words(&self, interface: &str) -> String {
+        let change = &lock(&self.shared).change;
+        if !self.present && change.end == End::Open {
+            return format!("{}; it stays for another capture of this process", change.how());
+        }
+        change.in_words(interface)
+    }
+}
+
+impl<D: Hashing> Drop for Part<D> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn lock<D: Hashing>(shared: &Mutex<Common<D>>) -> MutexGuard<'_, Common<D>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,321 @@
+//! The choice and its end, on drivers made up; and that the key does what it is for.
+
+use std::{cell::RefCell, rc::Rc};
+
+use wirecap_sys::netdev::{HashFunction, HashTransform};
+
+use super::{change::*, *};
+
+type Takes = fn(&RssHash) -> bool;
+
+/// A driver that takes some of what is set.
+#[derive(Debug, Clone)]
+struct Driver {
+    now: Rc<RefCell<RssHash>>,
+    /// Whether it takes a hash.
+    takes: Takes,
+    /// Whether it keeps what it takes.
+    keeps: bool,
+    /// How often it can still be read, and set.
+    reads: u32,
+    sets: u32,
+}
+
+impl Hashing for Driver {
+    fn get(&mut self) -> Result<RssHash, String> {
+        self.reads = self.reads.checked_sub(1).ok_or("no such device")?;
+        Ok(self.now.borrow().clone())
+    }
+
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
+        assert_eq!(*self.now.borrow(), *before, "the driver is told the truth");
+        self.sets = self.sets.checked_sub(1).ok_or("no such device")?;
+        if !(self.takes)(wanted) {
+            return Err("not supported".into());
+        }
+        if self.keeps {
+            self.now.replace(wanted.clone());
+        }
+        Ok(())
+    }
+}
+
+fn plain() -> RssHash {
+    let key = (0..40_u8).map(|byte| byte.wrapping_mul(7).wrapping_add(3)).collect();
+    RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
+}
+
+fn driver(takes: Takes) -> Driver {
+    Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true, reads: u32::MAX, sets: u32::MAX }
+}
+
+#[test]
+fn the_drivers_own_means_come_first_and_all_is_put_back() {
+    let cases: [(Takes, &str, &str); 3] = [
+        (|_| true, "symmetric (symmetric-xor)", "ethtool -X eth1 xfrm none"),
+        (
+            |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
+            "symmetric (symmetric-or-xor)",
+            "ethtool -X eth1 xfrm none",
+        ),
+        (
+            |hash| hash.transform == HashTransform::NONE,
+            "symmetric (Toeplitz with a symmetric key)",
+            "ethtool -X eth1 hkey 03:0a:11:18:1f:26:2d:34:3b:42:49:50:57:5e:65:6c:73:7a:81:88:8f:96:9d:a4:ab:b2:b9:c0:c7:ce:\
+             d5:dc:e3:ea:f1:f8:ff:06:0d:14 hfunc xor",
+        ),
+    ];
+    for (takes, how, undo) in cases {
+        let driver = driver(takes);
+        let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+        assert!(is_symmetric(&driver.now.borrow()), "{how}");
+        assert_eq!(
+            change.in_words("eth1"),
+            format!("{how} until the end; after kill -9 put it back by: {undo}")
+        );
+        change.restore();
+        assert_eq!(*driver.now.borrow(), plain());
+        assert_eq!(change.in_words("eth1"), format!("{how}; put back as it was"));
+
+        drop(Change::symmetric(driver.clone(), "eth1").unwrap());
+        assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
+    }
+}
+
+#[test]
+fn what_was_symmetric_is_left_alone() {
+    let mut driver = driver(|_| false);
+    driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
+    let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+    assert_eq!(
+        change.in_words("eth1"),
+        "symmetric (symmetric-or-xor), as it was already; if whoever has set it puts it back, it is set again, and \
+         that is told"
+    );
+    change.restore();
+    assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
+    assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_left_alone() {
+    for was_symmetric in [true, false] {
+        let driver = driver(|_| true);
+        if was_symmetric {
+            driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
+        }
+        let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+        let theirs = RssHash { function: HashFunction(4), ..plain() };
+        driver.now.replace(theirs.clone());
+        change.restore();
+        assert_eq!(*driver.now.borrow(), theirs);
+        assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+    }
+}
+
+#[test]
+fn a_driver_that_cannot_is_left_as_it_was() {
+    let refuses = driver(|_| false);
+    let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
+    assert_eq!(
+        reason,
+        "symmetric-xor: not supported; symmetric-or-xor: not supported; Toeplitz with a symmetric key: not supported"
+    );
+    let forgets = Driver { keeps: false, ..driver(|_| true) };
+    let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
+    assert!(reason.contains("symmetric-xor: the driver does not keep it"), "{reason}");
+    assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
+}
+
+#[test]
+fn the_last_port_of_an_interface_puts_it_back() {
+    let (other, driver, parts) = (driver(|_| true), driver(|_| true), Parts::new());
+    let take =
+        |driver: &Driver, place| parts.take(place, || Change::symmetric(driver.clone(), "eth1")).unwrap();
+    let place = Place::of(7);
+    assert!(place.is_some() && place != Place::of(8));
+    let (mut first, mut second) = (take(&driver, place), take(&driver, place));
+    let elsewhere = take(&other, Place::of(8));
+    first.leave();
+    first.leave();
+    assert!(is_symmetric(&driver.now.borrow()));
+    let stays = "symmetric (symmetric-xor); it stays for another capture of this process";
+    assert_eq!(first.in_words("eth1"), stays);
+    assert!(second.in_words("eth1").contains("until the end"));
+    second.leave();
+    assert_eq!(*driver.now.borrow(), plain());
+    for part in [&first, &second] {
+        assert_eq!(part.in_words("eth1"), "symmetric (symmetric-xor); put back as it was");
+    }
+    assert!(is_symmetric(&other.now.borrow()));
+    drop(elsewhere);
+    assert_eq!(*other.now.borrow(), plain());
+
+    // After the end it begins anew, whoever still has the account of the last time.
+    drop(take(&driver, place));
+    let third = take(&driver, place);
+    assert!(is_symmetric(&driver.now.borrow()));
+    drop((first, third));
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+/// As when of three processes the one that has set it ends first, and then another.
+#[test]
+fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
+    let driver = driver(|_| true);
+    // Each process has its own list.
+    let (parts, others) = (Parts::new(), Parts::new());
+    let first = Change::symmetric(driver.clone(), "eth1").unwrap();
+    let take = |parts: &Parts<Driver>| parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1"));
+    let (mut ours, mut ours_too, mut theirs) =
+        (take(&parts).unwrap(), take(&parts).unwrap(), take(&others).unwrap());
+    assert_eq!(ours.look("eth1"), None);
+    assert!(ours.in_words("eth1").contains("as it was already"));
+    drop(first);
+    assert!(!is_symmetric(&driver.now.borrow()));
+    assert_eq!(
+        (ours.look("eth1"), theirs.look("eth1")),
+        (Some(Recovery::Restored), None),
+        "one of them sets it"
+    );
+    assert!(is_symmetric(&driver.now.borrow()));
+    assert_eq!(
+        (ours.look("eth1"), ours_too.look("eth1")),
+        (None, Some(Recovery::Restored)),
+        "both ports are told, once"
+    );
+    assert_eq!(take(&parts).unwrap().look("eth1"), None, "it was before its time");
+    assert!(
+        ours.in_words("eth1")
+            .contains("until the end; after kill -9 put it back by: ethtool -X eth1 xfrm none")
+    );
+    drop((ours, ours_too));
+    assert_eq!(*driver.now.borrow(), plain(), "who has set it puts it back");
+    assert_eq!(theirs.look("eth1"), Some(Recovery::Restored));
+    theirs.leave();
+    assert_eq!((&*driver.now.borrow(), theirs.look("eth1")), (&plain(), None));
+}
+
+/// As when two processes have seen at the same time that it is gone.
+#[test]
+fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
+    let driver = driver(|_| true);
+    let mut first = Change::symmetric(driver.clone(), "eth1").unwrap();
+    driver.now.replace(plain());
+    let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
+    first.restore();
+    second.look("eth1");
+    assert_eq!(second.lapses, [Recovery::Restored]);
+    assert!(is_symmetric(&driver.now.borrow()));
+    drop(second);
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+#[test]
+fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left() {
+    let administrators = RssHash { function: HashFunction(4), ..plain() };
+    let free = driver(|_| true);
+    let mut change = Change::symmetric(free.clone(), "eth1").unwrap();
+    free.now.replace(administrators.clone());
+    change.look("eth1");
+    change.look("eth1");
+    assert!(matches!(&change.lapses[..], [Recovery::Failed(_)]), "{:?}", change.lapses);
+    change.restore();
+    assert_eq!(*free.now.borrow(), administrators);
+    assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+
+    let refusing = driver(|_| false);
+    refusing.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
+    let mut change = Change::symmetric(refusing.clone(), "eth1").unwrap();
+    refusing.now.replace(plain());
+    change.look("eth1");
+    change.look("eth1");
+    assert!(
+        matches!(&change.lapses[..], [Recovery::Failed(cause)] if cause.text.starts_with("it cannot be set again: symmetric-xor")),
+        "{:?}",
+        change.lapses
+    );
+    assert_eq!(*refusing.now.borrow(), plain());
+
+    let unreadable = Driver { reads: 2, ..free };
+    let mut change = Change::symmetric(unreadable, "eth1").unwrap();
+    change.look("eth1");
+    assert_eq!(change.lapses, [], "an interface that is gone is told of otherwise");
+}
+
+#[test]
+fn what_cannot_be_read_back_is_put_back() {
+    let driver = Driver { reads: 1, ..driver(|_| true) };
+    let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
+    assert!(reason.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
+    assert_eq!(*driver.now.borrow(), plain());
+
+    let stuck = Driver { sets: 1, ..driver };
+    let reason = Change::symmetric(stuck.clone(), "eth1").unwrap_err();
+    assert_eq!(
+        reason,
+        "symmetric-xor: it cannot be read back: no such device; then what was before could not be put back (no such \
+         device), do it by: ethtool -X eth1 xfrm none"
+    );
+    assert_eq!(stuck.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "which is what is told");
+}
+
+#[test]
+fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
+    let with = |key: &[u8]| RssHash {
+        function: HashFunction::TOEPLITZ,
+        transform: HashTransform::NONE,
+        key: key.into(),
+    };
+    assert!(is_symmetric(&with(&[0x6d, 0x5a, 0x6d, 0x5a])));
+    assert!(!is_symmetric(&with(&[0x6d, 0x5a, 0x6d, 0x5b])));
+    assert!(!is_symmetric(&with(&[0; 40])));
+    assert!(!is_symmetric(&with(&[])));
+    let no_toeplitz = RssHash { function: HashFunction(4), ..with(&[0x6d, 0x5a, 0x6d, 0x5a]) };
+    assert!(!is_symmetric(&no_toeplitz));
+    assert_eq!(candidates(&with(&[])).len(), 2, "without a key there is none to set");
+}
+
+/// The hash of Microsoft's specification of RSS.
+fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
+    let bit = |bytes: &[u8], index: usize| u32::from((bytes[index / 8] >> (7 - index % 8)) & 1);
+    let window = |at: usize| (0..32).fold(0, |window, offset| (window << 1) | bit(key, at + offset));
+    (0..input.len() * 8).filter(|&index| bit(input, index) == 1).fold(0, |hash, index| hash ^ window(index))
+}
+
+#[test]
+fn the_key_makes_toeplitz_symmetric_for_both_versions_of_ip() {
+    // From the verification suite of that specification.
+    let theirs = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+    let input = [66, 9, 149, 187, 161, 142, 100, 80, 0x0a, 0xea, 0x06, 0xe6];
+    assert_eq!(toeplitz(&theirs, &input), 0x51cc_c178, "the hash is the real one");
+
+    let ours = &candidates(&RssHash { key: vec![0; 40], ..plain() })[2].key;
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes = |count: usize| -> Vec<u8> {
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random as u8
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    let mut hashes = std::collections::HashSet::new();
+    for address_bytes in [4, 16] {
+        for _ in 0..500 {
+            let (source, destination) = (bytes(address_bytes), bytes(address_bytes));
+            let (source_port, destination_port) = (bytes(2), bytes(2));
+            let there = [&source[..], &destination, &source_port, &destination_port].concat();
+            let back = [&destination[..], &source, &destination_port, &source_port].concat();
+            assert_eq!(toeplitz(ours, &there), toeplitz(ours, &back));
+            assert_ne!(toeplitz(&theirs, &there), toeplitz(&theirs, &back), "that takes the key");
+            hashes.insert(toeplitz(ours, &there));
+        }
+    }
+    assert!(hashes.len() > 900, "connections are still told apart: {} hashes of 1,000", hashes.len());
+}

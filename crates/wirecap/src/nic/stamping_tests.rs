@@ -1,0 +1,130 @@
+//! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
+
+use wirecap_lab::{require_root, skip};
+use wirecap_sys::{
+    bpf::{self, Assembler, Program, ProgramKind, ProgramSpec, Reg},
+    clock::system_ns,
+};
+
+use super::*;
+use crate::{
+    Modes,
+    port::{
+        intake::{BatchTime, Intake},
+        lab::{Lab, Opened},
+        queue::ReceiveQueue,
+        xdp::{Prepared, VlanTags},
+    },
+    program::{rx_hash::RxHashing, tags::Tags},
+};
+
+const FRAMES: u64 = 30;
+
+/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for `more` than that, too.
+fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
+    lab.open(modes, move |interface| {
+        let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
+        let tags = Tags::of(interface).ok().filter(|_| more);
+        let tags = tags.map_or(VlanTags::AsTheyAre(None), VlanTags::PutBack);
+        let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
+        Ok(Prepared { stamping: Some(stamping), tags, hashing })
+    })
+}
+
+/// Whether the test may run and this kernel lets programs ask drivers.
+fn can_ask_drivers(test: &str) -> bool {
+    if !require_root(test) {
+        return false;
+    }
+    let can = matches!(KernelFunction::find(RX_TIMESTAMP), Ok(Some(_)));
+    if !can {
+        skip(test, "this kernel has no call that asks drivers for times (Linux 6.3), or no type information");
+    }
+    can
+}
+
+/// The driver answers that it has no time: each packet is captured, counted, and has the time of the batch.
+#[test]
+fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
+    if !can_ask_drivers("stamp::packets_that_the_driver_does_not_stamp_are_counted_and_kept") {
+        return;
+    }
+    for more in [false, true] {
+        packets_that_the_driver_does_not_stamp(more);
+    }
+}
+
+fn packets_that_the_driver_does_not_stamp(more: bool) {
+    let lab = Lab::new("stampdrv");
+    let Opened { port, mut queue, mut pool } = open(&lab, Modes::Copy, more).unwrap();
+    let reader = pool.reader();
+    let is_of_tags = |fallback: &Diagnostic| matches!(fallback, Diagnostic::VlanTagsNotPutBack { .. });
+    assert!(!port.fallbacks.iter().any(is_of_tags), "{:?}", port.fallbacks);
+    lab.send((0..FRAMES).map(|_| [[2; 6], [4; 6], [0x55; 6]].concat()));
+    while u64::from(queue.backlog()) < FRAMES {
+        std::thread::yield_now();
+    }
+    let now_ns = system_ns();
+    let mut intake = Intake::new(pool.filler().unwrap(), BatchTime::certain(now_ns, 1, 64), None);
+    let space = intake.space();
+    queue.receive(space, &mut intake);
+    intake.finish();
+    let handover = pool.hand_over().unwrap();
+    let times: Vec<u64> = reader.cells(&handover.range).map(|(cell, _)| cell.timestamp_ns).collect();
+    assert_eq!(times, (now_ns..now_ns + FRAMES).collect::<Vec<_>>());
+    let counts = queue.counts();
+    assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
+    let report = port.timestamp.unwrap();
+    assert_eq!(report.source, Timestamp::Hardware);
+    assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));
+}
+
+#[test]
+fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
+    if !can_ask_drivers("stamp::a_program_that_asks_the_driver_does_not_run_in_generic_mode") {
+        return;
+    }
+    let error = open(&Lab::new("stampgdr"), Modes::Generic, false).map(drop).unwrap_err();
+    assert!(matches!(error, Error::NoMode { .. }), "{error}");
+    assert!(error.to_string().contains("generic"), "{error}");
+}
+
+#[test]
+fn what_is_missing_for_hardware_times_is_named() {
+    let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(2) };
+    let metadata = |timestamp| Some(RxMetadata { timestamp, ..RxMetadata::default() });
+    assert_eq!(clock_number(metadata(true), all), Ok(2));
+    assert_eq!(clock_number(None, all), Ok(2), "older kernels do not say what a driver has");
+    let software = StampAbilities { software: true, ..StampAbilities::default() };
+    for (metadata, abilities, expected) in [
+        (metadata(true), software, NicDataRefusal::SoftwareOnly),
+        (metadata(true), StampAbilities::default(), NicDataRefusal::NotStamped),
+        (metadata(false), all, NicDataRefusal::NoTime),
+        (metadata(true), StampAbilities { all_packets: false, ..all }, NicDataRefusal::PtpOnly),
+        (metadata(true), StampAbilities { clock: None, ..all }, NicDataRefusal::ClockNotKnown),
+    ] {
+        assert_eq!(clock_number(metadata, abilities), Err(expected));
+    }
+}
+
+/// A stamp stands right in front of the packet, where the queue looks for it, or there is none.
+#[test]
+fn metadata_that_was_there_before_leaves_no_place_for_a_stamp() {
+    if !require_root("stamp::metadata_that_was_there_before_leaves_no_place_for_a_stamp") {
+        return;
+    }
+    for (metadata_bytes, expected) in [(0, bpf::XDP_PASS), (4, bpf::XDP_DROP), (32, bpf::XDP_DROP)] {
+        let interface = netdev::interface("lo").unwrap();
+        let stamping = Stamping::kernel(&interface).unwrap();
+        let mut asm = Assembler::new();
+        let unstamped = asm.label();
+        asm.mov(Reg::R6, Reg::R1).mov_imm(Reg::R2, -metadata_bytes).call(Helper::XdpAdjustMeta);
+        stamping.asked.emit(&mut asm, unstamped, None);
+        asm.mov_imm(Reg::R0, bpf::XDP_PASS).exit();
+        asm.bind(unstamped).mov_imm(Reg::R0, bpf::XDP_DROP).exit();
+        let insns = asm.finish().unwrap();
+        let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stamps", &insns)).unwrap();
+        let run = program.test_run(&[0x55; 60], 1).unwrap();
+        assert_eq!(run.action, expected as u32, "behind {metadata_bytes} bytes");
+    }
+}

@@ -1,0 +1,171 @@
+//! A captured packet, which borrows from the pool.
+//!
+//! ```text
+//!   Batch (filled cells of one chunk) ──► Packets ──► Packet ──► parts: usually one slice of a cell
+//! ```
+
+mod cursor;
+mod packets;
+mod reader;
+pub(crate) mod rx_hash;
+
+use std::fmt;
+
+use wirecap_core::Direction;
+use wirecap_sys::packet::BlockPacket;
+
+use self::cursor::{Cursor, PacketMeta};
+pub(crate) use self::reader::{ChunkReader, Front};
+pub use self::{packets::Packets, rx_hash::RxHash};
+
+/// A bit that no type of hash of the kernel has.
+const HAS_HASH: u16 = 1 << 15;
+
+/// One packet, as long as its batch is held.
+#[derive(Clone)]
+pub struct Packet<'b> {
+    first: &'b [u8],
+    rest: Option<Cursor<'b>>,
+    len: usize,
+    /// Its length on the wire, where 0 stands for `len`; or the NIC's hash, if `hash` says so.
+    length_or_hash: u32,
+    /// What the NIC's hash is over, if there is one, and [`HAS_HASH`].
+    hash: u16,
+    timestamp_ns: u64,
+    number: u64,
+    direction: Option<Direction>,
+}
+
+/// Carrying a hash must not enlarge `Packet`.
+const _: () = assert!(size_of::<Packet<'_>>() == size_of::<Option<Cursor<'_>>>() + 48);
+
+impl<'b> Packet<'b> {
+    #[inline]
+    fn of_cells(cursor: &mut Cursor<'b>, number: u64) -> Option<Self> {
+        let (descriptor, first) = cursor.next_part()?;
+        let rest = descriptor.more.then(|| cursor.clone());
+        let mut len = first.len();
+        let mut more = descriptor.more;
+        while more {
+            let Some((descriptor, bytes)) = cursor.next_part() else { break };
+            len += bytes.len();
+            more = descriptor.more;
+        }
+        let timestamp_ns = descriptor.timestamp_ns;
+        Some(Packet { first, rest, len, length_or_hash: 0, hash: 0, timestamp_ns, number, direction: None })
+    }
+
+    fn with(self, meta: PacketMeta) -> Self {
+        match meta {
+            PacketMeta::Nothing => self,
+            PacketMeta::Note(note) => {
+                Packet { length_or_hash: note.original_len, direction: note.direction, ..self }
+            }
+            PacketMeta::Hash(hash) => {
+                Packet { length_or_hash: hash.value(), hash: hash.type_bits() | HAS_HASH, ..self }
+            }
+        }
+    }
+
+    #[inline]
+    fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
+        let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
+        let direction = Some(direction);
+        Packet {
+            first: data,
+            rest: None,
+            len: data.len(),
+            length_or_hash: original_len,
+            hash: 0,
+            timestamp_ns,
+            number,
+            direction,
+        }
+    }
+
+    /// Length in bytes, all parts together.
+    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, but in odd trace files")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How long it was on the wire, in bytes: more than [`Packet::len`] where the port has kept only the
+    /// beginning of it.
+    pub fn original_len(&self) -> usize {
+        if self.hash != 0 || self.length_or_hash == 0 { self.len } else { self.length_or_hash as usize }
+    }
+
+    /// The hash by which the NIC chose the receive queue. `None` without
+    /// [`Builder::rx_hash`](crate::Builder::rx_hash), and for a packet without a hash, which is counted. Read
+    /// it before [draining](crate::Batch::drain) a batch: owned packets do not carry it.
+    pub fn rx_hash(&self) -> Option<RxHash> {
+        (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
+    }
+
+    /// The direction. In, unless a passive port or a trace file says otherwise.
+    pub fn direction(&self) -> Direction {
+        self.direction.unwrap_or(Direction::In)
+    }
+
+    /// The direction, if known: always on passive ports; in trace files that record it.
+    pub fn known_direction(&self) -> Option<Direction> {
+        self.direction
+    }
+
+    /// The first part: the whole packet unless it is larger than a cell. Headers are always in it.
+    pub fn data(&self) -> &'b [u8] {
+        self.first
+    }
+
+    /// All parts, in order. One, unless the packet is larger than a cell.
+    pub fn parts(&self) -> Parts<'b> {
+        Parts { first: Some(self.first), rest: self.rest.clone() }
+    }
+
+    /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as
+    /// [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns) does. Over AF_XDP strictly increasing within a
+    /// queue, unless the system clock is set back
+    /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the
+    /// file's, whatever that is, and 0 if it has none.
+    pub fn timestamp_ns(&self) -> u64 {
+        self.timestamp_ns
+    }
+
+    /// How many packets of its receive queue were captured before it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Debug for Packet<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Packet")
+            .field("number", &self.number)
+            .field("len", &self.len)
+            .field("timestamp_ns", &self.timestamp_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The parts of a [`Packet`].
+#[derive(Clone)]
+pub struct Parts<'b> {
+    first: Option<&'b [u8]>,
+    rest: Option<Cursor<'b>>,
+}
+
+impl<'b> Iterator for Parts<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let (descriptor, bytes) = self.rest.as_mut()?.next_part()?;
+        if !descriptor.more {
+            self.rest = None;
+        }
+        Some(bytes)
+    }
+}

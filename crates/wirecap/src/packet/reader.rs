@@ -1,0 +1,36 @@
+//! How the packets of a queue lie in its chunks.
+
+use wirecap_sys::{memory::CellReader, packet::BlockReader};
+
+/// Reads what was captured from one queue.
+#[derive(Debug)]
+pub(crate) enum ChunkReader {
+    /// Packets are in cells, with something in front of each.
+    Cells(CellReader, Front),
+    /// A chunk is a block that the kernel has packed with packets.
+    Blocks(BlockReader),
+}
+
+/// What stands in front of each packet of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    Nothing,
+    /// What its file says of it.
+    Note,
+    /// The NIC's hash.
+    Hash {
+        /// How far in front of the packet it begins, in bytes.
+        at: u32,
+    },
+}
+
+impl ChunkReader {
+    /// The reader of cells, if packets are in cells.
+    #[inline]
+    pub(crate) fn cells(&self) -> Option<&CellReader> {
+        match self {
+            ChunkReader::Cells(reader, _) => Some(reader),
+            ChunkReader::Blocks(_) => None,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a kind of port implements.
+//!
+//! ```text
+//!   PortSpec ── look_up ──► PreparedPort { facts, port } ── check(config) ── open(pools, request) ──► OpenPort { queues, backend, … }
+//!                           nothing is changed yet                                          engine ◄────┘        └──► looked after, closed
+//! ```
+//!
+//! Rule: what a port is and can do is data. A port is asked only for what it does.
+
+use std::{fmt::Debug, sync::Arc};
+
+use wirecap_core::{Geometry, PoolId};
+use wirecap_file::LINK_TYPE_ETHERNET;
+use wirecap_sys::{
+    memory::{LivePool, PacketMemory},
+    xsk::{BindMode, Registration},
+};
+
+use super::{open_port::OpenPort, opening::OpenContext};
+use crate::{
+    Config, Diagnostic, Error, HostUse, QueueSet,
+    filter::{OriginInfo, PortFilter},
+};
+
+/// A port that is looked up and not opened.
+pub(crate) trait Port: Send {
+    /// Refuses settings that it cannot serve.
+    ///
+    /// # Errors
+    /// The first such setting, with what to do about it.
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error>;
+
+    /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel makes them.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing stays behind on the machine.
+    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error>;
+}
+
+/// A port that can be opened.
+pub(crate) struct PreparedPort {
+    pub(crate) facts: PortFacts,
+    pub(crate) filter: Option<PortFilter>,
+    port: Box<dyn Port>,
+}
+
+impl PreparedPort {
+    pub(crate) fn new(facts: PortFacts, port: impl Port + 'static) -> Self {
+        Self { facts, filter: None, port: Box::new(port) }
+    }
+
+    /// The same port as another one sees it, that wraps it.
+    pub(crate) fn wrapped<P: Port + 'static>(self, wrap: impl FnOnce(Box<dyn Port>) -> P) -> Self {
+        Self { port: Box::new(wrap(self.port)), ..self }
+    }
+
+    /// Refuses settings that it cannot serve, and compiles the filter.
+    pub(crate) fn set_up(&mut self, config: &Config) -> Result<(), Error> {
+        self.port.check(&self.facts, config)?;
+        let PortFacts { link_type, origin, .. } = self.facts;
+        let compile = |expression: &String| {
+            PortFilter::compile(expression, link_type, config.unmatched.unwrap_or_default(), origin)
+        };
+        self.filter = config.filter.as_ref().map(compile).transpose()?;
+        Ok(())
+    }
+
+    /// Opens it as the port `nic_id` of a capture; `registrations` are those of ports that are open.
+    pub(crate) fn open(
+        self,
+        nic_id: u16,
+        pools: PortPools,
+        context: OpenContext<'_>,
+        registrations: &[(Registration, BindMode)],
+    ) -> Result<OpenPort, Error> {
+        let Self { facts, filter, port } = self;
+        let far = pools.far.clone();
+        let request = OpenRequest { context, facts: &facts, filter: filter.as_ref(), nic_id, registrations };
+        let mut open = port.open(pools, &request)?;
+        open.fallbacks.extend(far);
+        open.host_use = facts.host_use;
+        open.numa_node = facts.numa_node;
+        Ok(open)
+    }
+}
+
+/// What is known of a port before it is opened.
+#[derive(Debug, Clone)]
+pub(crate) struct PortFacts {
+    pub(crate) name: String,
+    /// The receive queues that are captured.
+    pub(crate) rings: Vec<u16>,
+    /// Where its packets come from.
+    pub(crate) source: PacketSource,
+    /// What its packets begin with: a number of the pcap registry.
+    pub(crate) link_type: u16,
+    /// What it knows of the origin of each packet.
+    pub(crate) origin: OriginInfo,
+    /// Who makes the pools of its rings.
+    pub(crate) pools: PoolMaker,
+    /// Memory node that its pools are best on.
+    pub(crate) numa_node: Option<u32>,
+    /// How its interface is used by the host and by others.
+    pub(crate) host_use: Vec<HostUse>,
+    /// Files that each of its queues has open.
+    pub(crate) files_per_queue: usize,
+}
+
+/// Where packets come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PacketSource {
+    /// An interface, or some of its receive queues.
+    Interface { ifindex: u32, queues: Option<QueueSet> },
+    /// A file.
+    File,
+    /// This process makes them.
+    Memory,
+}
+
+/// Who makes the pools of a port, and with which sockets the kernel knows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolMaker {
+    /// The capture, in its packet memory. A socket of each queue registers its pool.
+    Registered,
+    /// The capture, in its packet memory, which the process alone reads and writes.
+    InProcess,
+    /// The kernel: each queue has a ring of its own.
+    Kernel,
+}
+
+impl PortFacts {
+    /// A port without an interface, whose packets this process writes into cells.
+    pub(crate) fn without_interface(name: String, rings: Vec<u16>) -> Self {
+        Self {
+            name,
+            rings,
+            source: PacketSource::Memory,
+            link_type: LINK_TYPE_ETHERNET,
+            origin: OriginInfo::Nothing,
+            pools: PoolMaker::InProcess,
+            numa_node: None,
+            host_use: Vec::new(),
+            files_per_queue: 0,
+        }
+    }
+
+    /// Index of its interface, if it is one.
+    pub(crate) fn ifindex(&self) -> Option<u32> {
+        match self.source {
+            PacketSource::Interface { ifindex, .. } => Some(ifindex),
+            PacketSource::File | PacketSource::Memory => None,
+        }
+    }
+
+    /// Whether both would capture the same packets.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        use PacketSource::{File, Interface};
+        match (&self.source, &other.source) {
+            (Interface { ifindex, queues }, Interface { ifindex: other, queues: others }) => {
+                let disjoint = queues.as_ref().zip(others.as_ref()).is_some_and(|(a, b)| !a.overlaps(b));
+                ifindex == other && !disjoint
+            }
+            (File, File) => self.name == other.name,
+            _ => false,
+        }
+    }
+
+    /// Its queues whose pools are parts of the packet memory.
+    pub(crate) fn queues_in_memory(&self) -> usize {
+        if self.pools == PoolMaker::Kernel { 0 } else { self.rings.len() }
+    }
+}
+
+/// What a port is opened with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenRequest<'a> {
+    pub(crate) context: OpenContext<'a>,
+    pub(crate) facts: &'a PortFacts,
+    pub(crate) filter: Option<&'a PortFilter>,
+    /// Its position among the ports of the capture.
+    pub(crate) nic_id: u16,
+    /// Registrations of packet memory by ports that are open, with their modes.
+    pub(crate) registrations: &'a [(Registration, BindMode)],
+}
+
+/// The pools of a port, one for each receive queue.
+#[derive(Debug)]
+pub(crate) struct PortPools {
+    pub(crate) pools: Vec<LivePool>,
+    /// In which memory each of them lies.
+    pub(crate) memories: Vec<Arc<PacketMemory>>,
+    /// Why they are not near the NIC.
+    pub(super) far: Option<Diagnostic>,
+}
+
+impl PortPools {
+    /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node serves as well, only
+    /// slower.
+    pub(crate) fn carve<'m>(
+        facts: &PortFacts,
+        nic_id: u16,
+        memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
+        geometry: Geometry,
+    ) -> Result<Self, Error> {
+        let mut carved = Self { pools: Vec::new(), memories: Vec::new(), far: None };
+        for (&ring_id, memory) in facts.rings.iter().zip(memories) {
+            let pool = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
+            if let Some(node) = facts.numa_node {
+                let preferred = memory.prefer_node(pool.base(), geometry.pool_bytes(), node);
+                let far =
+                    preferred.err().map(|refused| Diagnostic::FarMemory { node, cause: refused.into() });
+                carved.far = far.or(carved.far);
+            }
+            carved.pools.push(pool);
+            carved.memories.push(Arc::clone(memory));
+        }
+        Ok(carved)
+    }
+}

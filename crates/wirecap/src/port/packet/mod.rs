@@ -1,0 +1,379 @@
+//! The `packet` port: AF_PACKET beside the host, which keeps its traffic. Both directions are seen.
+//!
+//! ```text
+//!   interface ──┬──► the host's stack, as ever
+//!               └──► fanout: by flow, queue or core ──► ring of blocks of socket 0 ── a block is a chunk
+//!                                                  └──► ring of blocks of socket 1
+//! ```
+//!
+//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
+//! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
+
+use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
+
+use wirecap_core::{Geometry, PoolId};
+use wirecap_filter::UserFilter;
+use wirecap_sys::{
+    bpf,
+    clock::{self, StampClock},
+    memory::{FilledBlock, LivePool},
+    netdev::{HardwareType, Interface, Promiscuous},
+    packet::{Closer, PacketConfig, PacketError, PacketSocket},
+};
+
+use super::{
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    intake::Intake,
+    open_port::{OpenPort, PortBackend},
+    opening::OpenContext,
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
+};
+use crate::{
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
+    filter::{OriginInfo, PortFilter},
+    nic::{link::Watched, preflight},
+    packet::ChunkReader,
+    program::{rx_hash, socket_filter::SocketFilter},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
+};
+
+/// Ethernet header and VLAN tags, which the MTU does not count.
+const LINK_HEADER_BYTES: u32 = 14 + 8;
+/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a VLAN tag.
+const BLOCK_HEADERS_BYTES: u32 = 134;
+/// A block that is not full is handed over after this time.
+const RETIRE_MS: u32 = 5;
+/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer packets.
+const BLOCKS_BETWEEN_COUNTS: u32 = 256;
+/// The kernel hands the last block over within a few of these times.
+const LAST_BLOCK: Duration = Duration::from_secs(1);
+/// A packet has its time when it comes to the host, and may wait before it is put into a block: for `ksoftirqd`, which has
+/// to share its core when the machine is busy.
+const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
+
+/// One socket of a passive port.
+#[derive(Debug)]
+pub(crate) struct PacketQueue {
+    socket: PacketSocket,
+    cells_per_block: u32,
+    cell_bytes: u32,
+    filter: Option<QueueFilter>,
+    last: QueueCounts,
+    /// Blocks until the counters are read again.
+    until_counted: u32,
+}
+
+/// The filter of one socket.
+#[derive(Debug)]
+struct QueueFilter {
+    /// `None` where the kernel does not take it.
+    in_kernel: Option<SocketFilter>,
+    user: Arc<UserFilter>,
+    /// Packets that user space has refused.
+    refused: u64,
+}
+
+impl QueueFilter {
+    /// Packets that the kernel has refused.
+    fn refused_in_kernel(&self) -> Result<u64, bpf::Error> {
+        self.in_kernel.as_ref().map_or(Ok(0), SocketFilter::refused)
+    }
+}
+
+/// What a passive port keeps while it listens.
+#[derive(Debug)]
+struct PacketBackend {
+    closers: Vec<Closer>,
+    promiscuous: Option<Promiscuous>,
+}
+
+impl PortBackend for PacketBackend {
+    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
+        Vec::new()
+    }
+
+    /// Ends the listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
+    fn close(&mut self, _is_gone: bool) -> bool {
+        self.promiscuous = None;
+        for closer in &self.closers {
+            // A socket that cannot be closed goes on until it is dropped; the engine ends all the same.
+            let _ = closer.close();
+        }
+        true
+    }
+
+    /// Waits until the kernel has handed over what it was filling.
+    fn settle(&mut self) -> Option<Diagnostic> {
+        let handed_over = self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK));
+        (!handed_over).then_some(Diagnostic::LastBlockKept)
+    }
+
+    fn report(&mut self, _report: &mut PortReport) {}
+}
+
+/// An interface to listen on.
+struct PacketPort {
+    interface: Interface,
+    /// Why it is captured beside the host, if that was not asked for.
+    reason: Option<LeftToHost>,
+}
+
+/// A socket for each worker, as many as there are cores or queues by default.
+pub(super) fn look_up(
+    interface: Interface,
+    reason: Option<LeftToHost>,
+    host_use: Vec<HostUse>,
+    config: &Config,
+) -> Result<PreparedPort, Error> {
+    let Some(link_type) = interface.hardware_type.link_type() else {
+        let kind = interface.hardware_type.to_string();
+        return Err(Error::LinkType { name: interface.name, kind });
+    };
+    let by_default =
+        || thread::available_parallelism().map_or(1, usize::from).min(interface.queues.current as usize);
+    let sockets = config.workers.unwrap_or_else(by_default).max(1);
+    let facts = PortFacts {
+        name: interface.name.clone(),
+        rings: (0..sockets as u16).collect(),
+        source: PacketSource::Interface { ifindex: interface.ifindex, queues: None },
+        link_type,
+        origin: OriginInfo::Each,
+        pools: PoolMaker::Kernel,
+        numa_node: interface.numa_node,
+        host_use,
+        // The socket, and what closes it.
+        files_per_queue: 2,
+    };
+    Ok(PreparedPort::new(facts, PacketPort { interface, reason }))
+}
+
+impl Port for PacketPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        let (name, reason) = (facts.name.clone(), NicDataRefusal::Passive);
+        match config.timestamp {
+            _ if config.xdp_mode != Modes::Best => {
+                Err(Error::OnlyPassive { name, reason: self.reason.clone() })
+            }
+            Some(Timestamp::File) => Err(Error::NoFile { name }),
+            Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
+            _ if config.rx_hash => Err(rx_hash::refusal(&name, reason)),
+            _ if config.rss == Rss::Symmetric => Err(Error::PassiveRss(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a socket for each ring, and listens.
+    fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let Self { interface, reason } = *self;
+        let OpenRequest { context, facts, filter, nic_id, .. } = *request;
+        preflight::check_up(&interface)?;
+        let failed = |source| Error::Passive { name: facts.name.clone(), source };
+        let (sockets, closers) = open_sockets(&interface, facts.rings.len(), &context).map_err(failed)?;
+        let (filters, not_in_kernel) = queue_filters(filter, &interface, sockets.len());
+        let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
+        open.length_limit = length_limit(&interface, context.geometry);
+        let (timestamp, other_timestamps) = timestamp(context.config.timestamp);
+        open.timestamp = Some(timestamp);
+        open.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
+            filter.report(match &placed.in_kernel {
+                Some(_) => FilterPlace::Kernel,
+                None => FilterPlace::of(&placed.user),
+            })
+        });
+        open.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
+        open.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+            program_id: attached.program_id,
+            program: bpf::Program::name_by_id(attached.program_id).ok(),
+        }));
+        open.fallbacks.extend(not_in_kernel);
+        open.fallbacks.extend(open.length_limit.map(|limit| cut_short(limit, context.geometry)));
+        for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
+            let id = PoolId { nic_id, ring_id };
+            open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
+        }
+        let promiscuous =
+            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+        open.backend = Some(Box::new(PacketBackend { closers, promiscuous }));
+        // Queues do not matter here, only what the NIC drops.
+        open.watch(&interface, Watched::None);
+        open.fallbacks.extend(other_timestamps);
+        Ok(open)
+    }
+}
+
+/// The timestamps of a passive port, and that others were asked for, if so.
+fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
+    let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
+    let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
+    let clock = Clock::System { no_counter: None };
+    (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
+}
+
+/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet, cut to its room.
+fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
+    let (longest, room) =
+        (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
+    (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
+}
+
+fn cut_short(limit: LengthLimit, geometry: Geometry) -> Diagnostic {
+    let reason = TooLong::SmallBlocks { cells_per_chunk: geometry.cells_per_chunk() };
+    Diagnostic::PacketsTooLong { limit, reason }
+}
+
+/// What comes in by the loopback interface has gone out by it just before.
+fn hears_outgoing(interface: &Interface) -> bool {
+    interface.hardware_type != HardwareType::LOOPBACK
+}
+
+/// The filter of each socket, in the kernel if it takes it; else with the reason.
+fn queue_filters(
+    filter: Option<&PortFilter>,
+    interface: &Interface,
+    sockets: usize,
+) -> (Vec<Option<QueueFilter>>, Option<Diagnostic>) {
+    let Some(PortFilter { filter, .. }) = filter else {
+        return ((0..sockets).map(|_| None).collect(), None);
+    };
+    let user = Arc::new(UserFilter::for_socket(filter, interface.ifindex));
+    let loaded: Result<Vec<_>, _> =
+        (0..sockets).map(|_| SocketFilter::load(filter, hears_outgoing(interface))).collect();
+    let (in_kernel, not_in_kernel) = match loaded {
+        Ok(programs) => (programs.into_iter().map(Some).collect(), None),
+        Err(error) => {
+            let reason = KernelRefusal::from(&error);
+            let fallback = Diagnostic::FilterNotInKernel {
+                reason,
+                interpreted: user.interpreted().map(Cause::of),
+                drops_unwanted: false,
+            };
+            (Vec::from_iter((0..sockets).map(|_| None)), Some(fallback))
+        }
+    };
+    let with_user = |in_kernel| Some(QueueFilter { in_kernel, user: Arc::clone(&user), refused: 0 });
+    (in_kernel.into_iter().map(with_user).collect(), not_in_kernel)
+}
+
+fn open_sockets(
+    interface: &Interface,
+    count: usize,
+    context: &OpenContext<'_>,
+) -> Result<(Vec<PacketSocket>, Vec<Closer>), PacketError> {
+    let config = PacketConfig {
+        ifindex: interface.ifindex,
+        geometry: context.geometry,
+        retire_ms: RETIRE_MS,
+        outgoing: hears_outgoing(interface),
+    };
+    let mut sockets = Vec::new();
+    let mut group = None;
+    for _ in 0..count {
+        let socket = PacketSocket::open(&config)?;
+        match group {
+            None if count == 1 => {}
+            None => group = Some(socket.found_group(context.config.fanout)?),
+            Some(group) => socket.join(group, context.config.fanout)?,
+        }
+        sockets.push(socket);
+    }
+    let closers = sockets.iter().map(PacketSocket::closer).collect::<Result<_, _>>()?;
+    Ok((sockets, closers))
+}
+
+/// Sockets listen one after the other. Packets that come before a socket listens came before the capture began.
+fn listen(
+    mut socket: PacketSocket,
+    filter: Option<QueueFilter>,
+    id: PoolId,
+    geometry: Geometry,
+) -> Result<OpenQueue, PacketError> {
+    let (mut pool, reader) = socket.carve(id).expect("a new socket");
+    socket.attach(&mut pool);
+    let in_kernel = filter.as_ref().and_then(|filter| filter.in_kernel.as_ref());
+    socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
+    let waker = Some(socket.waker());
+    let queue = PacketQueue::new(socket, filter, geometry);
+    Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Blocks(reader)) })
+}
+
+impl PacketQueue {
+    fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
+        Self {
+            socket,
+            cells_per_block: geometry.cells_per_chunk(),
+            cell_bytes: geometry.cell_bytes(),
+            filter,
+            last: QueueCounts::default(),
+            until_counted: BLOCKS_BETWEEN_COUNTS,
+        }
+    }
+
+    /// Takes the next block, without what the filter does not want.
+    fn receive_block(&mut self) -> Option<FilledBlock> {
+        let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };
+        let in_kernel = filter.in_kernel.is_some();
+        self.socket.receive(|packet| {
+            let decided = in_kernel && !packet.tag_restored;
+            let wanted =
+                decided || filter.user.wants_of_type(packet.packet_type, packet.data, packet.original_len);
+            filter.refused += u64::from(!wanted);
+            wanted
+        })
+    }
+}
+
+impl ReceiveQueue for PacketQueue {
+    fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
+        // A block takes a whole chunk.
+        if max < self.cells_per_block {
+            return;
+        }
+        if let Some(block) = self.receive_block() {
+            intake.take_block(block);
+            self.until_counted = self.until_counted.checked_sub(1).unwrap_or_else(|| {
+                self.counts();
+                BLOCKS_BETWEEN_COUNTS
+            });
+        }
+    }
+
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        if let Some(pool) = pool {
+            self.socket.attach(pool);
+        }
+    }
+
+    fn backlog(&self) -> u32 {
+        self.socket.backlog() * self.cells_per_block
+    }
+
+    fn look(&self) -> Look {
+        // Of the block that the kernel fills, as many cells as its packets take.
+        let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
+        // What is in a block that is not full comes when the kernel hands it over.
+        let outlook = match self.socket.is_ready() || self.socket.is_filling() {
+            true => Outlook::Open,
+            false => Outlook::NotOlderThan(STAMP_TO_BLOCK.as_nanos() as u64),
+        };
+        let unreceived = self.backlog() + begun_cells.min(self.cells_per_block);
+        Look { waiting: None, unreceived, outlook }
+    }
+
+    fn counts(&mut self) -> QueueCounts {
+        // The socket counts what the kernel's filter has let through, dropped ones included.
+        let in_kernel = self.filter.as_ref().map_or(Ok(0), QueueFilter::refused_in_kernel);
+        let refused = self.filter.as_ref().map_or(0, |filter| filter.refused);
+        if let (Ok(counted), Ok(in_kernel)) = (self.socket.statistics(), in_kernel) {
+            self.last.seen = counted.packets + in_kernel;
+            self.last.filtered = in_kernel + refused;
+            self.last.no_free_cell = counted.dropped;
+        }
+        self.last
+    }
+
+    /// The kernel's stamps are UTC.
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        None
+    }
+}

@@ -1,0 +1,243 @@
+//! One attempt to open an interface: a mode, with packets of several cells or without.
+//!
+//! Rule: an attempt that fails closes its sockets. The cells that the kernel had are then taken back.
+
+use std::sync::Arc;
+
+use wirecap_core::geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
+use wirecap_sys::{
+    bpf::{self, XdpMode},
+    memory::{LivePool, PacketMemory},
+    netdev::Interface,
+    xsk::{BindMode, Registration, RingSizes, Socket, SocketConfig, Umem, XskError},
+};
+
+use super::{
+    bind::{BusyWait, socket_error},
+    closing::Opening,
+    frame_room::cell_payload,
+    placed_filter::PlacedFilter,
+    queue::XdpQueue,
+    shared::{Attachment, Way},
+    stamp_reader::StampReader,
+    vlan_tags::VlanTags,
+};
+use crate::{
+    Diagnostic, Error,
+    diagnostic::{Cause, KernelRefusal, ModeRefusal},
+    filter::PortFilter,
+    nic::stamping::Stamping,
+    port::{opening::OpenContext, queue::QueueCounts},
+    program::{CaptureProgram, ProgramPlan, rx_hash::RxHashing, tags::Tags},
+    report::QueueMode,
+};
+
+/// An interface that is being opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct XdpOpener<'a> {
+    /// As the port is called.
+    pub(crate) name: &'a str,
+    pub(crate) interface: &'a Interface,
+    /// Other processes may have the queues that this port has not.
+    pub(crate) shared: bool,
+    pub(crate) context: OpenContext<'a>,
+    pub(crate) filter: Option<&'a PortFilter>,
+    /// By pool.
+    pub(crate) memories: &'a [Arc<PacketMemory>],
+    /// Registrations of other ports that may be shared, with their modes.
+    pub(crate) registrations: &'a [(Registration, BindMode)],
+}
+
+/// What the program does to packets beside choosing them, as far as it can be done.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) stamping: Option<Stamping>,
+    pub(crate) tags: VlanTags,
+    pub(crate) hashing: Option<RxHashing>,
+}
+
+/// One mode that is tried.
+#[derive(Debug)]
+pub(super) struct Attempt<'a> {
+    pub(super) opener: XdpOpener<'a>,
+    pub(super) way: &'a Way,
+    pub(super) prepared: &'a Prepared,
+    pub(super) xdp_mode: XdpMode,
+    pub(super) bind_mode: BindMode,
+    pub(super) multi_buffer: bool,
+    pub(super) tags: Option<Tags>,
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) struct AttemptResult {
+    pub(super) link: Attachment,
+    pub(super) queues: Vec<XdpQueue>,
+    pub(super) filter: PlacedFilter,
+    pub(super) hash_at: Option<u32>,
+}
+
+impl Attempt<'_> {
+    pub(super) fn run(&self, pools: &mut [LivePool]) -> Result<AttemptResult, Error> {
+        let geometry = pools[0].geometry();
+        let program_error = |source| self.program_error(source);
+        let queues = self.opener.interface.queues.max.max(self.opener.interface.queues.current);
+        let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
+        let plan = ProgramPlan {
+            queues,
+            captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
+            longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
+            share: hook.share(),
+            stamping: self.prepared.stamping.as_ref().map(|stamping| stamping.asked),
+            tags: self.tags,
+            hashing: self.prepared.hashing,
+        };
+        let (program, not_in_kernel) = self.load(plan)?;
+        let filter = PlacedFilter::new(self.opener.filter, not_in_kernel, plan.frags());
+        let program = Arc::new(program);
+
+        let mut opened = Opening::default();
+        for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
+            self.opener.context.hooks.gives_up.check()?;
+            let registration = self.registration(memory, opened.queues());
+            let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
+            let socket = self.open_socket(pool, umem)?;
+            let queue = u32::from(pool.id().ring_id);
+            program.set_socket(queue, &socket).map_err(program_error)?;
+            let (program, last) = (Arc::clone(&program), QueueCounts::default());
+            let (sieve, stamps) =
+                (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.prepared.stamping.as_ref()));
+            let multi_buffer = self.multi_buffer;
+            opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
+        }
+        for queue in opened.queues_mut() {
+            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
+        }
+        let entries = opened.queues().iter().filter_map(|queue| queue.entry.as_ref());
+        let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
+        let link = link.map_err(program_error)?;
+        Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
+    }
+
+    /// The registration of the memory that a socket uses, if there is one. Another port's serves if it has the mode that is wanted here;
+    /// sharing would impose its mode otherwise. Multi-buffer is part of the registration, too.
+    fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
+        let of_this_port = opened.iter().map(|queue| queue.socket.registration());
+        let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));
+        let others = if self.multi_buffer { &[] } else { self.opener.registrations };
+        own.or_else(|| with_mode(others, self.bind_mode, |other| other.is_of(memory)).cloned())
+    }
+
+    /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
+    fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
+        let with_filter = self.opener.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
+        let not_in_kernel = match with_filter {
+            Some(Ok(program)) => return Ok((program, None)),
+            Some(Err(error)) => Some(KernelRefusal::from(&error)),
+            None => None,
+        };
+        // If it was not for the filter, it fails again.
+        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
+        Ok((program, not_in_kernel))
+    }
+
+    fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
+        let context = self.opener.context;
+        let socket_error = |source| socket_error(&self.opener.interface.name, source);
+        let config = SocketConfig {
+            ifindex: self.opener.interface.ifindex,
+            queue_id: u32::from(pool.id().ring_id),
+            headroom: 0,
+            rings: match context.config.transmit_entries {
+                0 => RingSizes::receiving(context.ring_entries),
+                transmit => RingSizes::both(context.ring_entries, transmit),
+            }
+            .map_err(socket_error)?,
+            multi_buffer: self.multi_buffer,
+        };
+        pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
+        let mut socket = Socket::create(config, umem).map_err(socket_error)?;
+        socket.attach(pool);
+        let queue = pool.id().ring_id;
+        let wait = BusyWait { interface: self.opener.interface, queue, way: self.way, hooks: context.hooks };
+        wait.bind(&mut socket, self.bind_mode)?;
+        Ok(socket)
+    }
+
+    /// Whether another mode would fail in the same way.
+    pub(super) fn is_final(&self, error: &Error) -> bool {
+        match error {
+            Error::NotPermitted { .. }
+            | Error::GivenUp
+            | Error::Held { .. }
+            | Error::Shared { .. }
+            | Error::QueueTaken { .. }
+            | Error::TakenWhole { .. }
+            | Error::JoinNotPermitted { .. } => true,
+            Error::Socket { source, .. } => matches!(
+                source,
+                XskError::Busy { .. }
+                    | XskError::MemoryLockLimit { .. }
+                    | XskError::RingMemory { .. }
+                    | XskError::NotSupported
+            ),
+            Error::Program { source, .. } => match source {
+                bpf::Error::Busy { .. } => true,
+                // Kernels before 5.18 refuse any program for packets of several buffers.
+                bpf::Error::Rejected { .. } => !self.multi_buffer,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Why VLAN tags cannot be put back, if the attempt may have failed for that: the kernel did not take the
+    /// program that does it, or the device did not.
+    pub(super) fn is_for_tags(&self, error: &Error) -> Option<Cause> {
+        match error {
+            Error::Program { source: bpf::Error::Busy { .. }, .. } => None,
+            Error::Program { source, .. } => self.tags.map(|_| Cause::words(source.to_string())),
+            _ => None,
+        }
+    }
+
+    /// Why the next mode is tried.
+    pub(super) fn failure(&self, error: Error) -> Diagnostic {
+        let reason = match error {
+            Error::Socket { source, .. } if source.is_unsupported() => ModeRefusal::NotOffered,
+            Error::Socket { source, .. } => ModeRefusal::Failed(source.into()),
+            Error::Program { source, .. } => ModeRefusal::Failed(source.into()),
+            error => ModeRefusal::Failed(error.into()),
+        };
+        let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+        Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
+    }
+
+    fn program_error(&self, source: bpf::Error) -> Error {
+        match source {
+            bpf::Error::NotPermitted { .. } => Error::not_permitted(source),
+            source => Error::Program { name: self.opener.interface.name.clone(), source },
+        }
+    }
+}
+
+/// The first candidate that has the mode, and the memory.
+fn with_mode<Q>(candidates: &[(Q, BindMode)], mode: BindMode, has_memory: impl Fn(&Q) -> bool) -> Option<&Q> {
+    candidates
+        .iter()
+        .find(|(candidate, of)| *of == mode && has_memory(candidate))
+        .map(|(candidate, _)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_of_the_right_mode_is_found_behind_one_of_the_other() {
+        let ports = [("first", BindMode::ZeroCopy), ("second", BindMode::Copy), ("third", BindMode::Copy)];
+        assert_eq!(with_mode(&ports, BindMode::Copy, |_| true), Some(&"second"));
+        assert_eq!(with_mode(&ports, BindMode::Copy, |port| *port != "second"), Some(&"third"));
+        assert_eq!(with_mode(&ports[1..], BindMode::ZeroCopy, |_| true), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! What an AF_XDP port keeps while it is captured: looked after, given back, reported.
+
+use std::sync::Arc;
+
+use wirecap_core::Lost;
+use wirecap_sys::netdev::Promiscuous;
+
+use super::{shared::Attachment, upkeep::Upkeep};
+use crate::{
+    Diagnostic, PortEvent,
+    nic::{rss::SymmetricRss, stamping::Stamping},
+    port::open_port::PortBackend,
+    program::{CaptureProgram, ProgramCounts},
+    report::{PortReport, QueueMode, QueueReport},
+};
+
+/// Dropping it gives the interface back.
+#[derive(Debug)]
+pub(crate) struct XdpBackend {
+    /// `None` once the capture has ended.
+    pub(super) link: Option<Attachment>,
+    pub(super) program: Arc<CaptureProgram>,
+    pub(super) promiscuous: Option<Promiscuous>,
+    pub(super) rss: Option<SymmetricRss>,
+    pub(super) stamping: Option<Stamping>,
+    pub(super) upkeep: Upkeep,
+}
+
+impl XdpBackend {
+    /// Looks, once in a period at most. After the end there is nothing to look at.
+    fn look(&mut self) {
+        let Self { link, program, rss, upkeep, .. } = self;
+        if !upkeep.is_due() {
+            return;
+        }
+        if let Some(link) = link {
+            upkeep.look_at_attachment(link, &program.program);
+        }
+        if let Some(lapse) = rss.as_mut().and_then(SymmetricRss::look) {
+            upkeep.note_lapse(lapse);
+        }
+    }
+
+    /// What happened on the receive queues that are not captured and had packets.
+    fn uncaptured(&self) -> impl Iterator<Item = QueueReport> {
+        let counts = |queue| Some((queue, self.program.counts(queue).ok()?));
+        let had_packets = |(_, counts): &(u32, ProgramCounts)| counts.seen > 0;
+        let report = |(queue, counts)| host_queue(queue, counts);
+        self.program.uncaptured().filter_map(counts).filter(had_packets).map(report)
+    }
+}
+
+impl PortBackend for XdpBackend {
+    fn look_after(&mut self, port: &str) -> Vec<PortEvent> {
+        self.look();
+        self.upkeep.events(port)
+    }
+
+    fn close(&mut self, is_gone: bool) -> bool {
+        let link = self.link.take();
+        let was_attached = link.is_some();
+        if let Some(link) = link {
+            if !is_gone {
+                self.upkeep.look_at_end(&link);
+            }
+            // It fails when the interface is gone; closing the link is all there is to do then.
+            let _ = link.detach();
+        }
+        // Only now: packets that come while the NIC is set up anew are the host's.
+        self.promiscuous = None;
+        self.stamping.iter_mut().for_each(Stamping::end);
+        self.rss.iter_mut().for_each(SymmetricRss::restore);
+        was_attached
+    }
+
+    fn settle(&mut self) -> Option<Diagnostic> {
+        None
+    }
+
+    fn report(&mut self, report: &mut PortReport) {
+        self.look();
+        report.queues.extend(self.uncaptured());
+        report.host_use.extend_from_slice(self.upkeep.begun());
+        report.rss = self.rss.as_ref().map(SymmetricRss::in_words);
+        report.warnings.extend(self.upkeep.warnings());
+        let left_on = self.stamping.as_ref().and_then(|stamping| stamping.left_on.clone());
+        report.warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));
+    }
+}
+
+/// A queue without a socket: the program leaves all its packets to the host.
+fn host_queue(queue: u32, counts: ProgramCounts) -> QueueReport {
+    let ProgramCounts { seen, filtered, passed, too_long, .. } = counts;
+    let mut report = QueueReport {
+        queue: queue.try_into().unwrap_or(u16::MAX),
+        mode: QueueMode::Host,
+        seen,
+        filtered,
+        passed,
+        delivered: 0,
+        lost: Lost { too_long, ..Lost::default() },
+        unexplained: 0,
+        pool_used_percent: 0.0,
+        pool_peak_percent: 0.0,
+        refused: 0,
+        fill_ring_empty: 0,
+        foreign: 0,
+    };
+    report.unexplained = report.account().unexplained();
+    report
+}

@@ -1,0 +1,158 @@
+//! The `xdp` port: an interface captured over AF_XDP.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | which modes are tried, and in which order things happen | `open.rs`, `attempt.rs` |
+//! | a queue that another socket has | `bind.rs` |
+//! | sockets of an attempt that fails | `closing.rs` |
+//! | one receive queue at work | `queue.rs`; its stamps: `stamp_reader.rs` |
+//! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
+//! | how long a frame may be | `frame_room.rs` |
+//! | VLAN tags that the NIC takes off | `vlan_tags.rs` |
+//! | what is looked after, given back and reported | `backend.rs`, `upkeep.rs` |
+//! | how processes share the queues of an interface | `shared/` |
+//!
+//! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
+//! the interface back whatever becomes of this process.
+
+mod attempt;
+mod backend;
+mod bind;
+mod closing;
+mod frame_room;
+mod open;
+mod placed_filter;
+mod queue;
+mod shared;
+mod sieve;
+mod stamp_reader;
+mod upkeep;
+mod vlan_tags;
+
+use wirecap_core::chunk::MAX_RINGS;
+use wirecap_file::LINK_TYPE_ETHERNET;
+use wirecap_sys::netdev::Interface;
+
+use self::{attempt::XdpOpener, open::Opened};
+#[cfg(test)]
+pub(crate) use self::{
+    attempt::{Prepared, XdpOpener as Opener},
+    queue::XdpQueue,
+    vlan_tags::VlanTags,
+};
+use super::{
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    open_port::OpenPort,
+    queue::{OpenQueue, SocketParts},
+};
+use crate::{
+    Config, Error, HostUse, QueueSet, Timestamp,
+    config::device_name,
+    diagnostic::NicDataRefusal,
+    filter::OriginInfo,
+    nic::{link::Watched, preflight, stamping},
+    packet::{ChunkReader, Front},
+    program::rx_hash,
+};
+
+/// An interface to take from the host, or some of its receive queues, which other processes may share.
+struct XdpPort {
+    interface: Interface,
+    queues: Option<QueueSet>,
+}
+
+/// Finds out whether these queues of an interface, or all of them, can be captured.
+pub(super) fn look_up(
+    interface: Interface,
+    queues: Option<&QueueSet>,
+    host_use: Vec<HostUse>,
+    config: &Config,
+) -> Result<PreparedPort, Error> {
+    let current = interface.queues.current.max(1);
+    match queues {
+        Some(queues) => check_queues(&interface, queues, current)?,
+        None if current > MAX_RINGS.into() => {
+            return Err(Error::ManyQueues { name: interface.name, queues: current, limit: MAX_RINGS });
+        }
+        None => {}
+    }
+    let facts = PortFacts {
+        name: device_name(&interface.name, queues),
+        rings: queues.map_or_else(|| (0..current as u16).collect(), |queues| queues.iter().collect()),
+        source: PacketSource::Interface { ifindex: interface.ifindex, queues: queues.cloned() },
+        link_type: LINK_TYPE_ETHERNET,
+        origin: OriginInfo::Incoming { ifindex: interface.ifindex },
+        pools: PoolMaker::Registered,
+        numa_node: interface.numa_node,
+        host_use,
+        // The socket, and again for its sending half.
+        files_per_queue: 1 + usize::from(config.transmit_entries > 0),
+    };
+    Ok(PreparedPort::new(facts, XdpPort { interface, queues: queues.cloned() }))
+}
+
+/// Whether these queues of an interface that has `current` can be captured.
+fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Result<(), Error> {
+    preflight::check_kind(interface)?;
+    let name = interface.name.clone();
+    if let Some(queue) = queues.iter().find(|&queue| u32::from(queue) >= current) {
+        return Err(Error::NoSuchQueue { name, queue, queues: current });
+    }
+    match queues.highest() {
+        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
+        _ => Ok(()),
+    }
+}
+
+impl Port for XdpPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        let name = facts.name.clone();
+        let reason = NicDataRefusal::SomeQueues;
+        match config.timestamp {
+            Some(Timestamp::File) => return Err(Error::NoFile { name }),
+            Some(Timestamp::Hardware) if self.queues.is_some() => {
+                return Err(Error::NoHardwareTimestamps { name, reason });
+            }
+            Some(Timestamp::Hardware) => stamping::hardware_clock(&self.interface).map(drop)?,
+            _ => {}
+        }
+        match &self.queues {
+            _ if !config.rx_hash => Ok(()),
+            Some(_) => Err(rx_hash::refusal(&name, reason)),
+            None => rx_hash::offered(&self.interface),
+        }
+    }
+
+    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let OpenRequest { context, facts, filter, registrations, .. } = *request;
+        let PortPools { mut pools, memories, .. } = pools;
+        let opener = XdpOpener {
+            name: &facts.name,
+            interface: &self.interface,
+            shared: self.queues.is_some(),
+            context,
+            filter,
+            memories: &memories,
+            registrations,
+        };
+        let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
+        backend.upkeep.watch_host(&facts.host_use);
+        port.backend = Some(Box::new(backend));
+        let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
+        for (mut queue, pool) in queues.into_iter().zip(pools) {
+            let sender = queue.take_sender().map_err(|source| Error::Transmit {
+                port: facts.name.clone(),
+                queue: pool.id().ring_id,
+                source,
+            })?;
+            let socket = Some(SocketParts { sender, registration: queue.registration() });
+            let waker = Some(queue.waker());
+            // Only now: a pool that was given to a second socket is a new one.
+            let reader = ChunkReader::Cells(pool.reader(), front);
+            port.queues.push(OpenQueue { waker, socket, ..OpenQueue::new(queue, pool, reader) });
+        }
+        let watched = if self.queues.is_some() { Watched::Some(&facts.rings) } else { Watched::All };
+        port.watch(&self.interface, watched);
+        Ok(port)
+    }
+}

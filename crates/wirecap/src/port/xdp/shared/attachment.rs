@@ -1,0 +1,249 @@
+//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each queue.
+
+use std::sync::Arc;
+
+use wirecap_sys::{
+    bpf::{self, Link, Map, Program, XdpMode},
+    netdev::Interface,
+};
+
+use super::{
+    dispatcher::{self, Dispatcher, Founder},
+    site::Site,
+};
+use crate::{
+    Diagnostic, Error,
+    nic::{holders, preflight},
+    program::Share,
+};
+
+/// How the program of a port gets to its packets.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// It is attached itself: the whole interface.
+    Whole,
+    /// By a dispatcher that this process makes.
+    Found,
+    /// By the dispatcher of others.
+    Join(Arc<Dispatcher>),
+}
+
+impl Way {
+    /// The way to all queues of an interface.
+    ///
+    /// # Errors
+    /// When another process has it, or some of its queues.
+    pub(crate) fn of_whole(interface: &Interface) -> Result<Self, Error> {
+        preflight::check_holder(interface).map(|()| Self::Whole)
+    }
+
+    /// The way to some queues of an interface.
+    ///
+    /// # Errors
+    /// When another process has one of them, or the whole interface.
+    pub(crate) fn of_queues(
+        interface: &Interface,
+        queues: impl IntoIterator<Item = u16>,
+    ) -> Result<Self, Error> {
+        let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
+        match holders::holder_of(&dispatcher.programs, queues) {
+            Some((queue, holder)) => {
+                let holder = holders::in_words(&[holder]);
+                Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
+            }
+            None => Ok(Self::Join(Arc::new(dispatcher))),
+        }
+    }
+
+    /// That this mode is not available, since others have chosen another.
+    pub(crate) fn refuses(&self, wanted: XdpMode) -> Option<Diagnostic> {
+        match self {
+            Way::Join(dispatcher) if dispatcher.mode != wanted => {
+                Some(Diagnostic::SharedXdpMode { wanted, shared: dispatcher.mode })
+            }
+            _ => None,
+        }
+    }
+
+    /// What is not as it was asked for since others have chosen.
+    pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<Diagnostic> {
+        match self {
+            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => {
+                Some(Diagnostic::SharedWithoutFrames)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the program of a port that can have `queues` queues is hooked in.
+    ///
+    /// # Errors
+    /// When there is no dispatcher and none can be made.
+    pub(crate) fn hook(&self, queues: u32, multi_buffer: bool) -> Result<Hook<'_>, bpf::Error> {
+        Ok(match self {
+            Way::Whole => Hook::Whole,
+            Way::Found => Hook::Founder(Founder::load(queues, multi_buffer)?),
+            Way::Join(dispatcher) => Hook::Member(dispatcher),
+        })
+    }
+}
+
+/// Where a program is hooked in.
+#[derive(Debug)]
+pub(crate) enum Hook<'a> {
+    Whole,
+    Founder(Founder),
+    Member(&'a Arc<Dispatcher>),
+}
+
+impl Hook<'_> {
+    /// What the program has to know of those it shares the interface with.
+    pub(crate) fn share(&self) -> Option<Share> {
+        match self {
+            Hook::Whole => None,
+            Hook::Founder(founder) => Some(Share { frags: founder.frags }),
+            Hook::Member(dispatcher) => Some(Share { frags: dispatcher.frags }),
+        }
+    }
+
+    /// Has `program` get the packets of `queue`, whose socket is ours, as soon as there is a dispatcher.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub(crate) fn entry(&self, queue: u32, program: &Program) -> Result<Option<Entry>, bpf::Error> {
+        match self {
+            Hook::Whole => Ok(None),
+            Hook::Founder(founder) => Entry::new(&founder.programs, queue, program).map(Some),
+            Hook::Member(dispatcher) => Entry::new(&dispatcher.programs, queue, program).map(Some),
+        }
+    }
+
+    /// From now on packets come.
+    ///
+    /// # Errors
+    /// [`bpf::Error::Busy`] if another process was first.
+    pub(crate) fn attach<'a>(
+        &self,
+        program: &Program,
+        ifindex: u32,
+        mode: XdpMode,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> Result<Attachment, bpf::Error> {
+        let site = Site::new(ifindex, mode);
+        let dispatcher = match self {
+            Hook::Whole => {
+                let link = Link::attach_xdp(program, ifindex, mode)?;
+                return Ok(Attachment::Whole { link, program_id: program.id()?, site });
+            }
+            Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
+            Hook::Member(dispatcher) => Arc::clone(dispatcher),
+        };
+        let entries = entries.into_iter().map(|entry| (entry.queue, entry.program_id)).collect();
+        Ok(Attachment::Shared(Membership { dispatcher, entries, site }))
+    }
+}
+
+/// The entry of one queue. Dropping it takes our program out of the table.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    programs: Arc<Map>,
+    queue: u32,
+    program_id: u32,
+}
+
+impl Entry {
+    /// Has `program` get the packets of `queue`, whose socket is ours.
+    pub(crate) fn new(programs: &Arc<Map>, queue: u32, program: &Program) -> Result<Self, bpf::Error> {
+        let entry = Self { programs: Arc::clone(programs), queue, program_id: program.id()? };
+        programs.set_program(queue, program)?;
+        Ok(entry)
+    }
+
+    /// Takes the entry back, if it is ours still. Nobody else can write it between the look and the deletion: the
+    /// queue's socket is ours.
+    fn release(&self) {
+        if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
+            // What stays behind if it fails leaves all packets to the host once our sockets are gone.
+            let _ = self.programs.delete(&self.queue.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What keeps the program of a port at work.
+#[derive(Debug)]
+pub(crate) enum Attachment {
+    /// The program itself is attached: all queues.
+    Whole {
+        /// By this link.
+        link: Link,
+        /// Number of the program.
+        program_id: u32,
+        site: Site,
+    },
+    /// It is run by a dispatcher, for some queues.
+    Shared(Membership),
+}
+
+impl Attachment {
+    /// From now on no packet reaches the program. Packets on their way through it still do.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub(crate) fn detach(self) -> Result<(), bpf::Error> {
+        match self {
+            Attachment::Whole { link, .. } => link.detach(),
+            Attachment::Shared(membership) => {
+                membership.leave();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What was found of the entries of a port.
+#[derive(Debug)]
+pub(crate) struct EntryCheck {
+    /// Queues whose entries were not ours.
+    pub(crate) missing: Vec<u16>,
+    /// Why one of them is not ours still.
+    pub(crate) failure: Option<bpf::Error>,
+}
+
+/// A port's part in a dispatcher, which is there as long as anybody has one.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(super) dispatcher: Arc<Dispatcher>,
+    /// Entries of ours: (queue, number of the program).
+    pub(super) entries: Vec<(u32, u32)>,
+    pub(super) site: Site,
+}
+
+impl Membership {
+    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may have written
+    /// them: the queues' sockets are ours.
+    pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
+        let mut check = EntryCheck { missing: Vec::new(), failure: None };
+        let programs = &self.dispatcher.programs;
+        for &(queue, program_id) in &self.entries {
+            // What cannot be read may be there.
+            if programs.program_id(queue).is_ok_and(|found| found != Some(program_id)) {
+                check.missing.push(queue as u16);
+                check.failure = programs.set_program(queue, program).err().or(check.failure);
+            }
+        }
+        check
+    }
+
+    /// Takes all entries back while the sockets are still open, and then lets go of the dispatcher.
+    fn leave(self) {
+        for (queue, program_id) in self.entries {
+            drop(Entry { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
+        }
+    }
+}

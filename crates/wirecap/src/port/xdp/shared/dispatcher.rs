@@ -1,0 +1,185 @@
+//! The program that hands packets to the programs of others: looked for, joined, founded.
+
+use std::{ops::Range, sync::Arc};
+
+use wirecap_core::chunk::MAX_RINGS;
+use wirecap_sys::{
+    bpf::{
+        self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
+        Reg, SharedMap, Size, XDP_PASS, XdpMode, xdp_md,
+    },
+    netdev::{self, AttachedMode, AttachedProgram, Interface},
+};
+
+use super::Attempts;
+use crate::{
+    Error,
+    nic::{holders::TABLE, preflight},
+    program,
+};
+
+/// Name of the dispatcher in the kernel.
+const DISPATCHER: &str = "wirecap_share";
+
+/// A dispatcher that runs on an interface.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    // Closed before the table, see the rules above.
+    pub(super) link: Link,
+    /// Kept to attach it again.
+    pub(super) program: Arc<Program>,
+    pub(super) program_id: u32,
+    pub(crate) programs: Arc<Map>,
+    /// How it is attached.
+    pub(crate) mode: XdpMode,
+    /// Whether it takes packets of several buffers. All programs in the table have to be of the same mind.
+    pub(crate) frags: bool,
+}
+
+/// The dispatcher on an interface; `None` if nothing is attached to it.
+///
+/// # Errors
+/// When something else is attached, or the process may not look into what belongs to others.
+pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
+    let mut attempts = Attempts::new();
+    loop {
+        let Some(attached) = netdev::interface(&interface.name)?.xdp_programs.first().copied() else {
+            return Ok(None);
+        };
+        let found = Dispatcher::join(attached, interface.ifindex);
+        match found.map_err(|source| not_joined(interface, source))? {
+            Joined::Yes(dispatcher) => return Ok(Some(dispatcher)),
+            Joined::Gone if attempts.again() => {}
+            // It is no dispatcher; a program whose process has just ended may be there for a moment.
+            Joined::Gone | Joined::Other => match preflight::check_holder(interface) {
+                Err(Error::Shared { .. }) if attempts.again() => {}
+                Err(Error::Held { name, program, holders }) if program == program::NAME => {
+                    return Err(Error::TakenWhole { name, holders });
+                }
+                checked => checked?,
+            },
+        }
+    }
+}
+
+/// What came of joining.
+pub(super) enum Joined {
+    Yes(Dispatcher),
+    /// It is gone.
+    Gone,
+    /// The program is not a dispatcher of wirecap.
+    Other,
+}
+
+impl Dispatcher {
+    /// Joins the dispatcher that is attached, if it is one.
+    pub(super) fn join(attached: AttachedProgram, ifindex: u32) -> Result<Joined, bpf::Error> {
+        let mode = match attached.mode {
+            AttachedMode::Native => XdpMode::Native,
+            AttachedMode::Generic => XdpMode::Generic,
+            AttachedMode::Offload => return Ok(Joined::Other),
+        };
+        let Some(SharedMap { map, max_entries }) = bpf::shared_map(attached.program_id, TABLE)? else {
+            let gone = Program::name_by_id(attached.program_id).is_err();
+            return Ok(if gone { Joined::Gone } else { Joined::Other });
+        };
+        let program_id = attached.program_id;
+        let Some(program) = Program::by_id(program_id)? else { return Ok(Joined::Gone) };
+        let Some(link) = Link::of_program(program_id)? else { return Ok(Joined::Gone) };
+        let link = link.closed_before(&map)?;
+        // The interface may be gone, or the link detached by force.
+        if link.ifindex()? != Some(ifindex) {
+            return Ok(Joined::Gone);
+        }
+        let frags = takes_frags(&map, max_entries - 1)?;
+        let (program, programs) = (Arc::new(program), Arc::new(map));
+        Ok(Joined::Yes(Self { link, program, program_id, programs, mode, frags }))
+    }
+
+    /// The same, attached by another link.
+    pub(super) fn by(&self, link: Link) -> Result<Self, bpf::Error> {
+        let Self { program_id, mode, frags, .. } = *self;
+        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
+        Ok(Self { link: link.closed_before(&programs)?, program, program_id, programs, mode, frags })
+    }
+}
+
+/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses a program
+/// of the other mind. It is tried with the entry behind those of all queues.
+fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, XDP_PASS).exit();
+    let insns = asm.finish()?;
+    let trial = Program::load(&ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns))?;
+    programs.accepts(&trial, spare).map(|accepted| !accepted)
+}
+
+/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no program.
+///
+/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an indirect one,
+/// which protection against Spectre makes many times as expensive.
+fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) {
+    let middle = queues.start + (queues.end - queues.start) / 2;
+    if middle == queues.start {
+        asm.jump_if(Cond::Ne, Reg::R3, queues.start as i32, pass);
+        asm.load_map_fd(Reg::R2, programs).mov_imm(Reg::R3, queues.start as i32).call(Helper::TailCall);
+        asm.jump(pass);
+        return;
+    }
+    let upper = asm.label();
+    asm.jump_if(Cond::Ge, Reg::R3, middle as i32, upper);
+    branch(asm, programs, queues.start..middle, pass);
+    asm.bind(upper);
+    branch(asm, programs, middle..queues.end, pass);
+}
+
+/// A dispatcher that is not attached yet.
+#[derive(Debug)]
+pub(crate) struct Founder {
+    program: Arc<Program>,
+    pub(crate) programs: Arc<Map>,
+    pub(crate) frags: bool,
+}
+
+impl Founder {
+    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from [`MAX_RINGS`] on, which
+    /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
+    pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
+        let queues = queues.min(MAX_RINGS.into());
+        let programs = Map::create(&MapSpec {
+            kind: MapKind::ProgArray,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues + 1,
+            name: TABLE,
+        })?;
+        let mut asm = Assembler::new();
+        asm.load(Size::Word, Reg::R3, Reg::R1, xdp_md::RX_QUEUE_INDEX);
+        let pass = asm.label();
+        branch(&mut asm, &programs, 0..queues, pass);
+        asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
+        let insns = asm.finish()?;
+        let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
+        Ok(Self { program: Arc::new(Program::load(&spec)?), programs: Arc::new(programs), frags })
+    }
+
+    /// Attaches it.
+    pub(crate) fn attach(&self, ifindex: u32, mode: XdpMode) -> Result<Dispatcher, bpf::Error> {
+        let link = Link::attach_xdp(&self.program, ifindex, mode)?.closed_before(&self.programs)?;
+        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
+        let program_id = program.id()?;
+        Ok(Dispatcher { link, program, program_id, programs, mode, frags: self.frags })
+    }
+}
+
+/// What the failure to join others means to the user.
+fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
+    match source {
+        bpf::Error::NotPermitted { .. } => Error::JoinNotPermitted {
+            name: interface.name.clone(),
+            reason: source.to_string(),
+            program: crate::error::this_program(),
+        },
+        source => Error::Program { name: interface.name.clone(), source },
+    }
+}

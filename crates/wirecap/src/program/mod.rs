@@ -1,0 +1,365 @@
+//! The XDP program of a port, put together at run time.
+//!
+//! ```text
+//!   packet ──► counters[rx_queue].seen += 1        all queues from `queues` on share the last counters
+//!              captured queue, and the NIC has taken its VLAN tag off? ──► put back; taken off again on the way to the host
+//!              captured queue, and the filter does not want it? ──► filtered += 1, to the host's stack or drop
+//!              captured queue, longer than a cell holds, and not split? ──► too_long += 1, drop
+//!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
+//!              captured queue, and the NIC's hash is asked for? ──► in front of that
+//!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
+//! ```
+//!
+//! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
+//! counted by what the socket reports.
+
+mod metadata;
+pub(crate) mod rx_hash;
+pub(crate) mod socket_filter;
+pub(crate) mod stamp;
+pub(crate) mod tags;
+
+use wirecap_filter::ebpf::{self, Length, Splice};
+use wirecap_sys::{
+    bpf::{
+        self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
+        Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+    },
+    xsk::Socket,
+};
+
+use self::{
+    rx_hash::RxHashing,
+    stamp::{STAMP_BYTES, StampSource},
+    tags::Tags,
+};
+use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES};
+
+// Offsets in a value of the counters map.
+const SEEN: i16 = 0;
+const FILTERED: i16 = 8;
+const PASSED: i16 = 16;
+const TOO_LONG: i16 = 24;
+const UNSTAMPED: i16 = 32;
+const UNTAGGED: i16 = 40;
+const UNHASHED: i16 = 48;
+const COUNTERS_BYTES: u32 = 56;
+
+/// On the stack: the driver's time of a packet that was asked for before the packet is changed.
+const ASKED_TIME: i16 = tags::STACK_END - 8;
+const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over another one");
+
+/// Counters of one queue, summed over the CPUs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProgramCounts {
+    pub(crate) seen: u64,
+    pub(crate) filtered: u64,
+    pub(crate) passed: u64,
+    pub(crate) too_long: u64,
+    pub(crate) unstamped: u64,
+    pub(crate) untagged: u64,
+    pub(crate) unhashed: u64,
+}
+
+/// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Whether the dispatcher takes packets of several buffers.
+    pub(crate) frags: bool,
+}
+
+/// Name of the program in the kernel.
+pub(crate) const NAME: &str = "wirecap";
+
+/// The program of a port with its maps.
+#[derive(Debug)]
+pub(crate) struct CaptureProgram {
+    pub(crate) program: Program,
+    /// One entry for each queue the NIC can have, and one for all others.
+    counters: Map,
+    sockets: Map,
+    /// Queues 0 to `captured` - 1 have sockets.
+    captured: u32,
+    queues: u32,
+}
+
+/// What the program of a port has to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramPlan {
+    /// Receive queues the port can have.
+    pub(crate) queues: u32,
+    /// This number of them, from the first one on, get sockets.
+    pub(crate) captured: u32,
+    /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
+    pub(crate) longest_frame: Option<u32>,
+    /// A dispatcher runs the program, for captured queues only.
+    pub(crate) share: Option<Share>,
+    /// How packets of the captured queues are stamped, if they are.
+    pub(crate) stamping: Option<StampSource>,
+    /// How VLAN tags are put back into packets of the captured queues, if they are.
+    pub(crate) tags: Option<Tags>,
+    /// How packets of the captured queues get the NIC's hash, if they do.
+    pub(crate) hashing: Option<RxHashing>,
+}
+
+impl ProgramPlan {
+    /// Whether the program gets packets of several buffers.
+    pub(crate) fn frags(&self) -> bool {
+        self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+    }
+
+    /// Whether the driver is asked before the filter sees the packet.
+    fn asks_first(&self) -> bool {
+        self.tags.is_some() || self.hashing.is_some()
+    }
+
+    /// Bytes of the stamp in front of a packet.
+    fn stamp_bytes(&self) -> i32 {
+        if self.stamping.is_some() { STAMP_BYTES } else { 0 }
+    }
+
+    /// How far in front of a packet its hash begins, in bytes, if it has one.
+    pub(crate) fn hash_at(&self) -> Option<u32> {
+        self.hashing.map(|_| (self.stamp_bytes() + HASH_BYTES) as u32)
+    }
+
+    /// The interface that the program must be bound to, if it asks the driver.
+    fn bound_to(&self) -> Option<u32> {
+        self.stamping
+            .and_then(StampSource::bound_to)
+            .or(self.tags.map(|tags| tags.ifindex))
+            .or(self.hashing.map(|hashing| hashing.ifindex))
+    }
+}
+
+impl CaptureProgram {
+    /// Loads the program without a filter.
+    pub(crate) fn load(plan: ProgramPlan) -> Result<Self, bpf::Error> {
+        Self::load_any(plan, None).map_err(|error| match error {
+            wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
+                cause
+            }
+            error => unreachable!("no filter was translated: {error}"),
+        })
+    }
+
+    /// Loads the program with a filter in it.
+    pub(crate) fn load_with_filter(
+        plan: ProgramPlan,
+        filter: &PortFilter,
+    ) -> Result<Self, wirecap_filter::Error> {
+        Self::load_any(plan, Some(filter))
+    }
+
+    fn load_any(plan: ProgramPlan, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
+        let ProgramPlan { queues, captured, .. } = plan;
+        let counters = Map::create(&MapSpec {
+            kind: MapKind::PerCpuArray,
+            key_size: 4,
+            value_size: COUNTERS_BYTES,
+            max_entries: queues + 1,
+            name: "wirecap_counts",
+        })?;
+        let sockets = Map::create(&MapSpec {
+            kind: MapKind::XskMap,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues,
+            name: "wirecap_socks",
+        })?;
+        let insns = assemble(&counters, &sockets, plan, filter)?;
+        let spec = ProgramSpec {
+            frags: plan.frags(),
+            bound_to: plan.bound_to(),
+            ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
+        };
+        Ok(Self { program: Program::load(&spec)?, counters, sockets, captured, queues })
+    }
+
+    /// From now on packets of the queue go to this socket.
+    pub(crate) fn set_socket(&self, queue: u32, socket: &Socket) -> Result<(), bpf::Error> {
+        socket.put_into(&self.sockets, queue)
+    }
+
+    /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver should
+    /// report, and is counted all the same.
+    pub(crate) fn uncaptured(&self) -> std::ops::RangeInclusive<u32> {
+        self.captured..=self.queues
+    }
+
+    /// The counters of a queue.
+    pub(crate) fn counts(&self, queue: u32) -> Result<ProgramCounts, bpf::Error> {
+        let values = self.counters.lookup_per_cpu(&queue.to_ne_bytes())?;
+        let sum = |offset: i16| values.sum_u64(offset as usize);
+        Ok(ProgramCounts {
+            seen: sum(SEEN),
+            filtered: sum(FILTERED),
+            passed: sum(PASSED),
+            too_long: sum(TOO_LONG),
+            unstamped: sum(UNSTAMPED),
+            untagged: sum(UNTAGGED),
+            unhashed: sum(UNHASHED),
+        })
+    }
+}
+
+fn assemble(
+    counters: &Map,
+    sockets: &Map,
+    plan: ProgramPlan,
+    filter: Option<&PortFilter>,
+) -> Result<Vec<Insn>, wirecap_filter::Error> {
+    use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
+    let mut asm = Assembler::new();
+    let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
+
+    asm.mov(R6, R1);
+    asm.load(Size::Word, R7, R6, xdp_md::RX_QUEUE_INDEX);
+    asm.mov(R1, R7);
+    asm.jump_if(Cond::Lt, R7, plan.queues as i32, known);
+    asm.mov_imm(R1, plan.queues as i32);
+    asm.bind(known);
+    asm.store(Size::Word, R10, -4, R1);
+    asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if(Cond::Eq, R0, 0, pass);
+    asm.mov(R8, R0);
+    count(&mut asm, R8, SEEN);
+
+    if plan.share.is_some() {
+        // The program stays in the dispatcher's table when its process is killed: the host gets all packets then.
+        asm.store(Size::Word, R10, -4, R7);
+        asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
+        asm.call(Helper::MapLookupElem);
+        asm.jump_if(Cond::Eq, R0, 0, to_host);
+    }
+    if let Some(tags) = plan.tags {
+        tags.emit_begin(&mut asm);
+    }
+    if filter.is_some() || plan.longest_frame.is_some() || plan.asks_first() {
+        // What is not captured need not be wanted, nor fit.
+        asm.jump_if(Cond::Ge, R7, plan.captured as i32, keep);
+    }
+    // Drivers may have what they know in front of the packet: they are asked before anything is written there.
+    if let Some(hashing) = plan.hashing {
+        hashing.emit_ask(&mut asm);
+    }
+    if let Some(tags) = plan.tags {
+        if let Some(stamping) = plan.stamping {
+            stamping.emit_ask(&mut asm, ASKED_TIME);
+        }
+        put_tag_back(&mut asm, tags);
+    }
+    if let Some(filter) = filter {
+        sift(&mut asm, filter, plan)?;
+    }
+    if let Some(longest) = plan.longest_frame {
+        if plan.frags() {
+            // Others may want packets of several buffers, and the bounds in the context are those of the first.
+            asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
+            asm.jump_if(Cond::Le, R0, longest as i32, keep);
+        } else {
+            // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
+            asm.load(Size::Word, R1, R6, xdp_md::DATA).load(Size::Word, R2, R6, xdp_md::DATA_END);
+            asm.alu64(Alu::Add, R1, longest as i32);
+            asm.jump_if(Cond::Le, R2, R1, keep);
+        }
+        count(&mut asm, R8, TOO_LONG);
+        asm.mov_imm(R0, XDP_DROP).exit();
+    }
+
+    asm.bind(keep);
+    if let Some(stamping) = plan.stamping {
+        let asked = plan.tags.map(|_| ASKED_TIME);
+        stamp(&mut asm, plan.captured, stamping, asked);
+    }
+    if let Some(hashing) = plan.hashing {
+        hash(&mut asm, plan, hashing);
+    }
+    asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
+    asm.call(Helper::RedirectMap);
+    let done = asm.label();
+    asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+    asm.bind(to_host);
+    if let Some(tags) = plan.tags {
+        tags.emit_take_off(&mut asm);
+    }
+    count(&mut asm, R8, PASSED);
+    asm.mov_imm(R0, XDP_PASS);
+    asm.bind(done);
+    asm.exit();
+
+    // Not possible: the key is below the size of the map. The verifier wants to see it.
+    asm.bind(pass);
+    asm.mov_imm(R0, XDP_PASS).exit();
+    Ok(asm.finish()?)
+}
+
+/// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the filter cannot
+/// decide from the first buffer is left to user space.
+fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(), wirecap_filter::Error> {
+    use Reg::{R0, R2, R3, R6, R8, R9};
+    let (wanted, unwanted) = (asm.label(), asm.label());
+    let (length, beyond) = if plan.frags() {
+        asm.mov(Reg::R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
+        (Length::Register(R9), wanted)
+    } else {
+        (Length::FirstBuffer, unwanted)
+    };
+    asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
+    // The filter's slots are where the key of the counters was.
+    let stack_end = if plan.asks_first() { rx_hash::STACK_END } else { 0 };
+    let splice = Splice { matches: wanted, rejects: unwanted, beyond, length, stack_end };
+    ebpf::translate(asm, filter.filter.program(), &splice)?;
+    asm.bind(unwanted);
+    count(asm, R8, FILTERED);
+    let action = match filter.unmatched {
+        Unmatched::Pass => XDP_PASS,
+        Unmatched::Drop => XDP_DROP,
+    };
+    if let (Some(tags), Unmatched::Pass) = (plan.tags, filter.unmatched) {
+        tags.emit_take_off(asm);
+    }
+    asm.mov_imm(R0, action).exit();
+    asm.bind(wanted);
+    Ok(())
+}
+
+/// Puts the tags of packets back, and counts those for which that fails.
+fn put_tag_back(asm: &mut Assembler, tags: Tags) {
+    let (failed, done) = (asm.label(), asm.label());
+    tags.emit_put_back(asm, failed, done);
+    asm.bind(failed);
+    count(asm, Reg::R8, UNTAGGED);
+    asm.bind(done);
+}
+
+/// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
+/// came.
+fn stamp(asm: &mut Assembler, captured: u32, stamping: StampSource, asked: Option<i16>) {
+    let (unstamped, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
+    stamping.emit(asm, unstamped, asked);
+    asm.jump(done);
+    asm.bind(unstamped);
+    count(asm, Reg::R8, UNSTAMPED);
+    asm.bind(done);
+}
+
+/// Writes the hash in front of packets of captured queues, and counts those that have none.
+fn hash(asm: &mut Assembler, plan: ProgramPlan, hashing: RxHashing) {
+    let (unhashed, done) = (asm.label(), asm.label());
+    asm.jump_if(Cond::Ge, Reg::R7, plan.captured as i32, done);
+    hashing.emit_write(asm, plan.stamp_bytes(), unhashed);
+    asm.jump(done);
+    asm.bind(unhashed);
+    count(asm, Reg::R8, UNHASHED);
+    asm.bind(done);
+}
+
+/// Adds one to a counter. The value is this CPU's own, so no atomic is needed.
+fn count(asm: &mut Assembler, counters: Reg, offset: i16) {
+    asm.load(Size::Double, Reg::R1, counters, offset);
+    asm.alu64(Alu::Add, Reg::R1, 1);
+    asm.store(Size::Double, counters, offset, Reg::R1);
+}

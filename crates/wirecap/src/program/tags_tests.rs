@@ -1,0 +1,133 @@
+//! Tags that are put back, where that is not as it usually is: see `tests/capture/vlan_tags.rs` for the rest.
+
+use wirecap_lab::{require_root, skip};
+use wirecap_sys::bpf::{Link, XdpMode};
+
+use super::*;
+use crate::{
+    Capture, Diagnostic, Modes,
+    port::{
+        lab::{Lab, Opened},
+        queue::ReceiveQueue,
+        xdp::{Prepared, VlanTags},
+    },
+    program::{CaptureProgram, ProgramPlan},
+};
+
+const FRAMES: u32 = 40;
+
+/// Without a tag, and with one, in turn.
+fn frames() -> Vec<Vec<u8>> {
+    let frame = |index: u32| {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        frame.extend(if index % 2 == 0 { &[][..] } else { &[0x81, 0, 0x60, 7] });
+        frame.extend([0x88, 0xb5, 0, index as u8]);
+        frame.resize(20 + index as usize, 9);
+        frame
+    };
+    (0..FRAMES).map(frame).collect()
+}
+
+fn without_tags(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let tagged = |frame: &Vec<u8>| frame[12..14] == [0x81, 0];
+    let without = |frame: &Vec<u8>| [&frame[..12], &frame[16..]].concat();
+    frames.iter().map(|frame| if tagged(frame) { without(frame) } else { frame.clone() }).collect()
+}
+
+fn can_ask_drivers(test: &str) -> bool {
+    if !require_root(test) {
+        return false;
+    }
+    let can = matches!(KernelFunction::find(RX_VLAN_TAG), Ok(Some(_)));
+    if !can {
+        skip(
+            test,
+            "this kernel has no call that asks drivers for VLAN tags (Linux 6.8), or no type information",
+        );
+    }
+    can
+}
+
+fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> Opened {
+    let opened = lab.open(Modes::Copy, move |interface| {
+        let tags = change(Tags::of(interface).unwrap());
+        Ok(Prepared { stamping: None, tags: VlanTags::PutBack(tags), hashing: None })
+    });
+    opened.unwrap()
+}
+
+/// No driver leaves so little room: each packet is captured without its tag, and counted.
+#[test]
+fn packets_without_room_for_their_tag_are_counted_and_kept() {
+    if !can_ask_drivers("tags::packets_without_room_for_their_tag_are_counted_and_kept") {
+        return;
+    }
+    let lab = Lab::new("tagroom");
+    for (change, untagged) in [(Tags::without_room as fn(Tags) -> Tags, FRAMES / 2), (|tags| tags, 0)] {
+        let mut opened = open(&lab, change);
+        lab.send(frames());
+        let expected = if untagged > 0 { without_tags(&frames()) } else { frames() };
+        assert_eq!(opened.receive(FRAMES), expected);
+        let counts = opened.queue.counts();
+        assert_eq!((counts.seen, counts.untagged), (FRAMES.into(), untagged.into()));
+        assert!(opened.port.puts_tags_back && opened.port.fallbacks.is_empty());
+    }
+}
+
+/// What no socket takes goes to the host as it came, whatever was done to it before.
+#[test]
+fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
+    if !can_ask_drivers("tags::packets_that_no_socket_takes_reach_the_host_with_one_tag") {
+        return;
+    }
+    let lab = Lab::new("taghost");
+    let mut host = lab
+        .inside
+        .enter(|| Capture::builder().chunks_per_pool(8).workers(1).port("packet:in0").open())
+        .unwrap();
+    let mut worker = host.take_workers().remove(0);
+    for captured in [1, 0] {
+        let (program, _link) = lab.inside.enter(|| {
+            let interface = wirecap_sys::netdev::interface("in0").unwrap();
+            let plan = ProgramPlan {
+                queues: 1,
+                captured,
+                longest_frame: Some(2000),
+                share: None,
+                stamping: None,
+                tags: Some(Tags::of(&interface).unwrap()),
+                hashing: None,
+            };
+            let program = CaptureProgram::load(plan).unwrap();
+            let link = Link::attach_xdp(&program.program, interface.ifindex, XdpMode::Native).unwrap();
+            (program, link)
+        });
+        lab.send(frames());
+        let mut heard = Vec::new();
+        while heard.len() < FRAMES as usize {
+            let batch = worker.next_batch().unwrap();
+            heard.extend(batch.packets().map(|packet| packet.data().to_vec()));
+        }
+        assert_eq!(heard, frames());
+        let counts = program.counts(0).unwrap();
+        assert_eq!((counts.seen, counts.passed, counts.untagged), (FRAMES.into(), FRAMES.into(), 0));
+    }
+}
+
+/// A kernel that does not take the program: packets are captured as they are, and it is said why.
+#[test]
+fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_said() {
+    if !can_ask_drivers("tags::a_program_that_the_kernel_refuses_is_replaced_and_that_is_said") {
+        return;
+    }
+    let lab = Lab::new("tagnone");
+    // No function that programs may call.
+    let function = KernelFunction::find("xdp_do_redirect").unwrap().unwrap();
+    let mut opened = open(&lab, |tags| Tags { function, ..tags });
+    lab.send(frames());
+    assert_eq!(opened.receive(FRAMES), without_tags(&frames()));
+    let [said] = opened.port.fallbacks.as_slice() else { panic!("{:?}", opened.port.fallbacks) };
+    let rejected = |cause: &Cause| cause.text.contains("rejected");
+    assert!(matches!(said, Diagnostic::VlanTagsNotPutBack { cause } if rejected(cause)), "{said:?}");
+    assert!(!opened.port.puts_tags_back);
+}

@@ -1,0 +1,161 @@
+//! Reasons that several diagnostics, or one and an error, have.
+
+use serde::Serialize;
+use thiserror::Error;
+use wirecap_sys::bpf;
+
+use super::Cause;
+
+/// Why a mode of AF_XDP is not available.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ModeRefusal {
+    /// The driver does not offer it.
+    NotOffered,
+    /// The NIC would cut packets: its driver sets the room of a cell in whole KiB.
+    ShortCells {
+        /// The driver.
+        driver: String,
+        /// Size of a cell, in bytes.
+        cell_bytes: u32,
+        /// Bytes of a frame that the driver puts into a cell at most.
+        room: u32,
+        /// The longest frame that the MTU allows, in bytes.
+        longest: u32,
+    },
+    /// The NIC's hash of packets is asked for, which drivers hand out in native mode only.
+    NoRxHash,
+    /// A step failed.
+    Failed(Cause),
+}
+
+/// Why packets over a length are lost or cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TooLong {
+    /// They are larger than a cell, and no mode of this interface splits them.
+    NotSplit {
+        /// Size of a cell, in bytes.
+        cell_bytes: u32,
+    },
+    /// They are larger than a cell, and chunks are too small for packets of several cells.
+    SmallChunks {
+        /// M.
+        cells_per_chunk: u32,
+        /// The least M that would do.
+        least: u32,
+    },
+    /// They are larger than a block, on a port beside the host.
+    SmallBlocks {
+        /// M.
+        cells_per_chunk: u32,
+    },
+    /// They are larger than two chunks, or the only one, of the pool of a trace file.
+    SmallPool,
+}
+
+/// Why a filter does not run in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum KernelRefusal {
+    /// It looks further into a packet than the kernel's instructions reach.
+    OffsetTooFar {
+        /// The byte that it looks at.
+        end: u64,
+        /// How far they reach, in bytes.
+        limit: u32,
+    },
+    /// It loops.
+    Loops,
+    /// The process lacks CAP_PERFMON.
+    NotPermitted,
+    /// The kernel's verifier refuses it.
+    Rejected(Cause),
+    /// Another step failed.
+    Failed(Cause),
+}
+
+impl From<&wirecap_filter::Error> for KernelRefusal {
+    fn from(error: &wirecap_filter::Error) -> Self {
+        use wirecap_filter::Error::{Kernel, KernelPrivilege, Loops, OffsetTooFar};
+        match error {
+            &OffsetTooFar { end, limit, .. } => Self::OffsetTooFar { end, limit },
+            Loops => Self::Loops,
+            KernelPrivilege { .. } => Self::NotPermitted,
+            Kernel { cause: bpf::Error::Rejected { cause, .. } } => {
+                Self::Rejected(Cause { errno: cause.raw_os_error(), text: cause.to_string() })
+            }
+            Kernel { cause } => Self::Failed(Cause::words(cause.to_string())),
+            error => Self::Failed(Cause::words(error.to_string())),
+        }
+    }
+}
+
+/// What became of a thing that another program took away or changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Recovery {
+    /// It is as it was again, about a second later.
+    Restored,
+    /// It could not be brought back. A program and the entries of queues are tried again about once a second.
+    Failed(Cause),
+    /// It was gone when the capture ended.
+    Ended,
+}
+
+impl Recovery {
+    /// Whether it is as it was again, or why it is not.
+    pub(crate) fn of(failure: Option<Cause>) -> Self {
+        failure.map_or(Self::Restored, Self::Failed)
+    }
+}
+
+/// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NicDataRefusal {
+    /// The interface is captured beside the host.
+    #[error("it is captured beside the host, by AF_PACKET")]
+    Passive,
+    /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into
+    /// a table of programs.
+    #[error("that is for the whole interface only, not for queues of it")]
+    SomeQueues,
+    /// The port is no interface.
+    #[error("it is no interface")]
+    NoInterface,
+    /// The kernel cannot ask drivers.
+    #[error("this kernel has no call for it (Linux 6.3)")]
+    NoCall,
+    /// The kernel does not say what the driver hands out.
+    #[error("this kernel does not say whether its driver hands it to XDP programs (Linux 6.7)")]
+    NotKnown,
+    /// The driver hands out no hashes.
+    #[error("its driver hands none to XDP programs")]
+    NoHash,
+    /// The NIC stamps packets, but its driver does not hand the times out.
+    #[error("the NIC stamps packets, but its driver does not hand the times to XDP programs")]
+    NoTime,
+    /// Times come from the driver, not from the NIC.
+    #[error("its driver stamps by software only")]
+    SoftwareOnly,
+    /// The driver stamps nothing.
+    #[error("its driver stamps nothing")]
+    NotStamped,
+    /// The NIC stamps packets of the precision time protocol only.
+    #[error("the NIC stamps packets of the precision time protocol only")]
+    PtpOnly,
+    /// The driver does not say by which clock the NIC stamps.
+    #[error("its driver does not say by which clock the NIC stamps")]
+    ClockNotKnown,
+}

@@ -1,0 +1,45 @@
+use super::*;
+
+/// The name of a variant as serde writes it.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+#[test]
+fn a_code_is_the_name_of_its_variant_and_each_is_another() {
+    let named: Vec<_> = Diagnostic::VARIANTS.iter().map(|variant| snake(variant)).collect();
+    assert_eq!(named, Diagnostic::CODES, "serde writes the former, programs read the latter");
+    let mut codes = Diagnostic::CODES.to_vec();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), Diagnostic::CODES.len());
+}
+
+#[test]
+fn a_cause_has_the_number_of_the_systems_error_behind_it() {
+    let refused = wirecap_sys::memory::MemoryError::Map {
+        needed: 1 << 20,
+        source: std::io::Error::from_raw_os_error(12),
+    };
+    let cause = Cause::from(refused);
+    assert_eq!(cause.errno, Some(12));
+    assert!(cause.text.contains("os error 12"), "{cause}");
+    assert_eq!(Cause::words("no such thing").errno, None);
+}
+
+#[test]
+fn why_a_filter_is_not_in_the_kernel_is_short() {
+    let cause = std::io::Error::from_raw_os_error(7);
+    let (name, log) = ("wirecap".into(), "line\n".repeat(1_000));
+    let refused = wirecap_sys::bpf::Error::Rejected { name, cause, log, lacks_perfmon: false };
+    let refusal = KernelRefusal::from(&wirecap_filter::Error::from(refused));
+    let KernelRefusal::Rejected(Cause { errno: Some(7), text }) = refusal else { panic!("{refusal:?}") };
+    assert!(text.len() < 120, "{text}");
+}

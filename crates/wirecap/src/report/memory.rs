@@ -1,0 +1,48 @@
+//! The memory of a capture.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+pub use wirecap_sys::memory::Pages;
+
+use super::diagnostic::Diagnostic;
+
+/// The memory of a capture, in bytes.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryReport {
+    /// Packet memory: R × M × cell size for each queue and each allocator.
+    pub cells_bytes: u64,
+    /// What the kernel needs besides, about: rings, and its records of the cells.
+    pub kernel_bytes: u64,
+    /// M.
+    pub cells_per_chunk: u32,
+    /// R.
+    pub chunks_per_pool: u32,
+    /// Size of a cell, in bytes.
+    pub cell_bytes: u32,
+    /// Why R is no larger; `None` unless it is smaller than by default.
+    pub bounded: Option<BoundedMemory>,
+    /// Which pages it is on.
+    pub pages: Pages,
+    /// What was wanted of it and is not so. Not serialised while it is empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Diagnostic>,
+    /// Entries of each ring: cells of a queue that the kernel can have at once.
+    pub ring_entries: u32,
+}
+
+/// Why the pools are smaller than by default: all memory together would be more than a share of what is
+/// available.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BoundedMemory {
+    /// R if more were available.
+    pub chunks_per_pool: u32,
+    /// Memory that was available, in bytes.
+    pub available_bytes: u64,
+    /// The pools take at most `available_bytes / share`.
+    pub share: u64,
+    /// The directory of the control group that bounds it; `None` if the machine does.
+    pub control_group: Option<PathBuf>,
+}

@@ -1,0 +1,90 @@
+//! What a capture did: modes, the account of every queue, the load of every worker; and what happened to it.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | a port, a receive queue, a transmit queue | `port.rs`, `queue.rs`, `transmit.rs` |
+//! | the times of packets | `timestamp.rs` |
+//! | the memory | `memory.rs` |
+//! | what is not as asked for | [`diagnostic`] |
+//! | what happens while it runs | `event.rs` |
+//! | how the host uses an interface | `host_use.rs` |
+//!
+//! Rule: everything here is plain data, with names and codes that are stable. The rooms above fill it in;
+//! none of them is needed here.
+
+pub mod diagnostic;
+mod event;
+mod host_use;
+mod memory;
+mod port;
+mod queue;
+mod timestamp;
+mod transmit;
+
+use serde::Serialize;
+use wirecap_core::QueueAccount;
+
+pub use self::{
+    event::{PortEvent, QueueWait},
+    host_use::{HostUse, LeftToHost, Sight},
+    memory::{BoundedMemory, MemoryReport, Pages},
+    port::{FilterPlace, FilterReport, PortReport},
+    queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
+    timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
+    transmit::{Refusal, TransmitDrops, TransmitReport},
+};
+
+/// One worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WorkerReport {
+    /// Packets it was given.
+    pub packets: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Packets it took over from buddies.
+    pub offloaded_in: u64,
+    /// Packets of its own queues that buddies took over.
+    pub offloaded_out: u64,
+    /// Core it is bound to, if any.
+    pub core: Option<usize>,
+}
+
+/// Everything there is to say about a capture.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Since it was opened.
+    pub seconds: f64,
+    /// The ports.
+    pub ports: Vec<PortReport>,
+    /// The workers.
+    pub workers: Vec<WorkerReport>,
+    /// The memory.
+    pub memory: MemoryReport,
+}
+
+impl Report {
+    /// The accounts of all queues added up.
+    pub fn total(&self) -> QueueAccount {
+        let mut total = QueueAccount::default();
+        for queue in self.ports.iter().flat_map(|port| &port.queues) {
+            total += queue.account();
+        }
+        total
+    }
+
+    /// The fullest pool, in percent.
+    pub fn pool_used_percent(&self) -> f64 {
+        self.fullest(|queue| queue.pool_used_percent)
+    }
+
+    /// The fullest that any pool was since the start, in percent.
+    pub fn pool_peak_percent(&self) -> f64 {
+        self.fullest(|queue| queue.pool_peak_percent)
+    }
+
+    fn fullest(&self, percent: fn(&QueueReport) -> f64) -> f64 {
+        self.ports.iter().flat_map(|port| &port.queues).map(percent).fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,76 @@
+//! What one transmitter has sent.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::{
+    engine::add,
+    report::{Refusal, TransmitDrops, TransmitReport},
+};
+
+/// What one transmitter has sent. Written by it alone, read by reports.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Sent {
+    /// The port, by its position in the list of ports.
+    pub(crate) port: usize,
+    queue: u16,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    copied_bytes: AtomicU64,
+    pub(super) in_flight: AtomicU32,
+    /// Taken by the kernel, and dropped by the driver.
+    pub(super) by_driver: AtomicU64,
+    pub(super) kicks: AtomicU64,
+    dropped: [AtomicU64; Refusal::ALL.len()],
+}
+
+impl Sent {
+    pub(super) fn new(port: usize, queue: u16) -> Self {
+        Self {
+            port,
+            queue,
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+            in_flight: AtomicU32::new(0),
+            by_driver: AtomicU64::new(0),
+            kicks: AtomicU64::new(0),
+            dropped: Default::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn count(&self, packets: u64, bytes: u64) {
+        add(&self.packets, packets);
+        add(&self.bytes, bytes);
+    }
+
+    pub(super) fn count_copied(&self, bytes: u64) {
+        add(&self.copied_bytes, bytes);
+    }
+
+    pub(super) fn count_dropped(&self, reason: Refusal) {
+        add(&self.dropped[reason as usize], 1);
+    }
+
+    pub(crate) fn report(&self) -> TransmitReport {
+        let dropped = |reason: Refusal| self.dropped[reason as usize].load(Ordering::Relaxed);
+        TransmitReport {
+            queue: self.queue,
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            kicks: self.kicks.load(Ordering::Relaxed),
+            dropped: TransmitDrops {
+                ring_full: dropped(Refusal::Full),
+                over_share: dropped(Refusal::OverShare),
+                too_long: dropped(Refusal::TooLong),
+                link_down: dropped(Refusal::LinkDown),
+                gone: dropped(Refusal::Gone),
+                not_sendable: dropped(Refusal::NotSendable),
+                driver: self.by_driver.load(Ordering::Relaxed),
+            },
+        }
+    }
+}

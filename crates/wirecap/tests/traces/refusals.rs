@@ -1,0 +1,46 @@
+//! What is no trace is refused before anything is opened, with words that help.
+
+use std::path::Path;
+
+use wirecap::{Capture, Error, port::trace};
+
+use wirecap_lab::trace_bytes::Order;
+
+use crate::run::{file, port};
+
+/// What is said of a file: by a capture that is opened, and by the early check, which must agree.
+fn refusal(path: &Path) -> String {
+    let early = trace::check(path).expect_err("refused").to_string();
+    let error = Capture::builder().port(port(path)).open().expect_err("refused");
+    assert!(matches!(error, Error::Trace { .. }), "{error:?}");
+    assert_eq!(error.to_string(), early);
+    assert!(early.starts_with(&format!("trace:{}: ", path.display())), "{early}");
+    early
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    for (bytes, hint) in [
+        (&b""[..], "the capture file is empty"),
+        (b"PK\x03\x04 and more", "unpack it first"),
+        (b"\x1f\x8b\x08\x00 and more", "gunzip"),
+        (b"Hello, world", "not a pcap or pcapng file"),
+        (b"\xd4\xc3\xb2\xa1\x02\x00", "cut off in the file header at byte 0"),
+        (&Order::Big.section(&[])[..20], "cut off in the block at byte 0"),
+    ] {
+        let told = refusal(&file(&directory, "odd", bytes));
+        assert!(told.contains(hint), "{told}");
+    }
+    let told = refusal(&directory.path().join("missing.pcap"));
+    assert!(told.contains("No such file") && told.contains("check the name"), "{told}");
+    assert!(refusal(directory.path()).contains("is a directory"));
+}
+
+#[test]
+fn a_trace_that_can_be_replayed_passes_the_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let header = Order::Little.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
+    trace::check(&file(&directory, "good.pcap", &header)).unwrap();
+    trace::check(Path::new("-")).unwrap();
+}
