@@ -12,7 +12,7 @@ lint_steps() {
 check_shell() {
     # With what it sources, as one program.
     shellcheck --external-sources --check-sourced dev &&
-        shellcheck .ci/run scripts/tidy scripts/clean-namespaces demo/*.sh vm/with-taps
+        shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book demo/*.sh vm/with-taps
 }
 
 # The units of dist/systemd/, with a program in the place of ours that is there. systemd-analyze ends well where it only warns.
@@ -29,6 +29,10 @@ check_units() {
 
 check_clippy() {
     cargo clippy --locked --workspace --all-targets -- -D warnings
+}
+
+check_book() {
+    scripts/book "$(target_dir)/doc/book"
 }
 
 check_doc() {

@@ -29,6 +29,8 @@ mod exit;
 mod flags;
 mod process;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod text;
 mod values;
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 /// Packets that were wanted and did not reach a worker, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lost {
     /// No cell was attached when the packet came: the pool was used up.
     pub no_free_cell: u64,

@@ -134,6 +134,7 @@ macro_rules! choices {
         }
 
         $crate::choice_text!($Type);
+        $crate::choice_schema!($Type);
 
         impl ::std::fmt::Display for $Type {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
@@ -174,6 +175,45 @@ macro_rules! choice_text {
     };
 }
 
+/// Implements `JsonSchema` for a [`Choice`](crate::Choice), if this crate has the feature `schema`.
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! choice_schema {
+    ($Type:ident) => {
+        impl $crate::choice::schemars::JsonSchema for $Type {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($Type).into()
+            }
+
+            fn json_schema(
+                _: &mut $crate::choice::schemars::SchemaGenerator,
+            ) -> $crate::choice::schemars::Schema {
+                $crate::choice::schema::<Self>()
+            }
+        }
+    };
+}
+
+#[cfg(not(feature = "schema"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! choice_schema {
+    ($Type:ident) => {};
+}
+
+/// The schema of a choice: its names, each with its explanation.
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+pub fn schema<T: Choice>() -> schemars::Schema {
+    let name = |choice: &Named<T>| schemars::json_schema!({ "const": choice.name, "description": choice.explanation });
+    let names: Vec<_> = T::ALL.iter().map(name).collect();
+    schemars::json_schema!({ "type": "string", "oneOf": names })
+}
+
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+pub use schemars;
 #[doc(hidden)]
 pub use serde;
 

@@ -11,25 +11,27 @@ use super::{backlog::Backlog, output::Output};
 
 /// How often packets were written although another queue might still have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forced {
-    /// Since the packets that were held back had reached the bound on their memory (64 MiB).
+    /// Because packets that were held back had reached their bound on memory (64 MiB).
     pub memory: u64,
-    /// Since all packets had been held back for too long (2 s).
+    /// Because all packets had been held back for too long (2 s).
     pub time: u64,
 }
 
 /// What is in an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
-    /// Packets.
+    /// Packets in the output.
     pub packets: u64,
-    /// Its length, in bytes.
+    /// Length of the output, in bytes.
     pub bytes: u64,
     /// Packets that stand behind a later one.
     pub out_of_order: u64,
-    /// How often they were not waited for.
+    /// How often packets were written though another queue might still have had an earlier one.
     pub forced: Forced,
-    /// Packets that are not in it since it did not take them in time; see
+    /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
 }

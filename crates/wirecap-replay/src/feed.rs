@@ -62,6 +62,7 @@ pub(crate) struct Room {
 /// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends
 /// within its first pass, as much as was read for what was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tally {
     /// Packets that were read.
     pub packets: u64,

@@ -13,6 +13,7 @@ const DIGITS: u8 = 3;
 
 /// Half, 99 in a hundred, and all of the values are at most so much, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Half of them.
     pub p50: u64,
@@ -24,6 +25,7 @@ pub struct Quantiles {
 
 /// How evenly it was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacingReport {
     /// Gaps that were measured: one less than packets.
     pub gaps: u64,

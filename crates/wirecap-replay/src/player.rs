@@ -51,6 +51,7 @@ const TELL: u32 = 64;
 
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Everything was sent, as often as it should be.

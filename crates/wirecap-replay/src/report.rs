@@ -7,6 +7,7 @@ use crate::{Cut, End, PacingReport, Tally};
 
 /// What came of a replay.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The interface.
     pub interface: String,
@@ -45,6 +46,7 @@ pub struct Report {
 
 /// Where a trace was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Storage {
     /// In cells as a whole: nothing was read or copied while it was sent.

@@ -17,6 +17,7 @@ const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
 /// What is wrong with the times of a file, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeFaults {
     /// Packets without a time.
     pub untimed: u64,

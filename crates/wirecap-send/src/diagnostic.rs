@@ -8,6 +8,7 @@ use wirecap_sys::xsk::XskError;
 
 /// What is not as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SendDiagnostic {
@@ -37,14 +38,18 @@ pub enum SendDiagnostic {
 
 /// Why the kernel copies each frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", content = "cause", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CopyReason {
     /// The driver has no zero-copy.
     NotOffered,
     /// The driver has it only beside an XDP program.
     NeedsProgram,
-    /// Another refusal, as the kernel words it.
-    Refused(String),
+    /// Another refusal.
+    Refused {
+        /// What the kernel said.
+        cause: String,
+    },
 }
 
 impl CopyReason {
@@ -56,7 +61,7 @@ impl CopyReason {
         match errno {
             _ if refused.is_unsupported() => Self::NotOffered,
             Some(Errno::EINVAL | Errno::ENXIO) => Self::NeedsProgram,
-            _ => Self::Refused(refused.to_string()),
+            _ => Self::Refused { cause: refused.to_string() },
         }
     }
 }

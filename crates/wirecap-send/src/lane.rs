@@ -36,6 +36,7 @@ pub struct Lane {
 
 /// What was sent from a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LaneReport {
     /// Number of the queue.
     pub queue: u16,

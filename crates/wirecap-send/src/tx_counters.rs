@@ -20,6 +20,7 @@ pub struct TxCounters {
 
 /// How the transmit counters of an interface grew. Other traffic on it counts as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxDelta {
     /// Packets sent. For veth these are the packets that the other end has taken from its ring, whatever it
     /// then did with them.

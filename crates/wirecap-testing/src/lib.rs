@@ -19,6 +19,7 @@ mod copy_sender;
 pub mod crew;
 pub mod gate;
 pub mod running;
+pub mod schema;
 pub mod wire;
 
 pub use self::copy_sender::CopySender;

@@ -16,7 +16,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{PATIENCE, wait_or_explain};
+use crate::{PATIENCE, schema::check_records, wait_or_explain};
 
 /// What `wirecap` says once it captures.
 pub const READY: &str = "wirecap: M = ";
@@ -138,7 +138,10 @@ impl Running {
         self.wait()
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has ended. Holds each JSON record that it has printed to the schema of its command.
+    ///
+    /// # Panics
+    /// If it does not end, or has printed what its schema does not describe.
     pub fn wait(mut self) -> Ended {
         let said = Arc::clone(&self.stderr);
         wait_or_explain(
@@ -153,6 +156,8 @@ impl Running {
         let stderr = text.0.join("\n");
         drop(text);
         let stdout = self.stdout.take().map_or_else(Vec::new, |reader| reader.join().unwrap());
+        check_records(&stdout);
+        check_records(stderr.as_bytes());
         Ended { code: status.code(), stdout, stderr }
     }
 }

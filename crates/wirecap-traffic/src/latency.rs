@@ -22,6 +22,7 @@ pub struct Latency(Histogram<u64>);
 
 /// What a histogram says of its times, in nanoseconds, exact to 1 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentiles {
     /// The shortest.
     pub min_ns: u64,

@@ -36,6 +36,7 @@ pub struct Verifier {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Each run, in the order in which they began.
     pub runs: Vec<RunVerdict>,
@@ -47,6 +48,7 @@ pub struct Verdict {
 
 /// What was found of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunVerdict {
     /// Its number.
     pub run: u16,

@@ -167,7 +167,7 @@ total                      7          7     0
 
     #[test]
     fn the_manual_has_every_column() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
+        let manual = include_str!("../../../../docs/book/account.md");
         for stage in [Stage::Running, Stage::Over] {
             for (head, _) in figures(&QueueAccount::default(), stage) {
                 assert!(manual.contains(&format!("| `{head}` |")), "{head}");

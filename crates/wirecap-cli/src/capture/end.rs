@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_manual_has_every_end() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
+        let manual = include_str!("../../../../docs/book/reference/json.md");
         let ends = [End::Signal, End::Duration, End::Count, End::WriteFailed, End::Read, End::Deserted];
         for end in ends.into_iter().chain([End::WorkerGone, End::Cut]) {
             assert!(manual.contains(&format!("`{}`", end.as_str())), "{end:?}");

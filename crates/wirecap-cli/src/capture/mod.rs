@@ -46,6 +46,9 @@ mod times;
 mod watch;
 mod worker;
 
+#[cfg(test)]
+pub(crate) use self::record::Record;
+
 use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;

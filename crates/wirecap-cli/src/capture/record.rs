@@ -15,22 +15,29 @@ use crate::{
 
 /// An account as JSON.
 #[derive(Serialize)]
-pub(super) struct Record<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Record<'a> {
     #[serde(flatten)]
     pub(super) head: &'a Head,
+    /// Why it ended; null while it runs.
+    #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::ends"))]
     pub(super) end: Option<&'static str>,
+    /// What was not as asked for, in words; null if the exit code is 0.
     pub(super) error: Option<&'a str>,
     #[serde(flatten)]
     pub(super) report: WordedReport,
+    /// What was written; null without `-w`.
     pub(super) written: Option<WrittenFile<'a>>,
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(skip))]
     pub(super) job: Map<String, Value>,
 }
 
 /// What is in the output.
 #[derive(Serialize)]
-pub(super) struct WrittenFile<'a> {
-    /// As the user named it.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WrittenFile<'a> {
+    /// Name of the output, as the user gave it.
     pub(super) file: String,
     #[serde(flatten)]
     pub(super) written: &'a Written,
@@ -38,27 +45,38 @@ pub(super) struct WrittenFile<'a> {
 
 /// A report whose diagnostics have words.
 #[derive(Serialize)]
-pub(super) struct WordedReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WordedReport {
+    /// Seconds since the capture was opened.
     seconds: f64,
+    /// The ports: interfaces and trace files.
     ports: Vec<WordedPort>,
+    /// The workers.
     workers: Vec<WorkerReport>,
+    /// The memory of the capture.
     memory: WordedMemory,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WordedPort {
     /// Its own lists are empty, and so not serialised. Its clock has words.
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "PortReport"))]
     port: Value,
+    /// What is not as asked for, or not as good as it could be.
     fallbacks: Vec<Worded<Diagnostic>>,
+    /// What happened while it ran that the user should know.
     warnings: Vec<Worded<Diagnostic>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WordedMemory {
     /// As that of a port.
     #[serde(flatten)]
     memory: MemoryReport,
+    /// What was asked of the memory and is not so.
     fallbacks: Vec<Worded<Diagnostic>>,
 }
 

@@ -28,42 +28,55 @@ pub(crate) struct InterfacesFlags {
 
 /// One interface, as it is listed. `None`: unknown or not available.
 #[derive(Debug, Serialize)]
-struct InterfaceRecord {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct InterfaceRecord {
+    /// Name of the interface.
     name: String,
     /// Names that serve as well.
     alternative_names: Vec<String>,
+    /// Driver; null where the kernel names none.
     driver: Option<String>,
+    /// Receive queues in use.
     queues: u32,
+    /// Receive queues that can be configured at most.
     queues_max: u32,
     /// Its receive queues, each of which can be captured by itself; empty where AF_XDP cannot.
     devices: Vec<Device>,
+    /// Speed of the link in Mbit/s; null while it is not known.
     speed_mbps: Option<u32>,
+    /// Memory node of the NIC.
     numa_node: Option<u32>,
+    /// Bytes of a packet without its Ethernet header, at most.
     mtu: u32,
-    /// `up`, `no carrier` or `down`.
+    /// State of the link.
+    #[cfg_attr(test, schemars(extend("enum" = ["up", "no carrier", "down"])))]
     state: &'static str,
     /// IP addresses of the host.
     addresses: Vec<String>,
-    /// `None` before Linux 6.3.
+    /// What XDP can do; null before Linux 6.3.
     xdp: Option<Features>,
+    /// XDP programs that are attached now.
     holders: Vec<Holder>,
-    /// How `wirecap capture NAME` gets at its packets: `xdp` or `packet`.
+    /// How `wirecap capture NAME` receives its packets; null if that is not known.
+    #[cfg_attr(test, schemars(extend("enum" = ["xdp", "packet", serde_json::Value::Null])))]
     captured_over: Option<&'static str>,
     /// Why it is left to the host.
     left_to_host: Option<String>,
     /// How the host and others use it; empty if it is no Ethernet interface.
     host_use: Vec<HostUse>,
-    /// Why the NIC's own times of packets are not available over AF_XDP; `None` if they are.
+    /// Why the NIC's own times of packets are not available over AF_XDP; null if they are.
     no_hardware_timestamps: Option<String>,
 }
 
 /// A receive queue as something to capture from.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Device {
+    /// Its name, as `wirecap capture` takes it.
     name: String,
     #[serde(skip)]
     queue: u16,
-    /// `None` without the privilege to ask.
+    /// Whether a process captures it; null without the privilege to ask.
     in_use: Option<bool>,
     /// The processes that have it, as far as they are visible.
     pids: Vec<u32>,
@@ -71,37 +84,53 @@ struct Device {
 
 /// What XDP can do, as the kernel reports it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Features {
+    /// XDP programs in the driver.
     native: bool,
+    /// Redirection, which AF_XDP needs.
     redirect: bool,
+    /// AF_XDP without a copy.
     zero_copy: bool,
+    /// Packets in several buffers.
     multi_buffer: bool,
-    /// What the driver hands to XDP programs beside the packet; `None` before Linux 6.7.
+    /// What the driver hands to XDP programs beside the packet; null before Linux 6.7.
     rx_metadata: Option<MetadataRecord>,
 }
 
 /// What the NIC knows of a packet and the driver hands to XDP programs.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MetadataRecord {
+    /// The time of arrival.
     timestamp: bool,
+    /// The hash by which the NIC chooses a queue.
     hash: bool,
+    /// The VLAN tag that the NIC took off.
     vlan_tag: bool,
 }
 
 /// An XDP program that is attached now.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Holder {
+    /// How it is attached.
+    #[cfg_attr(test, schemars(extend("enum" = ["native", "generic", "offload"])))]
     mode: &'static str,
+    /// Its number in the kernel.
     program_id: u32,
-    /// `None` without the privilege to ask.
+    /// Its name; null without the privilege to ask.
     program: Option<String>,
     /// The processes that keep it attached, as far as they are visible.
     processes: Vec<Process>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Process {
+    /// Its number.
     pid: u32,
+    /// Its name.
     name: String,
 }
 

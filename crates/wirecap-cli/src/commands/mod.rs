@@ -132,7 +132,6 @@ mod tests {
 
     use super::*;
     use super::{capture::settings::CaptureSettings, forward::settings::ForwardSettings};
-    use crate::settings::Settings;
 
     #[test]
     fn the_declaration_is_consistent() {
@@ -174,50 +173,6 @@ mod tests {
         for (help, size) in [(capture, of_capture.capture.pool_size), (forward, of_forward.pool_size)] {
             let PoolSize::AtMost(chunks) = size else { unreachable!() };
             assert!(help.contains(&format!("[default: {chunks}, or fewer")), "{chunks}");
-        }
-    }
-
-    /// The part of the manual that is about the flags of a command: under its own heading, or anywhere.
-    fn about<'m>(manual: &'m str, command: &str) -> &'m str {
-        let heading = match command {
-            "capture" => "\n## Flags\n".to_owned(),
-            command => format!("\n### Flags of `wirecap {command}`\n"),
-        };
-        match manual.split_once(&heading) {
-            Some((_, rest)) => rest.split("\n## ").next().unwrap_or(rest),
-            None => manual,
-        }
-    }
-
-    #[test]
-    fn the_manual_has_every_key_of_a_file_of_settings() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
-        let (_, section) = manual.split_once("\n## A file of settings\n").unwrap();
-        let section = section.split("\n## ").next().unwrap();
-        for table in CaptureSettings::tables().iter().chain(&ForwardSettings::tables()) {
-            assert!(section.contains(&format!("`[{}]`", table.name)) && !table.keys.is_empty());
-            for key in &table.keys {
-                assert!(section.contains(&format!("`{key}`")), "{key}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_manual_has_every_flag() {
-        let manual = include_str!("../../../../docs/MANUAL.md");
-        for command in Flags::command().get_subcommands() {
-            let about = about(manual, command.get_name());
-            for flag in
-                command.get_arguments().filter(|flag| !flag.is_positional() && flag.get_id() != "help")
-            {
-                let long = flag.get_long().map(|long| format!("`--{long}"));
-                let names: Vec<_> =
-                    long.into_iter().chain(flag.get_short().map(|short| format!("`-{short}"))).collect();
-                let ends = |rest: &str| rest.starts_with(['`', ' ']);
-                let is_there =
-                    |name: &String| about.match_indices(name).any(|(at, _)| ends(&about[at + name.len()..]));
-                assert!(names.iter().any(is_there), "{}: {names:?}", command.get_name());
-            }
         }
     }
 }

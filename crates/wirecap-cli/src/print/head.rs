@@ -10,10 +10,13 @@ const SECONDS_PER_DAY: u64 = 86_400;
 
 /// What a record is of.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Head {
+    /// Version of these fields, 1. A new field does not change it; a field that goes, or gets another meaning, does.
     schema: u32,
-    /// Of wirecap.
+    /// Version of wirecap.
     version: &'static str,
+    /// The command.
     command: &'static str,
     /// When it began, by the system clock: UTC, as RFC 3339 writes it.
     started: String,

@@ -8,6 +8,7 @@ use super::text;
 
 /// What becomes of the packets, what is said of them, and when it ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OutputSettings {
     /// Where packets are written to.
@@ -18,6 +19,7 @@ pub(crate) struct OutputSettings {
     pub(crate) count: Option<u64>,
     /// Stop after this time.
     #[serde(with = "text::time")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) duration: Option<Duration>,
     /// Judge frames of `wirecap generate`.
     pub(crate) verify: bool,
@@ -27,6 +29,7 @@ pub(crate) struct OutputSettings {
     pub(crate) json: bool,
     /// How often statistics are printed.
     #[serde(with = "text::time")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) stats: Option<Duration>,
     /// Whether a loss is an exit code of its own.
     pub(crate) fail_on_loss: bool,

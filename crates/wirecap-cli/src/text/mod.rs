@@ -23,9 +23,11 @@ use serde::Serialize;
 
 /// What a JSON record says of a diagnostic: its code and its data, and the words for it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Worded<D> {
     #[serde(flatten)]
     diagnostic: D,
+    /// The same in words, for people; it may change.
     text: String,
 }
 

@@ -8,10 +8,14 @@ use super::host_use;
 
 /// What is not as it was asked for.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub(crate) enum Fallback {
     /// Zero-copy was not tried, since it could disturb the host.
-    ZeroCopySpared { reason: LeftToHost },
+    ZeroCopySpared {
+        /// How the host uses the interface.
+        reason: LeftToHost,
+    },
     #[serde(untagged)]
     Sending(SendDiagnostic),
 }
@@ -29,7 +33,7 @@ pub(crate) fn describe(fallback: &Fallback) -> String {
             let reason = match reason {
                 CopyReason::NotOffered => "the driver does not offer it",
                 CopyReason::NeedsProgram => "the driver has it only beside an XDP program",
-                CopyReason::Refused(cause) => cause,
+                CopyReason::Refused { cause } => cause,
             };
             format!("copy: the kernel copies each packet; zero-copy is not available: {reason}")
         }

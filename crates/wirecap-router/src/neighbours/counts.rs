@@ -17,6 +17,7 @@ pub struct NextHopCounts {
 
 /// What became of next hops that were wanted, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NextHopReport {
     /// Asked for.
     pub asked: u64,

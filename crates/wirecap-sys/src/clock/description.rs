@@ -5,6 +5,7 @@ use wirecap_core::choices;
 
 /// A clock, and how its times become UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Clock {

@@ -145,7 +145,7 @@ mod tests {
         let (memory, _pool, claim) = claimed();
         let contents = Contents::new(&memory, &claim);
         for (address, len) in [(CELL, 2049), (2 * CELL - 1, 2), (4 * CELL, 1), (u64::MAX, 1)] {
-            assert_eq!(contents.bytes(&cell(&claim, address, len)), []);
+            assert!(contents.bytes(&cell(&claim, address, len)).is_empty());
         }
         for start in [0, CELL] {
             assert_eq!(contents.bytes(&cell(&claim, start, 2048)).len(), 2048);

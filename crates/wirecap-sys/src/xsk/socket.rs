@@ -97,7 +97,8 @@ pub enum Umem<'a> {
     Share(&'a Registration),
 }
 
-/// The registration of a packet memory with the kernel, by the socket that made it or shares it. Keeps that socket open.
+/// The registration of a packet memory with the kernel, by the socket that made it or shares it. Keeps that
+/// socket open.
 #[derive(Debug, Clone)]
 pub struct Registration {
     memory: Arc<PacketMemory>,
@@ -287,9 +288,9 @@ impl Socket {
         self.rx.as_ref().map_or(0..0, ConsumerRing::waiting)
     }
 
-    /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still
-    /// busy, since the kernel takes it down asynchronously; that is retried for `timeout`, as long as `goes_on` returns true: it is
-    /// called before each pause with the time that was waited.
+    /// Binds the socket to its queue. A queue whose last socket was closed a moment ago is still busy, since
+    /// the kernel takes it down asynchronously. Binding is then retried for `timeout`, as long as `goes_on`
+    /// returns true: it is called before each pause, with the time waited so far.
     ///
     /// `mode` counts only for the socket that registers the UMEM; one that shares takes over the
     /// mode of the other.

@@ -21,6 +21,7 @@ choices! {
 
 /// Which workers are buddies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Grouping {
     /// All workers: one application.

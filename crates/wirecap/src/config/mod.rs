@@ -53,9 +53,11 @@ pub use self::{
 /// # Ok::<(), wirecap::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where packets come from.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub ports: Vec<PortSpec>,
     /// What is captured, on all ports: an expression of pcap-filter(7). `None`: everything.
     ///
@@ -67,6 +69,7 @@ pub struct Config {
     /// `None`: the host gets them where the filter runs in the kernel.
     pub unmatched: Option<Unmatched>,
     /// Basic or advanced mode, with the threshold T.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub mode: Mode,
     /// How chunks get to workers.
     pub dispatch: Dispatch,
@@ -77,6 +80,7 @@ pub struct Config {
     /// M, cells per chunk: a power of two.
     pub cells_per_chunk: u32,
     /// R, chunks per receive queue, or what it follows from.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub pool_size: PoolSize,
     /// Size of a cell in bytes: 2048 or 4096.
     pub cell_bytes: u32,

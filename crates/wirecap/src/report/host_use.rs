@@ -14,6 +14,7 @@ const ETHERTYPE_LLDP: u16 = 0x88cc;
 
 /// One way in which an interface is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostUse {
@@ -21,6 +22,7 @@ pub enum HostUse {
     Address {
         /// The address.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         address: InterfaceAddress,
     },
     /// Something on top of it is in use.
@@ -31,6 +33,7 @@ pub enum HostUse {
         is_master: bool,
         /// Its IP address, if it has one.
         #[serde(serialize_with = "as_text_or_null")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         address: Option<InterfaceAddress>,
     },
     /// An interface of another network namespace is on top of it and up, such as a container's macvlan.
@@ -38,18 +41,21 @@ pub enum HostUse {
         /// Ethernet addresses that may be those of such interfaces: one with the address of this one has no
         /// other.
         #[serde(serialize_with = "as_texts")]
+        #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
         addresses: Vec<MacAddress>,
     },
     /// It takes frames to an Ethernet address that is not its own.
     ForeignAddress {
         /// The address.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         address: MacAddress,
     },
     /// It has no address, and a route leads over it: it is unnumbered.
     Route {
         /// The network, or `default`.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         destination: Route,
         /// Number of the routing table; 254 is the main one.
         table: u32,
@@ -60,6 +66,7 @@ pub enum HostUse {
         session: u16,
         /// The other end.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         peer: MacAddress,
     },
     /// The host has joined a group of IPv4 multicast on it, as routing daemons do.
@@ -75,6 +82,7 @@ pub enum HostUse {
         on_all_interfaces: bool,
         /// The processes; empty if they cannot be seen.
         #[serde(serialize_with = "as_processes")]
+        #[cfg_attr(feature = "schema", schemars(with = "Vec<NamedProcess>"))]
         processes: Vec<Process>,
         /// The inodes of their sockets, as `ss -0e` shows them.
         sockets: Vec<u64>,
@@ -109,6 +117,7 @@ pub enum HostUse {
 
 /// What may be impossible to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Sight {
@@ -145,6 +154,7 @@ impl HostUse {
 
 /// Why an interface is captured beside the host although that was not asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeftToHost {
@@ -180,13 +190,18 @@ fn as_texts<S: Serializer>(values: &[MacAddress], serializer: S) -> Result<S::Ok
     serializer.collect_seq(values.iter().map(ToString::to_string))
 }
 
+/// A process, as it is serialised.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct NamedProcess<'a> {
+    /// Its number.
+    pid: u32,
+    /// Its name.
+    name: &'a str,
+}
+
 fn as_processes<S: Serializer>(processes: &[Process], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Named<'a> {
-        pid: u32,
-        name: &'a str,
-    }
-    serializer.collect_seq(processes.iter().map(|Process { pid, name }| Named { pid: *pid, name }))
+    serializer.collect_seq(processes.iter().map(|Process { pid, name }| NamedProcess { pid: *pid, name }))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::diagnostic::Diagnostic;
 
 /// The memory of a capture, in bytes.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryReport {
     /// Packet memory: R × M × cell size for each queue and each allocator.
     pub cells_bytes: u64,
@@ -34,6 +35,7 @@ pub struct MemoryReport {
 /// Why the pools are smaller than by default: all memory together would be more than a share of what is
 /// available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundedMemory {
     /// R if more were available.
     pub chunks_per_pool: u32,

@@ -36,6 +36,7 @@ pub use self::{
 
 /// One worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerReport {
     /// Packets it was given.
     pub packets: u64,
@@ -51,6 +52,7 @@ pub struct WorkerReport {
 
 /// Everything there is to say about a capture.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Since it was opened.
     pub seconds: f64,

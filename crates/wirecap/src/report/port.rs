@@ -9,6 +9,7 @@ use super::{
 
 /// One port.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortReport {
     /// Name of the interface, or `trace:` and the name of the file.
     pub name: String,
@@ -96,6 +97,7 @@ choices! {
 
 /// The filter of a port, as it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilterReport {
     /// The expression.
     pub expression: String,

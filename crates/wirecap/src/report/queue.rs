@@ -36,6 +36,7 @@ impl QueueMode {
 
 /// One receive queue, in packets since the start.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReport {
     /// The queue's number on its NIC.
     pub queue: u16,
@@ -83,6 +84,7 @@ impl QueueReport {
 
 /// The longest packet that a port can capture whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthLimit {
     /// The length of that packet, in bytes.
     pub bytes: u32,
@@ -92,6 +94,7 @@ pub struct LengthLimit {
 
 /// What happens to packets longer than a port can capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum BeyondLimit {
     /// The port drops them and counts them as [`too_long`](Lost::too_long).

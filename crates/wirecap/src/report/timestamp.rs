@@ -20,6 +20,7 @@ use crate::Timestamp;
 
 /// The timestamps of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimestampReport {
     /// Where they come from.
     pub source: Timestamp,
@@ -45,6 +46,7 @@ pub struct TimestampReport {
 /// How much earlier than the times of their batches packets may have come, in nanoseconds: the time between
 /// two looks of the reader at the ring. The bound holds wherever the reader stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Uncertainty {
     /// Number of packets that have the time of their batch.
     pub packets: u64,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// What was sent from one queue of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransmitReport {
     /// The queue's number on its NIC.
     pub queue: u16,
@@ -25,6 +26,7 @@ pub struct TransmitReport {
 
 /// Packets that were not sent, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransmitDrops {
     /// The ring was full.
     pub ring_full: u64,

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside
-    /// it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. replay:FILE is a trace file (replay:-
+    /// it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. trace:FILE is a trace file (trace:-
     /// standard input). Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,

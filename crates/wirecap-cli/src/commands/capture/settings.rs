@@ -14,6 +14,7 @@ use crate::{
 
 /// The settings of `wirecap capture`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CaptureSettings {
     /// What is captured, and how.

@@ -19,7 +19,7 @@ pub(crate) mod flags;
 mod forwarder;
 mod plan;
 pub(crate) mod settings;
-mod stats;
+pub(crate) mod stats;
 
 use std::{
     sync::Arc,

@@ -19,6 +19,7 @@ use crate::{
 
 /// The settings of `wirecap forward`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ForwardSettings {
     /// What is captured, and how; some of it cannot be chosen.
@@ -91,6 +92,7 @@ impl ForwardSettings {
 
 /// What is forwarded, and how.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ForwardRules {
     /// Only what this filter wants.
@@ -101,9 +103,11 @@ pub(crate) struct ForwardRules {
     pub(crate) on_full: OnFull,
     /// What the VLAN of one side is on the other.
     #[serde(with = "text::parsed")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) vlan: Option<VlanMap>,
     /// What becomes of the TTL. `None`: a cable keeps it, a router decrements it.
     #[serde(with = "text::parsed")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) ttl: Option<Ttl>,
     /// A file of routes; without it, there is a cable between two interfaces.
     pub(crate) route: Option<PathBuf>,

@@ -68,7 +68,8 @@ impl ForwardStats {
 
 /// Packets that came in by one port, all workers together.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct ForwardReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ForwardReport {
     /// By which port they came in.
     pub(super) from: String,
     /// Where they went, if that is one port.
@@ -84,6 +85,7 @@ pub(super) struct ForwardReport {
     /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
     pub(super) icmp_errors_suppressed: u64,
     /// Packets that were not forwarded, by cause.
+    #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::drop_causes"))]
     pub(super) dropped: serde_json::Map<String, serde_json::Value>,
     /// Those of them that no rule asked to drop.
     #[serde(skip)]

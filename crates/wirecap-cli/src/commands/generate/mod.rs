@@ -18,7 +18,7 @@ mod announce;
 pub(crate) mod flags;
 mod plan;
 mod progress;
-mod report;
+pub(crate) mod report;
 mod values;
 
 use std::time::{Instant, SystemTime};

@@ -35,10 +35,14 @@ pub(super) struct Sent {
 
 /// What came of a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Report {
     #[serde(flatten)]
     head: Head,
+    /// The interface.
     interface: String,
+    /// The engine.
+    #[cfg_attr(test, schemars(extend("enum" = ["xdp", "live"])))]
     engine: &'static str,
     /// The number that each frame bears.
     run: u16,
@@ -46,28 +50,39 @@ pub(super) struct Report {
     frames: u64,
     /// Their bytes, without FCS.
     bytes: u64,
+    /// Seconds from the first frame to the last.
     seconds: f64,
+    /// Frames a second.
     packets_per_second: f64,
-    /// With FCS.
+    /// Bits a second, with FCS.
     bits_per_second: f64,
+    /// Frames a second that were asked for; null without `--rate`, and with bursts.
     asked_packets_per_second: Option<f64>,
-    /// By so much the interface's own counters grew; `None` if it is gone.
+    /// Frames that the interface counted as sent, those of other senders included; null if it is gone.
     taken: Option<u64>,
+    /// Frames that the interface counted as dropped; null if it is gone.
     dropped: Option<u64>,
     /// Frames that were still with the kernel at the end.
     in_flight: u64,
+    /// The transmit queues.
     queues: Vec<QueueRecord>,
-    /// Why it ended: `done`, `signal` or `failed`.
+    /// Why it ended.
+    #[cfg_attr(test, schemars(extend("enum" = ["done", "signal", "failed"])))]
     end: &'static str,
+    /// Why it failed, in words; null if it did not.
     error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct QueueRecord {
+    /// Number of the queue.
     queue: u16,
+    /// How the driver gets the frames.
     mode: &'static str,
-    /// Why it is not zero-copy.
+    /// Why it is not zero-copy; null if it is, and for live frames.
     fallback: Option<Worded<Fallback>>,
+    /// Frames that were made.
     made: u64,
     /// Frames that the kernel has given back.
     sent: u64,

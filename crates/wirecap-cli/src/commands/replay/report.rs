@@ -22,14 +22,16 @@ use crate::{
 
 /// A report as JSON.
 #[derive(Serialize)]
-struct Record<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Record<'a> {
     #[serde(flatten)]
     head: Head,
-    /// Why it failed, in one line.
+    /// What was not as asked for, in words; null if the exit code is 0.
     error: Option<String>,
     /// Its own list of fallbacks is empty, and so not serialised.
     #[serde(flatten)]
     report: &'a Report,
+    /// What is not as asked for, or not as good as it could be.
     fallbacks: Vec<Worded<Fallback>>,
 }
 

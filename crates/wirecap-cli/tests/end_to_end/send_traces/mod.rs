@@ -21,8 +21,6 @@ use wirecap_traffic::Random;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP, read};
 
-const MANUAL: &str = include_str!("../../../../../docs/MANUAL.md");
-
 /// A packet of a trace: when, of how many bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Sketch {

@@ -7,6 +7,7 @@ use serde::Serialize;
 /// Why a step failed: the words of the kernel or of a library, and the number of the system's error if it was
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     /// `errno` of the system call that failed; `None` if none did.
     pub errno: Option<i32>,

@@ -57,6 +57,7 @@ macro_rules! codes {
 /// assert!(Diagnostic::CODES.contains(&diagnostic.code()));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -87,9 +88,11 @@ pub enum Diagnostic {
     SharedXdpMode {
         /// What was wanted.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         wanted: XdpMode,
         /// What they have.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         shared: XdpMode,
     },
     /// The process that shared the interface first takes no frames of several buffers, so this capture gets
@@ -214,6 +217,7 @@ pub enum Diagnostic {
     QueuesLost {
         /// The receive queues.
         #[serde(serialize_with = "as_text")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         queues: QueueSet,
         /// What became of them.
         recovery: Recovery,

@@ -8,6 +8,7 @@ use super::Cause;
 
 /// Why a mode of AF_XDP is not available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModeRefusal {
@@ -32,6 +33,7 @@ pub enum ModeRefusal {
 
 /// Why packets over a length are lost or cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TooLong {
@@ -58,6 +60,7 @@ pub enum TooLong {
 
 /// Why a filter does not run in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum KernelRefusal {
@@ -96,6 +99,7 @@ impl From<&wirecap_filter::Error> for KernelRefusal {
 
 /// What became of a thing that another program took away or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Recovery {
@@ -116,6 +120,7 @@ impl Recovery {
 
 /// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NicDataRefusal {

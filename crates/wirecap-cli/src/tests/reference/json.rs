@@ -1,0 +1,272 @@
+//! What `--json` prints: a schema of each command, and the page of the book that is made of it.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde_json::Value;
+use wirecap_router::{DropCause, NextHopReport};
+use wirecap_traffic::Verdict;
+
+use super::markdown::{head, plain, row};
+use crate::{
+    capture::{Record, end::End},
+    commands::{forward::stats::ForwardReport, generate, interfaces, replay},
+};
+
+/// The account of `wirecap capture`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "its schema is asked for")]
+struct CaptureAccount<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    /// What became of frames of `wirecap generate`; only with `--verify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<Verdict>,
+}
+
+/// The account of `wirecap forward`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "its schema is asked for")]
+struct ForwardAccount<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    /// What became of the packets that came in by each interface.
+    forwarded: Vec<ForwardReport>,
+    /// The next hops of a router; null without `--route`.
+    next_hops: Option<NextHopReport>,
+}
+
+/// Why a capture ended.
+pub(crate) fn ends(_: &mut SchemaGenerator) -> Schema {
+    use End::{Count, Cut, Deserted, Duration, Read, Signal, WorkerGone, WriteFailed};
+    let ends = [Signal, Duration, Count, WriteFailed, Read, Deserted, WorkerGone, Cut];
+    let names: Vec<_> = ends.map(End::as_str).into_iter().map(Value::from).chain([Value::Null]).collect();
+    json_schema!({ "enum": names })
+}
+
+/// Packets that were not forwarded, by cause.
+pub(crate) fn drop_causes(_: &mut SchemaGenerator) -> Schema {
+    let names = DropCause::ALL.map(DropCause::name);
+    let count = json_schema!({ "type": "integer", "format": "uint64", "minimum": 0 });
+    let properties: BTreeMap<_, _> = names.into_iter().map(|name| (name, count.clone())).collect();
+    json_schema!({ "type": "object", "properties": properties, "required": names })
+}
+
+/// The schema of what each command prints with `--json`.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("capture", schema::<CaptureAccount>()),
+        ("forward", schema::<ForwardAccount>()),
+        ("generate", schema::<generate::report::Report>()),
+        ("replay", schema::<replay::report::Record>()),
+        ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
+    ]
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    // The command adds the words of a clock to its code and its data.
+    if let Some(clock) = schema.pointer_mut("/$defs/Clock") {
+        let text = json_schema!({ "type": "string", "description": "The same in words, for people; it may change." });
+        clock["properties"] = json_schema!({ "text": text }).to_value();
+        clock["required"] = vec!["text"].into();
+    }
+    word(&mut schema, "the record");
+    schema
+}
+
+/// Makes prose of documentation comments, and holds each property to having one.
+fn word(schema: &mut Value, place: &str) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = plain(text);
+            }
+            // A variant of one field is documented itself; so are causes, which are only counted.
+            let is_variant = object.get("additionalProperties") == Some(&false.into());
+            let properties = object.get("properties").and_then(Value::as_object).into_iter().flatten();
+            for (name, property) in properties.filter(|_| !is_variant) {
+                let is_named = property.get("const").is_some() || place == "dropped";
+                assert!(
+                    is_named || property.get("description").is_some(),
+                    "{name} of {place} is not documented"
+                );
+            }
+            object.iter_mut().for_each(|(name, value)| word(value, name));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| word(value, place)),
+        _ => {}
+    }
+}
+
+pub(super) fn page() -> String {
+    let mut page = head(
+        "JSON",
+        "`--json` prints one object on one line, the last line of standard output (of standard error with `-w -`). With `--stats`, and \
+         for each SIGUSR1, one such line more comes before it, in which `end` is null. `wirecap interfaces --json` prints one array. \
+         When a command cannot start, standard output stays empty: the error is on standard error, and the exit code is not 0.\n\n\
+         Each table lists every field by its path, as `jq` takes it; the same is in the JSON Schemas in `docs/schemas/`. New fields do not \
+         change `schema`; a field that goes, or means something else, does.",
+    );
+    let mut unions = BTreeMap::new();
+    let mut of_capture = Vec::new();
+    for (command, schema) in schemas() {
+        let mut fields = Vec::new();
+        let start = if command == "interfaces" { "." } else { "" };
+        list(&schema, &schema, start, &mut fields, &mut unions);
+        let _ = write!(page, "\n## wirecap {command}\n\n");
+        if command == "forward" {
+            page += "All fields of [`wirecap capture`](#wirecap-capture) but `verified`, and:\n\n";
+            fields.retain(|field| !of_capture.contains(field));
+        }
+        page += "| field | value | meaning |\n|---|---|---|\n";
+        for [path, value, meaning] in &fields {
+            page += &row(&[&format!("`{path}`"), value, meaning]);
+        }
+        if command == "capture" {
+            of_capture = fields;
+        }
+    }
+    for (name, (tag, variants)) in &unions {
+        let _ = write!(page, "\n## {name}\n\n| `{tag}` | meaning | further fields |\n|---|---|---|\n");
+        for [code, meaning, data] in variants {
+            page += &row(&[&format!("`{code}`"), meaning, data]);
+        }
+    }
+    page
+}
+
+/// Unions that a field selects: by name, the field and the rows of their variants.
+type Unions = BTreeMap<String, (String, Vec<[String; 3]>)>;
+
+/// Lists the fields of a schema, those of objects in it included.
+fn list(root: &Value, schema: &Value, path: &str, fields: &mut Vec<[String; 3]>, unions: &mut Unions) {
+    let schema = resolved(root, schema);
+    if let Some(items) = schema.get("items") {
+        return list(root, items, &format!("{path}[]"), fields, unions);
+    }
+    if let Some((tag, variants)) = union_of(root, schema) {
+        unions.insert(heading(&tag, &variants).into(), (tag, variants));
+    }
+    let properties = if schema.get("oneOf").is_some() { Vec::new() } else { in_order(schema) };
+    for (name, property) in properties {
+        let path = format!("{path}.{name}");
+        let own = property.get("description").and_then(Value::as_str);
+        let meaning =
+            own.or(resolved(root, property).get("description").and_then(Value::as_str)).unwrap_or_default();
+        let is_required = required(schema).any(|required| required == name);
+        let optional = if is_required { "" } else { ", or left out" };
+        fields.push([path.clone(), type_of(root, property) + optional, meaning.into()]);
+        list(root, property, &path, fields, unions);
+    }
+}
+
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The properties in the order in which they are printed, as the list of those that are required has it; then the others.
+fn in_order(schema: &Value) -> Vec<(&String, &Value)> {
+    let mut properties: Vec<_> =
+        schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
+    properties.sort_by_key(|(name, _)| {
+        required(schema).position(|required| required == *name).unwrap_or(usize::MAX)
+    });
+    properties
+}
+
+/// The definition behind references and behind `null or`.
+fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+        return resolved(root, root.pointer(target.trim_start_matches('#')).expect("a definition"));
+    }
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    let other = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
+    other.map_or(schema, |other| resolved(root, other))
+}
+
+/// The heading of a union, by the field that selects its variant, and its first variant.
+fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
+    match (tag, variants[0][0].as_str()) {
+        ("code", "passive" | "beside_host") => "Diagnostics",
+        ("code", "cpu_counter") => "Clocks",
+        ("kind", "address") => "Uses of an interface",
+        ("code", "zero_copy_spared" | "zero_copy_unavailable") => "Fallbacks of sending",
+        ("kind", "not_offered") => "Reasons for copying",
+        ("how", _) => "How a trace is held",
+        (tag, first) => panic!("the union of {tag} that begins with {first} has no name"),
+    }
+}
+
+/// The field that selects a variant, and the variants.
+fn union_of(root: &Value, schema: &Value) -> Option<(String, Vec<[String; 3]>)> {
+    let variants = schema.get("oneOf")?.as_array()?;
+    let tags = variants[0].get("properties")?.as_object()?;
+    let (tag, _) = tags.iter().find(|(_, property)| property.get("const").is_some())?;
+    let describe = |variant: &Value| {
+        let data = in_order(variant).into_iter().filter(|(name, _)| *name != tag).map(|(name, property)| {
+            let meaning = property["description"].as_str().unwrap_or_default().trim_end_matches('.');
+            format!("`{name}`: {meaning} ({})", type_of(root, property))
+        });
+        [
+            variant["properties"][tag]["const"].as_str().unwrap_or_default().to_owned(),
+            variant["description"].as_str().unwrap_or_default().to_owned(),
+            data.collect::<Vec<_>>().join("<br>"),
+        ]
+    };
+    Some((tag.clone(), variants.iter().map(describe).collect()))
+}
+
+/// What a value may be, in a few words.
+pub(super) fn type_of(root: &Value, property: &Value) -> String {
+    let is_null = |choice: &Value| choice["type"] == "null";
+    let choices = property.get("anyOf").and_then(Value::as_array);
+    if choices.is_some_and(|choices| choices.iter().any(is_null)) {
+        return format!("{} or null", type_of(root, resolved(root, property)));
+    }
+    let schema = resolved(root, property);
+    if let Some((tag, variants)) = union_of(root, schema) {
+        let name = heading(&tag, &variants).to_lowercase();
+        return format!("[{name}](#{})", name.replace(' ', "-"));
+    }
+    if let Some(names) = schema.get("enum").and_then(Value::as_array) {
+        return names.iter().map(|name| format!("`{name}`").replace('"', "")).collect::<Vec<_>>().join(", ");
+    }
+    if let Some(variants) = schema.get("oneOf").and_then(Value::as_array) {
+        return variants.iter().map(|variant| variant_of(root, variant)).collect::<Vec<_>>().join(", ");
+    }
+    match &schema["type"] {
+        Value::String(name) if name == "array" => format!("list of {}", type_of(root, &schema["items"])),
+        Value::String(name) if name == "string" => "text".into(),
+        Value::String(name) => name.clone(),
+        Value::Array(names) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names.map(|name| if name == "string" { "text" } else { name }).collect::<Vec<_>>().join(" or ")
+        }
+        _ => String::new(),
+    }
+}
+
+/// One of several values: a word, several words, or an object of one field.
+fn variant_of(root: &Value, variant: &Value) -> String {
+    let word = |value: &Value| format!("`{}`", value.as_str().unwrap_or_default());
+    if let Some(value) = variant.get("const") {
+        return word(value);
+    }
+    if let Some(values) = variant.get("enum").and_then(Value::as_array) {
+        return values.iter().map(word).collect::<Vec<_>>().join(", ");
+    }
+    let properties = variant["properties"].as_object().into_iter().flatten();
+    let fields = properties.map(|(name, property)| {
+        let inner = resolved(root, property).get("properties").and_then(Value::as_object);
+        match inner {
+            Some(inner) => {
+                let inner: Vec<_> = inner.keys().map(|name| format!("`{name}`")).collect();
+                format!("`{name}` with {}", inner.join(", "))
+            }
+            None => format!("`{name}` with {}", type_of(root, property)),
+        }
+    });
+    fields.collect::<Vec<_>>().join(", ")
+}

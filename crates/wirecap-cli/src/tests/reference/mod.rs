@@ -1,0 +1,52 @@
+//! The reference of the manual and the JSON Schemas: generated from the program, and committed.
+//!
+//! ```text
+//!   flags, as clap knows them ────────────┐
+//!   settings, with JsonSchema ────────────┼──► docs/book/reference/*.md
+//!   what --json prints, with JsonSchema ──┴──► docs/schemas/*.json
+//! ```
+//!
+//! Rule: the committed files are what this module generates. `./dev reference` writes them anew.
+
+mod flags;
+pub(crate) mod json;
+mod markdown;
+mod settings;
+
+use std::{fs, path::PathBuf};
+
+/// A file of the repository, and what it has to contain.
+struct Generated {
+    path: String,
+    text: String,
+}
+
+fn generated() -> Vec<Generated> {
+    let page = |name: &str, text| Generated { path: format!("docs/book/reference/{name}.md"), text };
+    let mut files =
+        vec![page("flags", flags::page()), page("settings", settings::page()), page("json", json::page())];
+    files.extend(json::schemas().into_iter().map(|(command, schema)| Generated {
+        path: format!("docs/schemas/{command}.json"),
+        text: serde_json::to_string_pretty(&schema).unwrap() + "\n",
+    }));
+    files
+}
+
+#[test]
+fn the_reference_is_what_the_program_generates() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for Generated { path, text } in generated() {
+        let file = root.join(&path);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&file, text).unwrap();
+        } else {
+            let committed = fs::read_to_string(&file).unwrap_or_default();
+            let line = committed.lines().zip(text.lines()).position(|(old, new)| old != new);
+            let line = line.unwrap_or_else(|| committed.lines().count().min(text.lines().count())) + 1;
+            assert!(
+                committed == text,
+                "{path}:{line} is not what the program generates: run ./dev reference"
+            );
+        }
+    }
+}
