@@ -169,8 +169,8 @@ impl Change {
         !add(!checksum, self.sum)
     }
 
-    /// The checksum of UDP after the change: 0 stays 0, since it says that there is none, and what would
-    /// become 0 is `0xffff` (RFC 768).
+    /// The checksum of UDP after the change. 0 means "not computed" and stays 0; a sum of 0 is written as
+    /// `0xffff` (RFC 768).
     ///
     /// # Example
     ///

@@ -47,8 +47,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// That of a packet whose first part is `data`, with its IP header where the layout says; `None` if there
-    /// is none to be completed.
+    /// Finds the incomplete checksum of a packet whose first part is `data` and whose IP header lies where `ip`
+    /// says. `None` if the packet has a complete checksum, or no checksum.
     pub fn of(data: &[u8], ip: &IpLayout) -> Option<Self> {
         let protocol = ip.protocol();
         if !matches!(protocol, protocol::TCP | protocol::UDP) || ip.is_fragment() || ip.is_source_routed(data)
@@ -97,7 +97,7 @@ impl Pending {
 }
 
 /// Whether a frame is TCP or UDP right behind a plain IP header, without VLAN tag, options or fragments, and
-/// has a checksum that nobody has to complete. `false` says nothing.
+/// has a complete checksum. `false` means unknown.
 #[inline]
 fn is_plain_and_done(data: &[u8]) -> bool {
     plain_v4(data).or_else(|| plain_v6(data)).is_some_and(|(pseudo, found)| pseudo != found)

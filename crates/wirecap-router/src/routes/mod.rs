@@ -80,7 +80,7 @@ impl Routes {
         &self.devices
     }
 
-    /// The route to an address; `None` if there is none. Takes some tens of nanoseconds with 100,000
+    /// The route to an address; `None` if no prefix covers it. Takes some tens of nanoseconds with 100,000
     /// prefixes.
     pub fn to(&self, destination: IpAddr) -> Option<&Route> {
         let index = match destination {

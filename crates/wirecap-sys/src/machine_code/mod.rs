@@ -47,6 +47,7 @@ pub use rounds::{jumps_back, rounds};
 /// Bytes do not become code, not even in a program that may contain unsafe code:
 ///
 /// ```compile_fail,E0603
+/// // SAFETY: no promise helps, since the module is private: this does not compile.
 /// unsafe { wirecap_sys::machine_code::executable::Executable::new(&[0xc3]) };
 /// ```
 #[derive(Debug)]

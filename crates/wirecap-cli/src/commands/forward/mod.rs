@@ -206,9 +206,9 @@ impl ReportedCounts {
     }
 }
 
-/// Packets that a port was given, and has not sent: how many, and who says so, in words. Where the kernel
-/// copies, it tells what the driver has dropped; the interface's own counters tell of the packets of others
-/// as well, and are all there is else. Neither is among the dropped ones of a way.
+/// Packets that a port was given and has not sent: their number, and where it comes from, in words. In copy
+/// mode the kernel reports what the driver dropped. In other modes the counters of the interface are the only
+/// source, and include packets of other senders. [`ForwardStats`] counts none of these packets as dropped.
 fn unsent(port: &PortReport) -> (u64, String) {
     let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
     let by_counters = port.unsent.unwrap_or(0);

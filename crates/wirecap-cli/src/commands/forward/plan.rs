@@ -264,7 +264,8 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
 }
 
 /// # Errors
-/// [`Usage`] for a device that is none of the interfaces, and an interface without an Ethernet address.
+/// [`Usage`] if the routes name a device that is not among the interfaces, or if an interface has no Ethernet
+/// address.
 fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
     let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
     let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
