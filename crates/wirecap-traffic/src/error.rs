@@ -86,26 +86,6 @@ pub enum Error {
         /// Frames that were offered.
         frames: u64,
     },
-    /// A packet socket could not be opened.
-    #[error("cannot open a packet socket on {interface}: {cause}; needs CAP_NET_RAW, run with sudo")]
-    Socket {
-        /// Name of the interface.
-        interface: String,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
-    /// The kernel did not take a frame.
-    #[error(
-        "{interface} did not take a frame of {len} bytes: {cause}; is it up, and its MTU at least the length less 14?"
-    )]
-    NotAccepted {
-        /// Name of the interface.
-        interface: String,
-        /// Length of the frame in bytes.
-        len: usize,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
     /// Frames are not sent from a transmit queue.
     #[error(transparent)]
     Send(#[from] SendError),
