@@ -3,14 +3,14 @@
 //! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
 //! ignored silently.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use wirecap::{
     Config, Diagnostic, Modes, Report, Unmatched,
     report::{PortReport, QueueMode},
 };
 
 use super::plan::Plan;
-use crate::{exit::Usage, text::diagnostic::describe};
+use crate::text::diagnostic::describe;
 
 /// Which kinds of ports there are.
 struct Kinds {
@@ -43,22 +43,18 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || kinds.xdp),
         ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
     ] {
-        if !has_effect {
-            let message = format!("{flag} is for {needs}, which {} is not: leave it out", names.join(", "));
-            return Err(Usage(message).into());
-        }
+        ensure!(has_effect, usage!("{flag} is for {needs}, which {} is not: leave it out", names.join(", ")));
     }
     for port in report.ports.iter().filter(is_xdp) {
         let is_not_in_kernel =
             |fallback: &&Diagnostic| matches!(fallback, Diagnostic::FilterNotInKernel { .. });
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
-        if config.unmatched == Some(Unmatched::Pass) {
-            return Err(anyhow!(
-                "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
-                port.name,
-                port.name
-            ));
-        }
+        ensure!(
+            config.unmatched != Some(Unmatched::Pass),
+            "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+            port.name,
+            port.name
+        );
     }
     Ok(())
 }

@@ -6,16 +6,13 @@
 
 use std::{fmt, fs, ops::Range, path::Path};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
 use super::output::OutputSettings;
-use crate::{
-    exit::Usage,
-    print::{printable::printable_lines, stdio},
-};
+use crate::print::{printable::printable_lines, stdio};
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
@@ -56,7 +53,7 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the settings in {name}: {cause}"))?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
-        Usage(format!("{name}:{line}:{column}: {mistake}")).into()
+        usage!("{name}:{line}:{column}: {mistake}").into()
     })
 }
 
@@ -67,11 +64,10 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
     let text = toml::to_string_pretty(settings)?;
     // What a terminal would obey is not printed as it is, and would not be read back.
-    if printable_lines(&text) != text {
-        return Err(anyhow!(
-            "a setting has invisible characters, so the settings cannot be printed; leave them out"
-        ));
-    }
+    ensure!(
+        printable_lines(&text) == text,
+        "a setting has invisible characters, so the settings cannot be printed; leave them out"
+    );
     Ok(stdio::print(stdio::Stream::Stdout, &text)?)
 }
 

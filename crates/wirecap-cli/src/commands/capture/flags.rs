@@ -6,7 +6,6 @@ use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
 
 use super::{settings::CaptureSettings, words};
 use crate::{
-    exit::Usage,
     flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
     values::{Cores, Number, choice, cores, count, number},
 };
@@ -128,7 +127,7 @@ fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Res
     };
     match (mode, threshold_percent) {
         (Mode::Basic, Some(_)) => {
-            Err(Usage("-T is for advanced mode: leave it out, or say --mode advanced".into()).into())
+            Err(usage!("-T is for advanced mode: leave it out, or say --mode advanced").into())
         }
         (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
         (mode, None) => Ok(mode),

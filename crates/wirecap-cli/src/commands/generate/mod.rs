@@ -23,7 +23,7 @@ mod values;
 
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use wirecap_send::{LinkMonitor, SendError, TxCounters};
 use wirecap_sys::cpu;
 use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
@@ -72,7 +72,8 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
 
 /// Whether it is still wanted when everything is open.
 fn check_begun(signals: &Signals) -> Result<()> {
-    if signals.end() { Err(anyhow!("stopped before anything was sent")) } else { Ok(()) }
+    ensure!(!signals.end(), "stopped before anything was sent");
+    Ok(())
 }
 
 /// Sends all of it, and shows how it goes.

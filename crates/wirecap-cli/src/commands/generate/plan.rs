@@ -1,6 +1,6 @@
 //! From flags to what is sent: what the command line alone can get wrong, and then what the interface cannot.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, bail, ensure};
 use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
@@ -114,13 +114,13 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
         (flags.interface.contains('@'), "a queue of one's choice"),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
-        if given {
-            let message = format!(
+        ensure!(
+            !given,
+            usage!(
                 "{flag} is more than live frames can do: they are UDP frames of one size, flows take turns, and the core \
                  decides on the queue; use --engine xdp"
-            );
-            return Err(Usage(message).into());
-        }
+            )
+        );
     }
     Ok(())
 }
@@ -129,8 +129,7 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
 fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)> {
     let (name, named) = match flags.interface.rsplit_once('@') {
         Some((name, queues)) => {
-            let queues: QueueSet =
-                queues.parse().map_err(|error| Usage(format!("{}: {error}", flags.interface)))?;
+            let queues: QueueSet = queues.parse().map_err(|error| usage!("{}: {error}", flags.interface))?;
             (name, Some(queues.iter().collect::<Vec<u16>>()))
         }
         None => (flags.interface.as_str(), None),
@@ -145,13 +144,12 @@ fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)
             queues.into_iter().zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
         }
         (Some(queues), Some(shares)) => {
-            let message = format!(
+            bail!(usage!(
                 "--queue-share has {} shares for the {} queues of {}; write one for each",
                 shares.0.len(),
                 queues.len(),
                 flags.interface
-            );
-            return Err(Usage(message).into());
+            ));
         }
     };
     Ok((name, queues))
@@ -202,24 +200,22 @@ fn with_fcs(error: &wirecap_traffic::Error) -> String {
 
 fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> Result<()> {
     let name = &interface.name;
-    if interface.hardware_type != HardwareType::ETHERNET {
-        return Err(anyhow!(
-            "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
-            interface.hardware_type
-        ));
-    }
+    ensure!(
+        interface.hardware_type == HardwareType::ETHERNET,
+        "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
+        interface.hardware_type
+    );
     check_link(interface)?;
     let (longest, headers) = (sizes.longest(), frame.link_header_len());
     let needed = longest - headers;
-    if needed > interface.mtu as usize {
-        return Err(anyhow!(
-            "frames of {} bytes need an MTU of {needed}, and {name} has {}; lower --size to {}, or raise it: ip link set {name} mtu \
+    ensure!(
+        needed <= interface.mtu as usize,
+        "frames of {} bytes need an MTU of {needed}, and {name} has {}; lower --size to {}, or raise it: ip link set {name} mtu \
              {needed}",
-            longest + FCS_LEN,
-            interface.mtu,
-            interface.mtu as usize + headers + FCS_LEN,
-        ));
-    }
+        longest + FCS_LEN,
+        interface.mtu,
+        interface.mtu as usize + headers + FCS_LEN,
+    );
     Ok(())
 }
 
@@ -232,19 +228,14 @@ fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
             let own = interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000);
             let speed = flags.link_speed.or(own).ok_or_else(|| {
                 let name = &interface.name;
-                Usage(format!(
-                    "the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G"
-                ))
+                usage!("the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G")
             })?;
             let per_second = ((speed as f64 * percent / 100.0).round() as u64).max(1);
             Some(Rate { per_second, unit: Unit::WireBits })
         }
     };
     if flags.link_speed.is_some() && !matches!(flags.rate, Some(RateValue::Percent(_))) {
-        return Err(Usage(
-            "--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out".into(),
-        )
-        .into());
+        bail!(usage!("--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out"));
     }
     let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
     Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })
