@@ -5,7 +5,7 @@ use std::path::Path;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
 use super::*;
-use crate::{Cut, Placement, Speed, Timing, feed::Room};
+use crate::{Plan, Speed, feed::Room};
 
 /// Packets of a trace that is more than a block, every other one too long.
 const PACKETS: u64 = 20_000;
@@ -20,14 +20,8 @@ fn started(path: &Path, count: u64) -> StreamedTrace {
         pcap::packet(&mut file, &header, 0, [vec![0; len as usize].as_slice()]);
     }
     std::fs::write(path, file).unwrap();
-    let plan = FeedPlan {
-        files: vec![path.into()],
-        timing: Timing::default(),
-        placement: Placement::One(0),
-        queues: vec![0],
-        cut: Cut::default(),
-        room: Room { longest: 60, of_cells: 60 },
-    };
+    let plan =
+        FeedPlan { plan: Plan::new([path], "lo"), queues: vec![0], room: Room { longest: 60, of_cells: 60 } };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
     let passes = Passes { count: Some(count), gap_ns: None };
     let schedule = Schedule::new(Speed::Top);
