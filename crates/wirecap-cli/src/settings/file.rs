@@ -8,6 +8,7 @@ use std::{fmt, fs, ops::Range, path::Path};
 
 use anyhow::{Result, anyhow, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
@@ -16,9 +17,6 @@ use crate::print::{printable::printable_lines, stdio};
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
-    /// The tables of a file.
-    fn tables() -> Vec<Table>;
-
     /// What becomes of the packets.
     fn output(&self) -> &OutputSettings;
 }
@@ -26,7 +24,7 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
 /// A table of a file of settings: its name, and the keys that it can have.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) keys: Vec<String>,
 }
 
@@ -36,11 +34,13 @@ impl Table {
     }
 }
 
-/// The table whose keys are the fields of `T`.
-pub(crate) fn table<T: Default + Serialize>(name: &'static str) -> Table {
-    let fields = serde_json::to_value(T::default()).expect("defaults have a text form");
-    let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys().cloned());
-    Table { name, keys: keys.collect() }
+/// The tables of a file: one for each part of the settings.
+pub(crate) fn tables<T: Settings>() -> Vec<Table> {
+    let settings = serde_json::to_value(T::default()).expect("defaults have a text form");
+    let fields =
+        |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let tables = settings.as_object().into_iter().flatten();
+    tables.map(|(name, table)| Table { name: name.clone(), keys: fields(table) }).collect()
 }
 
 /// The settings that a file makes of the defaults.
@@ -92,7 +92,7 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
         message: condensed(error.message()),
     };
     let document = DeTable::parse(text).map_err(syntax)?;
-    check_keys(document.get_ref(), &T::tables())?;
+    check_keys(document.get_ref(), &tables::<T>())?;
     toml::from_str::<T>(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let key = key_at(document.get_ref(), offset).map(|key| format!("{key}: ")).unwrap_or_default();
@@ -117,7 +117,7 @@ fn condensed(message: &str) -> String {
 fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
-            let names: Vec<_> = tables.iter().map(|table| table.name.to_owned()).collect();
+            let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
             let owner = tables.iter().find(|table| table.has(name.get_ref()));
             let message = match owner {
                 Some(table) => format!("{} belongs in the table [{}]", name.get_ref(), table.name),

@@ -45,7 +45,7 @@ use crate::{
 /// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     let plan = Plan::new(flags)?;
-    if let Some(core) = plan.core {
+    if let Some(core) = plan.flags.send.core {
         check_cores(&[core])?;
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
             send(&mut engine, &plan, signals)?
         }
     };
-    Ok(Report::new(&plan, started, sent).print(plan.json, plan.quiet))
+    Ok(Report::new(&plan, started, sent).print(&plan.flags.send))
 }
 
 /// Whether it is still wanted when everything is open.

@@ -23,17 +23,13 @@ pub(super) struct Plan {
     pub(super) timing: Timing,
     pub(super) frame: FrameSpec,
     pub(super) sizes: Sizes,
-    pub(super) flows: u32,
-    pub(super) popularity: Popularity,
+    pub(super) flags: GenerateFlags,
     /// How the interface is used.
     pub(super) choice: Choice,
     /// Why frames go out beside others.
     pub(super) host_use: Option<LeftToHost>,
     /// Whether zero-copy is not tried for that reason.
     pub(super) is_spared: bool,
-    pub(super) core: Option<usize>,
-    pub(super) json: bool,
-    pub(super) quiet: bool,
 }
 
 /// The engine, and what it alone needs to know.
@@ -79,15 +75,11 @@ impl Plan {
             engine,
             frame,
             sizes,
-            flows: flags.flows,
-            popularity: flags.popularity,
             choice,
             is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
             host_use,
-            core: flags.send.core,
-            json: flags.send.json,
-            quiet: flags.send.quiet,
             interface,
+            flags,
         })
     }
 }
@@ -127,31 +119,26 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
 
 /// The name of the interface, and the shares of its queues.
 fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)> {
-    let (name, named) = match flags.interface.rsplit_once('@') {
+    let shares = flags.queue_share.as_ref().map(|shares| shares.0.as_slice());
+    let (name, queues): (_, Vec<u16>) = match flags.interface.rsplit_once('@') {
         Some((name, queues)) => {
             let queues: QueueSet = queues.parse().map_err(|error| usage!("{}: {error}", flags.interface))?;
-            (name, Some(queues.iter().collect::<Vec<u16>>()))
+            (name, queues.iter().collect())
         }
-        None => (flags.interface.as_str(), None),
+        None => (flags.interface.as_str(), (0..shares.map_or(1, |shares| shares.len() as u16)).collect()),
     };
-    let queues = match (named, &flags.queue_share) {
-        (None, None) => vec![QueueShare { queue: 0, weight: 1 }],
-        (Some(queues), None) => queues.into_iter().map(|queue| QueueShare { queue, weight: 1 }).collect(),
-        (None, Some(shares)) => {
-            (0..).zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
-        }
-        (Some(queues), Some(shares)) if queues.len() == shares.0.len() => {
-            queues.into_iter().zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
-        }
-        (Some(queues), Some(shares)) => {
-            bail!(usage!(
-                "--queue-share has {} shares for the {} queues of {}; write one for each",
-                shares.0.len(),
-                queues.len(),
-                flags.interface
-            ));
-        }
-    };
+    let weights = shares.map_or_else(|| vec![1; queues.len()], Vec::from);
+    ensure!(
+        weights.len() == queues.len(),
+        usage!(
+            "--queue-share has {} shares for the {} queues of {}; write one for each",
+            weights.len(),
+            queues.len(),
+            flags.interface
+        )
+    );
+    let queues =
+        queues.into_iter().zip(weights).map(|(queue, weight)| QueueShare { queue, weight }).collect();
     Ok((name, queues))
 }
 

@@ -23,7 +23,10 @@ struct Snapshot {
 
 impl Progress {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { line: StatusLine::new(plan.quiet, plan.json), before: Snapshot::default() }
+        Self {
+            line: StatusLine::new(plan.flags.send.quiet, plan.flags.send.json),
+            before: Snapshot::default(),
+        }
     }
 
     /// Writes the line, if it is time.
