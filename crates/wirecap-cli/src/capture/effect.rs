@@ -12,12 +12,6 @@ use wirecap::{
 use super::plan::Plan;
 use crate::text::diagnostic::describe;
 
-/// Which kinds of ports there are.
-struct Kinds {
-    xdp: bool,
-    passive: bool,
-}
-
 /// Checks the flags against the ports.
 ///
 /// # Errors
@@ -25,10 +19,8 @@ struct Kinds {
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
-    let kinds = Kinds {
-        xdp: report.ports.iter().any(|port| is_xdp(&port)),
-        passive: report.ports.iter().any(PortReport::is_passive),
-    };
+    let xdp = report.ports.iter().any(|port| is_xdp(&port));
+    let passive = report.ports.iter().any(PortReport::is_passive);
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let (config, usual) = (&plan.config, Config::default());
     let mode = if config.xdp_mode == Modes::ZeroCopy {
@@ -37,11 +29,11 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         "--xdp-mode"
     };
     for (flag, needs, has_effect) in [
-        ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || kinds.xdp),
-        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || kinds.passive),
-        ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || kinds.xdp),
-        (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || kinds.xdp),
-        ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
+        ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || xdp),
+        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || passive),
+        ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || xdp),
+        (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || xdp),
+        ("--no-promiscuous", "interfaces", config.promiscuous || xdp || passive),
     ] {
         ensure!(has_effect, usage!("{flag} is for {needs}, which {} is not: leave it out", names.join(", ")));
     }

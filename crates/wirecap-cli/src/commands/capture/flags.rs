@@ -7,7 +7,7 @@ use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
 use super::{settings::CaptureSettings, words};
 use crate::{
     flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
-    values::{Cores, Number, choice, cores, count, number},
+    values::{ANY, Cores, choice, cores, count, number},
 };
 
 /// What to capture, how, and where to.
@@ -40,11 +40,11 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     pool: PoolFlags,
     /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
-    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(ANY, "--ring 4096"))]
     ring: Option<u32>,
     /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
     /// [default: 60].
-    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(Number::of("-T 60").from(0).to(100)))]
+    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
     threshold_percent: Option<u32>,
     /// Whether workers help each other [default: advanced].
     #[arg(long, value_parser = choice::<Mode>())]
@@ -55,7 +55,7 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     workers: WorkerFlags,
     /// Number of capture threads (push) [default: 1].
-    #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--capture-threads 2").from(1).to(u16::MAX.into())))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=u16::MAX.into(), "--capture-threads 2"))]
     capture_threads: Option<u16>,
     /// Cores for the capture threads (push), in turn [default: not bound].
     #[arg(long, value_name = "LIST", value_parser = cores)]
