@@ -49,7 +49,7 @@ impl Placement {
                     queues.insert(queue);
                 }
                 if queues.is_empty() {
-                    return Err(Error::SideEmpty { path: path.clone() });
+                    return Err(Error::SideEmpty(path.clone()));
                 }
                 Ok(queues.into_iter().collect())
             }

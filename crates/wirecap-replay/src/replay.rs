@@ -91,7 +91,7 @@ impl TraceOpener<'_> {
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
         let (schedule, passes) = (Schedule::new(plan.speed), passes(plan));
         let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, schedule, passes, control);
-        let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
+        let source = Source::Streamed(Box::new(trace.map_err(Error::Thread)?));
         let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
         Ok(OpenTrace { lanes, source, expected: expected(plan), held, pass: None })
     }

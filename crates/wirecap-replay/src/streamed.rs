@@ -267,7 +267,7 @@ impl Ahead {
             }
             let mut end = feed.end();
             if pass > 0 && end.frames == 0 {
-                end.failures.push(Error::Emptied { pass: pass + 1 }.to_string());
+                end.failures.push(Error::Emptied(pass + 1).to_string());
             }
             let go_on = end.frames > 0 && !self.passes.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));

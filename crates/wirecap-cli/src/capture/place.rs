@@ -89,7 +89,7 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<PreparedCapture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.give_up(signals.flag());
+    let builder = builder.give_up(signals.escalation.flag());
     let builder = match plan.output.quiet {
         true => builder,
         false => builder.on_wait(|wait| note!("{}", event::wait(wait))),

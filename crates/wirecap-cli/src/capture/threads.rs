@@ -55,7 +55,7 @@ pub(super) fn record(
         max_packets: plan.output.count,
         header: Some(describe::header(plan, places, &capture.report())),
         drop_when_behind: !waits,
-        give_up: signals.give_up_flag(),
+        give_up: signals.escalation.give_up_flag(),
         on_stop: Some(notifier(destination.describe(), notices.clone()).into()),
     };
     let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));

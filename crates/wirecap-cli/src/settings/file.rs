@@ -4,7 +4,7 @@
 //! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than
 //! `capture`.
 
-use std::{fmt, fs, ops::Range, path::Path};
+use std::{fs, ops::Range, path::Path};
 
 use anyhow::{Result, anyhow, ensure};
 use serde::{Serialize, de::DeserializeOwned};
@@ -72,17 +72,12 @@ pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
 }
 
 /// What is wrong in a file, and where.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(super) struct Mistake {
     /// In bytes from the start.
     offset: usize,
     message: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 /// The settings that a text makes of the defaults.
