@@ -6,10 +6,9 @@
 //! ```
 
 use serde::Serialize;
-use wirecap_core::choices;
 
 use crate::{
-    Control, Error, Plan,
+    Control, Cut, Error, Plan,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
@@ -23,18 +22,6 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
 /// The most packets that are read for one block, those that are left out included.
 const BLOCK_PACKETS: usize = BLOCK_FRAMES;
-
-choices! {
-    /// What is done with packets of which the file has only the beginning (snapshot length).
-    pub enum Cut = Send {
-        /// What is there is sent.
-        Send = "send",
-        /// Zeros are put behind it, up to the length on the wire.
-        Pad = "pad",
-        /// They are left out.
-        Skip = "skip",
-    }
-}
 
 /// What is sent, and how it is spread.
 #[derive(Debug, Clone)]

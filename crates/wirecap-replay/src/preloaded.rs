@@ -11,6 +11,7 @@
 use wirecap_send::Lane;
 
 use crate::{
+    Plan,
     feed::{Block, Frame},
     next::{NextFrame, Passes},
     schedule::Schedule,
@@ -40,13 +41,7 @@ impl PreloadedTrace {
     }
 
     /// Writes `copies` copies of the frames into the lanes' cells. Blocks are freed as they are written.
-    pub(crate) fn load(
-        blocks: Vec<Block>,
-        lanes: &mut [Lane],
-        copies: u32,
-        schedule: Schedule,
-        passes: Passes,
-    ) -> Self {
+    pub(crate) fn load(blocks: Vec<Block>, lanes: &mut [Lane], copies: u32, plan: &Plan) -> Self {
         let cell_bytes = lanes.first().map_or(1, Lane::cell_bytes);
         let one_copy = Self::cells(&blocks, lanes.len(), cell_bytes);
         let cells: Vec<u32> = one_copy.into_iter().map(|cells| cells as u32).collect();
@@ -64,6 +59,7 @@ impl PreloadedTrace {
                 frames.push(Frame { at: cell, ..frame });
             }
         }
+        let (schedule, passes) = (Schedule::new(plan.speed), plan.passes());
         Self { frames, cells, copies, schedule, passes, at: 0, pass: 0 }
     }
 

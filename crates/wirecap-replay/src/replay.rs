@@ -70,14 +70,13 @@ impl TraceOpener<'_> {
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
-        let (end, bytes, passes) = (feed.end(), loaded.bytes(), passes(plan));
+        let (end, bytes, passes) = (feed.end(), loaded.bytes(), plan.passes());
         let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
             planned: planned(plan.speed, passes, &end, bytes),
             ..expected(plan)
         };
-        let trace =
-            PreloadedTrace::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
+        let trace = PreloadedTrace::load(loaded.blocks, &mut lanes, copies, plan);
         let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
         Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
     }
@@ -89,16 +88,11 @@ impl TraceOpener<'_> {
             vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
         let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
-        let (schedule, passes) = (Schedule::new(plan.speed), passes(plan));
-        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, schedule, passes, control);
+        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, control);
         let source = Source::Streamed(Box::new(trace.map_err(Error::Thread)?));
         let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
         Ok(OpenTrace { lanes, source, expected: expected(plan), held, pass: None })
     }
-}
-
-fn passes(plan: &Plan) -> Passes {
-    Passes { count: plan.passes, gap_ns: plan.pass_gap_ns }
 }
 
 fn expected(plan: &Plan) -> Forecast {

@@ -111,10 +111,9 @@ impl StreamedTrace {
         head: Vec<Block>,
         plan: FeedPlan,
         cells: &[u32],
-        schedule: Schedule,
-        passes: Passes,
         control: &Arc<Control>,
     ) -> io::Result<Self> {
+        let (schedule, passes) = (Schedule::new(plan.plan.speed), plan.plan.passes());
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
         let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };

@@ -20,12 +20,13 @@ fn started(path: &Path, count: u64) -> StreamedTrace {
         pcap::packet(&mut file, &header, 0, [vec![0; len as usize].as_slice()]);
     }
     std::fs::write(path, file).unwrap();
-    let plan =
-        FeedPlan { plan: Plan::new([path], "lo"), queues: vec![0], room: Room { longest: 60, of_cells: 60 } };
+    let plan = FeedPlan {
+        plan: Plan { speed: Speed::Top, passes: Some(count), ..Plan::new([path], "lo") },
+        queues: vec![0],
+        room: Room { longest: 60, of_cells: 60 },
+    };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
-    let passes = Passes { count: Some(count), gap_ns: None };
-    let schedule = Schedule::new(Speed::Top);
-    StreamedTrace::start(feed, Vec::new(), plan, &[64], schedule, passes, &Arc::default()).unwrap()
+    StreamedTrace::start(feed, Vec::new(), plan, &[64], &Arc::default()).unwrap()
 }
 
 /// Takes the next block, and all frames of it. False at the end.

@@ -34,13 +34,6 @@ use crate::stamp_program::{STATE_LEN, assemble, state_at};
 
 /// Most frames of one call: 3 to 10 ms.
 const CHUNK: u64 = 65_536;
-/// Shortest sleep between calls into the kernel: each costs what many frames do.
-const TICK: Duration = Duration::from_millis(1);
-/// Each call has a page pool of its own, which lives on for a second or more if frames are still under way at
-/// the call's end. The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there are
-/// 5,000 calls a second at most.
-const BETWEEN_CALLS: Duration = Duration::from_micros(200);
-
 /// What to send, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveOptions {
@@ -135,8 +128,12 @@ impl LiveGenerator {
 }
 
 impl Engine for LiveGenerator {
-    const TICK: Duration = TICK;
-    const BETWEEN_CALLS: Duration = BETWEEN_CALLS;
+    /// Shortest sleep between calls into the kernel: each costs what many frames do.
+    const TICK: Duration = Duration::from_millis(1);
+    /// Each call has a page pool of its own, which lives on for a second or more if frames are still under way
+    /// at the call's end. The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there
+    /// are 5,000 calls a second at most.
+    const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {
         let len = self.template.bytes().len();

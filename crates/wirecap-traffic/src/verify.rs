@@ -81,8 +81,8 @@ pub struct RunVerdict {
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing: of runs of `expected` frames each, numbered from 0, if it is known how
-    /// many. Then it finds missing frames at the start and at the end of a run, too.
+    /// A verifier that has seen nothing. If it is known how many frames each run has, numbered from 0, it also
+    /// finds those that are missing at the start and at the end of a run.
     pub fn new(expected: Option<u64>) -> Self {
         Self { expected, ..Self::default() }
     }

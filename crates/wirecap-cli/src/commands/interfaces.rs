@@ -119,7 +119,13 @@ impl InterfaceRecord {
             .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);
-        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
+        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default().into_iter();
+        let devices = devices.map(|QueueDevice { name, queue, taken, pids, .. }| Device {
+            name,
+            queue,
+            in_use: taken,
+            pids,
+        });
         Self {
             holders: holders.collect(),
             name: interface.name,
@@ -127,7 +133,7 @@ impl InterfaceRecord {
             driver: interface.driver.map(|driver| driver.name),
             queues: interface.queues.current,
             queues_max: interface.queues.max,
-            devices: devices.into_iter().map(Device::from).collect(),
+            devices: devices.collect(),
             speed_mbps: interface.speed_mbps,
             numa_node: interface.numa_node,
             mtu: interface.mtu,
@@ -146,13 +152,6 @@ impl InterfaceRecord {
             host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
             no_hardware_timestamps,
         }
-    }
-}
-
-impl From<QueueDevice> for Device {
-    fn from(device: QueueDevice) -> Self {
-        let QueueDevice { name, queue, taken, pids, .. } = device;
-        Self { name, queue, in_use: taken, pids }
     }
 }
 
