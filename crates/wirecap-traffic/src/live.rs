@@ -130,9 +130,9 @@ impl LiveGenerator {
 impl Engine for LiveGenerator {
     /// Shortest sleep between calls into the kernel: each costs what many frames do.
     const TICK: Duration = Duration::from_millis(1);
-    /// Each call has a page pool of its own, which lives on for a second or more if frames are still under way
-    /// at the call's end. The kernel has numbers for 65,534 of them at a time and then says `ENOSPC`, so there
-    /// are 5,000 calls a second at most.
+    /// Each call has a page pool of its own, which lives on for a second or more if frames are still
+    /// under way at the call's end. The kernel has numbers for 65,534 of them at a time and then says
+    /// `ENOSPC`, so there are 5,000 calls a second at most.
     const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {

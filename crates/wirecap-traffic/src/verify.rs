@@ -81,8 +81,8 @@ pub struct RunVerdict {
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing. If it is known how many frames each run has, numbered from 0, it also
-    /// finds those that are missing at the start and at the end of a run.
+    /// A verifier that has seen nothing. If it is known how many frames each run has, numbered from 0, it
+    /// also finds those that are missing at the start and at the end of a run.
     pub fn new(expected: Option<u64>) -> Self {
         Self { expected, ..Self::default() }
     }
