@@ -15,7 +15,7 @@ use crate::text::diagnostic::describe;
 /// Checks the flags against the ports.
 ///
 /// # Errors
-/// [`Usage`] for flags without effect; `--unmatched pass` where the filter is not in the kernel.
+/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the kernel.
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);

@@ -46,7 +46,7 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// The settings that a file makes of the defaults.
 ///
 /// # Errors
-/// Why it cannot be read; [`Usage`] with line and column for what is wrong in it.
+/// Why it cannot be read; [`Usage`](crate::exit::Usage) with line and column for what is wrong in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
     let text =

@@ -88,7 +88,7 @@ impl CaptureFlags {
     /// The settings in force. `is_interface` says whether there is an interface of that name.
     ///
     /// # Errors
-    /// [`Usage`] for words that contradict each other, and for what is wrong in the file.
+    /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for what is wrong in the file.
     pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
         let mut settings: CaptureSettings = self.settings.settings()?;
         let CaptureSettings { capture, output } = &mut settings;

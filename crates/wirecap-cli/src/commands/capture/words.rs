@@ -12,7 +12,7 @@ use crate::values::{is_trace, is_trace_path, ports};
 /// Puts ports and filter into the settings.
 ///
 /// # Errors
-/// [`Usage`] for words that make no sense.
+/// [`Usage`](crate::exit::Usage) for words that make no sense.
 pub(super) fn apply(
     words: &[String],
     filter: Option<String>,

@@ -25,7 +25,7 @@ pub(super) struct ReplayPlan {
 }
 
 /// # Errors
-/// [`Usage`]; and if there is no such interface.
+/// [`Usage`](crate::exit::Usage); and if there is no such interface.
 pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
     let speed = speed(flags);
     let recorded = matches!(speed, Speed::Recorded { .. });
