@@ -11,7 +11,7 @@ const MAX_CORES: usize = 1024;
 /// Whether every core in `cores` can be used.
 ///
 /// # Errors
-/// [`Usage`] with those that can.
+/// [`Usage`](crate::exit::Usage) with those that can.
 pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
     // Trying is the only way to know: a process may leave its affinity mask, but not its cpuset.
     let tried = cpu::keeping_affinity(|| {
