@@ -8,7 +8,6 @@
 //! Rule: each measurement has a pair of its own, so that nothing of the run before is left in it. The receiving end
 //! has GRO on: without an XDP program it accepts redirected frames only then, and libpcap's best case is what counts.
 
-use std::num::NonZeroU64;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,7 +19,8 @@ use wirecap_sys::{
     cpu,
     netdev::{self, LinkStatistics},
 };
-use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Sent};
+use wirecap_testing::{LiveSender, Sent};
+use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::machine;
 
@@ -189,13 +189,15 @@ pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<Sent> {
     let options = LiveOptions {
         frame: FrameSpec { len: frame_len, ..FrameSpec::default() },
         flows: FLOWS,
-        rate_pps: rate_pps.and_then(|rate| NonZeroU64::new(rate as u64)),
         ..LiveOptions::default()
     };
-    let mut generator = LiveGenerator::new(ifindex, options)?;
+    let mut sender = LiveSender::new(ifindex, options)?;
+    if let Some(rate) = rate_pps.filter(|&rate| rate >= 1.0) {
+        sender = sender.at(rate as u64);
+    }
     Ok(match amount {
-        Amount::Frames(frames) => generator.run(frames)?,
-        Amount::For(duration) => generator.run_for(duration)?,
+        Amount::Frames(frames) => sender.run(frames)?,
+        Amount::For(duration) => sender.run_for(duration)?,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wirecap_traffic::Sent;
+use wirecap_testing::Sent;
 
 use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
 use crate::child;

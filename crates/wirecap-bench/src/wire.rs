@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use wirecap_lab::{Interface, Namespace, VethOptions, VethPair};
 use wirecap_sys::netdev::{self, LinkReader};
-use wirecap_traffic::Sent;
+use wirecap_testing::Sent;
 
 use crate::bed::{Bed, Traffic, receiver_core, send_from};
 

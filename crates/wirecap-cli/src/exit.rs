@@ -31,6 +31,13 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
+/// [`Usage`] in these words.
+macro_rules! usage {
+    ($($words:tt)*) => {
+        $crate::exit::Usage(format!($($words)*))
+    };
+}
+
 /// The exit code an error calls for: values that no machine could take, or cores that this one does
 /// not have, are wrong usage, all else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {

@@ -18,7 +18,7 @@ use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
     settings::{OutputSettings, Settings, file},
-    values::{Cores, Number, choice, choice_but, cores, duration, number, size},
+    values::{ANY, Cores, choice, choice_but, cores, duration, number, size},
 };
 
 /// The file that packets are written to.
@@ -29,7 +29,7 @@ pub(crate) struct FileFlags {
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
-    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(Number::of("--snaplen 128")))]
+    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--snaplen 128"))]
     snaplen: Option<u32>,
 }
 
@@ -52,17 +52,17 @@ pub(crate) struct TimeLimit {
 #[derive(Debug, Args)]
 pub(crate) struct PoolFlags {
     /// M, cells per chunk: a power of two [default: 256].
-    #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(Number::of("-M 256")))]
+    #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(ANY, "-M 256"))]
     cells_per_chunk: Option<u32>,
     /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all
     /// take no more than an eighth of the memory that is available].
-    #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(Number::of("-R 128")))]
+    #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(ANY, "-R 128"))]
     chunks_per_pool: Option<u32>,
     /// Memory for the cells of all receive queues together, from which R follows: 512M, 2G.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
     memory: Option<u64>,
     /// Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048].
-    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(Number::of("--cell-bytes 4096")))]
+    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--cell-bytes 4096"))]
     cell_bytes: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl PoolFlags {
 #[derive(Debug, Args)]
 pub(crate) struct WorkerFlags {
     /// Number of workers [default: one for each receive queue, but no more than cores].
-    #[arg(long = "workers", id = "workers", value_name = "N", value_parser = number::<usize>(Number::of("--workers 4")))]
+    #[arg(long = "workers", id = "workers", value_name = "N", value_parser = number::<usize>(ANY, "--workers 4"))]
     number: Option<usize>,
     /// Cores for the workers, in turn: 0,2-3 [default: not bound].
     #[arg(long, value_name = "LIST", value_parser = cores)]
@@ -183,7 +183,7 @@ pub(crate) struct SendFlags {
     #[arg(long, value_enum)]
     pub(crate) tx_mode: Option<SendModeFlag>,
     /// Core of the thread that sends [default: not bound].
-    #[arg(long, value_name = "CORE", value_parser = number::<usize>(Number::of("--core 1")))]
+    #[arg(long, value_name = "CORE", value_parser = number::<usize>(ANY, "--core 1"))]
     pub(crate) core: Option<usize>,
     /// Print the report as one JSON object, as the last line of standard output.
     #[arg(long)]

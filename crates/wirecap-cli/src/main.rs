@@ -21,11 +21,12 @@
 #![forbid(unsafe_code)]
 
 #[macro_use]
+mod exit;
+#[macro_use]
 mod print;
 
 mod capture;
 mod commands;
-mod exit;
 mod flags;
 mod process;
 mod settings;

@@ -23,7 +23,7 @@ pub struct Control {
     /// Written by the thread that stops it; orders nothing else.
     stopped: AtomicBool,
     /// Set when the first packet is about to be sent.
-    started: OnceLock<Start>,
+    started: OnceLock<(Instant, Forecast)>,
     /// Given to the kernel so far. Written by the thread that sends.
     packets: AtomicU64,
     /// Of these, in bytes. Written by the thread that sends.
@@ -55,16 +55,25 @@ impl Forecast {
         Some(planned.min(duration.unwrap_or(planned)))
     }
 
-    pub(crate) fn begun(self, at: Instant) -> Start {
-        Start { at, expected: self }
+    /// The end that is nearest counts.
+    fn progress(&self, elapsed: Duration, packets: u64, bytes: u64, read: Option<(u64, f64)>) -> Progress {
+        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
+        let seconds = elapsed.as_secs_f64();
+        let of_files = match (self.planned, self.packets, read) {
+            (Some(planned), _, _) => ratio(seconds, planned.as_secs_f64()),
+            (None, Some(all), _) => ratio(packets as f64, all as f64),
+            (None, None, Some((pass, share))) => {
+                self.passes.and_then(|passes| ratio(pass as f64 + share, passes as f64))
+            }
+            (None, None, None) => None,
+        };
+        let of_count = self.limits.count.and_then(|count| ratio(packets as f64, count as f64));
+        let of_time = self.limits.duration.and_then(|duration| ratio(seconds, duration.as_secs_f64()));
+        let share = [of_files, of_count, of_time].into_iter().flatten().reduce(f64::max);
+        let left = share.filter(|&share| share > 0.0).map(|share| seconds * (1.0 - share) / share);
+        let left = left.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Progress { elapsed, packets, bytes, share, left }
     }
-}
-
-/// A replay that has begun.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Start {
-    at: Instant,
-    expected: Forecast,
 }
 
 /// How far a replay is.
@@ -95,15 +104,15 @@ impl Control {
 
     /// How far it is; `None` before the first packet.
     pub fn progress(&self) -> Option<Progress> {
-        let started = self.started.get()?;
+        let (started, expected) = self.started.get()?;
         let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let packets = self.packets.load(Ordering::Relaxed);
-        let (elapsed, bytes) = (started.at.elapsed(), self.bytes.load(Ordering::Relaxed));
-        Some(started.expected.progress(elapsed, packets, bytes, read))
+        let (elapsed, bytes) = (started.elapsed(), self.bytes.load(Ordering::Relaxed));
+        Some(expected.progress(elapsed, packets, bytes, read))
     }
 
-    pub(crate) fn start(&self, started: Start) {
-        let _ = self.started.set(started);
+    pub(crate) fn start(&self, at: Instant, expected: Forecast) {
+        let _ = self.started.set((at, expected));
     }
 
     pub(crate) fn sent(&self, packets: u64, bytes: u64) {
@@ -113,28 +122,6 @@ impl Control {
 
     pub(crate) fn read(&self, pass: u64, share: Option<f64>) {
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = share.map(|share| (pass, share));
-    }
-}
-
-impl Forecast {
-    /// The end that is nearest counts.
-    fn progress(&self, elapsed: Duration, packets: u64, bytes: u64, read: Option<(u64, f64)>) -> Progress {
-        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
-        let seconds = elapsed.as_secs_f64();
-        let of_files = match (self.planned, self.packets, read) {
-            (Some(planned), _, _) => ratio(seconds, planned.as_secs_f64()),
-            (None, Some(all), _) => ratio(packets as f64, all as f64),
-            (None, None, Some((pass, share))) => {
-                self.passes.and_then(|passes| ratio(pass as f64 + share, passes as f64))
-            }
-            (None, None, None) => None,
-        };
-        let of_count = self.limits.count.and_then(|count| ratio(packets as f64, count as f64));
-        let of_time = self.limits.duration.and_then(|duration| ratio(seconds, duration.as_secs_f64()));
-        let share = [of_files, of_count, of_time].into_iter().flatten().reduce(f64::max);
-        let left = share.filter(|&share| share > 0.0).map(|share| seconds * (1.0 - share) / share);
-        let left = left.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Progress { elapsed, packets, bytes, share, left }
     }
 }
 

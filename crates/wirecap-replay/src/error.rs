@@ -62,11 +62,8 @@ pub enum Error {
         memory_mib: u64,
     },
     /// Files had packets in one pass, and none in a later one.
-    #[error("pass {pass} found no packets: the files changed during replay; replay a copy")]
-    Emptied {
-        /// The pass, from 1.
-        pass: u64,
-    },
+    #[error("pass {0} found no packets: the files changed during replay; replay a copy")]
+    Emptied(u64),
     /// The side file cannot be read.
     #[error("cannot read the side file {path:?}: {source}; it is a text file with one queue number a packet")]
     Side {
@@ -99,11 +96,8 @@ pub enum Error {
         lines: u64,
     },
     /// The side file has nothing.
-    #[error("{path:?} has no queue numbers; write one a line, one for each packet")]
-    SideEmpty {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0:?} has no queue numbers; write one a line, one for each packet")]
+    SideEmpty(PathBuf),
     /// The interface cannot be found or asked.
     #[error(transparent)]
     Interface(#[from] wirecap_sys::netdev::Error),
@@ -114,11 +108,8 @@ pub enum Error {
     #[error("the thread that reads ahead has panicked; this is a defect of wirecap")]
     Reader,
     /// A thread could not be started.
-    #[error("cannot start the thread that reads ahead: {cause}")]
-    Thread {
-        /// What the kernel said.
-        cause: io::Error,
-    },
+    #[error("cannot start the thread that reads ahead: {0}")]
+    Thread(io::Error),
 }
 
 const CONVERT: &str = "convert the file, or capture it anew on an Ethernet interface";

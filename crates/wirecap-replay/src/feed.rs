@@ -5,13 +5,10 @@
 //!                    └─ not: counted, and left out
 //! ```
 
-use std::path::PathBuf;
-
 use serde::Serialize;
-use wirecap_core::choices;
 
 use crate::{
-    Control, Error, Placement, Timing,
+    Control, Cut, Error, Plan,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
@@ -26,27 +23,12 @@ const BLOCK_FRAMES: usize = 8192;
 /// The most packets that are read for one block, those that are left out included.
 const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
-choices! {
-    /// What is done with packets of which the file has only the beginning (snapshot length).
-    pub enum Cut = Send {
-        /// What is there is sent.
-        Send = "send",
-        /// Zeros are put behind it, up to the length on the wire.
-        Pad = "pad",
-        /// They are left out.
-        Skip = "skip",
-    }
-}
-
 /// What is sent, and how it is spread.
 #[derive(Debug, Clone)]
 pub(crate) struct FeedPlan {
-    pub(crate) files: Vec<PathBuf>,
-    pub(crate) timing: Timing,
-    pub(crate) placement: Placement,
+    pub(crate) plan: Plan,
     /// The queues of the placement, in order.
     pub(crate) queues: Vec<u16>,
-    pub(crate) cut: Cut,
     pub(crate) room: Room,
 }
 
@@ -95,12 +77,12 @@ pub(crate) struct Block {
     pub(crate) share_read: Option<f64>,
 }
 
-/// A frame in a block.
+/// A frame, and where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Since the first packet of the pass.
     pub(crate) offset_ns: u64,
-    /// Where its bytes begin in the block.
+    /// Where it begins: its first byte in the block; once it lies in cells, its first cell.
     pub(crate) at: u32,
     pub(crate) len: u32,
     /// Its queue, by its place among those that are used.
@@ -157,12 +139,12 @@ pub(crate) struct PassEnd {
 }
 
 impl Feed {
-    pub(crate) fn open(plan: &FeedPlan, control: &Control) -> Result<Self, Error> {
+    pub(crate) fn open(FeedPlan { plan, queues, room }: &FeedPlan, control: &Control) -> Result<Self, Error> {
         Ok(Self {
             merge: Merge::open(&plan.files, plan.timing, control)?,
-            placer: Placer::new(&plan.placement, &plan.queues)?,
+            placer: Placer::new(&plan.placement, queues)?,
             cut: plan.cut,
-            room: plan.room,
+            room: *room,
             tally: Tally::default(),
             frames: 0,
             span_ns: 0,

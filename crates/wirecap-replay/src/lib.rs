@@ -63,12 +63,12 @@ mod trace;
 
 pub use control::{Control, Limits, Progress};
 pub use error::Error;
-pub use feed::{Cut, Tally};
+pub use feed::Tally;
 pub use flow::flow_hash;
 pub use merge::Timing;
 pub use pacing::{PacingReport, Quantiles};
 pub use placement::Placement;
-pub use plan::Plan;
+pub use plan::{Cut, Plan};
 pub use player::End;
 pub use replay::Replay;
 pub use report::{Report, Storage};

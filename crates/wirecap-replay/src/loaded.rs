@@ -113,14 +113,8 @@ mod tests {
         // A device replaces a pipe: neither is a regular file.
         let plan = Plan { passes: Some(2), memory_bytes: 1, ..Plan::new(["/dev/null"], "lo") };
         let shape = Shape::of(&interface, &plan, &[0]);
-        let feed_plan = FeedPlan {
-            files: vec![path],
-            timing: plan.timing,
-            placement: plan.placement.clone(),
-            queues: vec![0],
-            cut: plan.cut,
-            room: shape.room,
-        };
+        let feed_plan =
+            FeedPlan { plan: Plan { files: vec![path], ..plan.clone() }, queues: vec![0], room: shape.room };
         read_ahead(&mut Feed::open(&feed_plan, control)?, &plan, shape, 1, control)
     }
 

@@ -49,7 +49,7 @@ impl Placement {
                     queues.insert(queue);
                 }
                 if queues.is_empty() {
-                    return Err(Error::SideEmpty { path: path.clone() });
+                    return Err(Error::SideEmpty(path.clone()));
                 }
                 Ok(queues.into_iter().collect())
             }
@@ -59,12 +59,7 @@ impl Placement {
 
 /// Places the packets of one pass.
 #[derive(Debug)]
-pub(crate) struct Placer {
-    rule: Rule,
-}
-
-#[derive(Debug)]
-enum Rule {
+pub(crate) enum Placer {
     First,
     RoundRobin { lanes: u16, next: u16 },
     Flow { lanes: u16 },
@@ -75,26 +70,25 @@ impl Placer {
     /// For the queues that [`Placement::queues`] returned.
     pub(crate) fn new(placement: &Placement, queues: &[u16]) -> Result<Self, Error> {
         let lanes = queues.len() as u16;
-        let rule = match placement {
-            Placement::One(_) => Rule::First,
-            Placement::RoundRobin(_) => Rule::RoundRobin { lanes, next: 0 },
-            Placement::Flow(_) => Rule::Flow { lanes },
-            Placement::Side(path) => Rule::Side { file: SideFile::open(path)?, queues: queues.into() },
-        };
-        Ok(Self { rule })
+        Ok(match placement {
+            Placement::One(_) => Self::First,
+            Placement::RoundRobin(_) => Self::RoundRobin { lanes, next: 0 },
+            Placement::Flow(_) => Self::Flow { lanes },
+            Placement::Side(path) => Self::Side { file: SideFile::open(path)?, queues: queues.into() },
+        })
     }
 
     /// Which of the queues the next packet goes to, by its place among them.
     pub(crate) fn place(&mut self, frame: &[u8]) -> Result<u16, Error> {
-        match &mut self.rule {
-            Rule::First => Ok(0),
-            Rule::RoundRobin { lanes, next } => {
+        match self {
+            Self::First => Ok(0),
+            Self::RoundRobin { lanes, next } => {
                 let lane = *next;
                 *next = (lane + 1) % *lanes;
                 Ok(lane)
             }
-            Rule::Flow { lanes } => Ok((flow_hash(frame) % u64::from(*lanes)) as u16),
-            Rule::Side { file, queues } => {
+            Self::Flow { lanes } => Ok((flow_hash(frame) % u64::from(*lanes)) as u16),
+            Self::Side { file, queues } => {
                 let queue = file.next()?.ok_or_else(|| file.short())?;
                 let lane = queues.binary_search(&queue).map_err(|_| file.bad_line(queue.to_string()))?;
                 Ok(lane as u16)
@@ -105,7 +99,7 @@ impl Placer {
 
 /// A side file, read number by number.
 #[derive(Debug)]
-struct SideFile {
+pub(crate) struct SideFile {
     path: PathBuf,
     file: BufReader<File>,
     text: String,

@@ -2,9 +2,22 @@
 
 use std::path::PathBuf;
 
+use wirecap_core::choices;
 use wirecap_sys::xsk::BindChoice;
 
-use crate::{Cut, Limits, Placement, Speed, Timing};
+use crate::{Limits, Placement, Speed, Timing, next::Passes};
+
+choices! {
+    /// What is done with packets of which the file has only the beginning (snapshot length).
+    pub enum Cut = Send {
+        /// What is there is sent.
+        Send = "send",
+        /// Zeros are put behind it, up to the length on the wire.
+        Pad = "pad",
+        /// They are left out.
+        Skip = "skip",
+    }
+}
 
 /// What to send, where, and how.
 #[derive(Debug, Clone)]
@@ -36,6 +49,10 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub(crate) fn passes(&self) -> Passes {
+        Passes { count: self.passes, gap_ns: self.pass_gap_ns }
+    }
+
     /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB
     /// of memory for cells. The rest is for the fields.
     ///

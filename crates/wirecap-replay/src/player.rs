@@ -25,9 +25,9 @@ use wirecap_sys::netdev::{Interface, LinkFault};
 use crate::{
     Control, Error,
     catch_up::CatchUp,
-    control::{Forecast, Limits},
+    control::Forecast,
     next::{Next, WaitReason},
-    pacing::{Pacing, PacingReport},
+    pacing::Pacing,
     source::Source,
     starvation::Starvation,
 };
@@ -70,23 +70,22 @@ pub enum End {
 #[derive(Debug)]
 pub(crate) struct Player<'a> {
     interface: &'a Interface,
-    lanes: Vec<Lane>,
-    source: Source,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) source: Source,
     control: &'a Arc<Control>,
-    limits: Limits,
     expected: Forecast,
     started: Instant,
     /// `None` at top speed, where nothing is due.
-    pacing: Option<Pacing>,
+    pub(crate) pacing: Option<Pacing>,
     catch_up: CatchUp,
-    /// When the last packet departed, since the start.
-    last_ns: u64,
+    /// From the start to the last departure; at top speed until all came back from the kernel.
+    pub(crate) last_ns: u64,
     packets: u64,
     bytes: u64,
     /// When each of the frames that are staged was due.
     due: Vec<u64>,
     looks: u32,
-    starvation: Starvation,
+    pub(crate) starvation: Starvation,
     /// How long nothing came back while something could not go on.
     stalled: StallTimer,
     link: Option<LinkMonitor>,
@@ -117,7 +116,6 @@ impl<'a> Player<'a> {
             lanes,
             source,
             control,
-            limits: expected.limits,
             expected,
             started: Instant::now(),
             pacing: is_timed.then(Pacing::new),
@@ -155,7 +153,7 @@ impl<'a> Player<'a> {
     fn send_all(&mut self) -> Result<End, Error> {
         self.await_first()?;
         self.started = Instant::now();
-        self.control.start(self.expected.begun(self.started));
+        self.control.start(self.started, self.expected);
         loop {
             if let Step::Over(end) = self.look()? {
                 return Ok(end);
@@ -210,12 +208,12 @@ impl<'a> Player<'a> {
 
     /// Puts the frames that are due into the rings.
     fn stage(&mut self, now_ns: u64) -> Step {
-        if self.limits.duration.is_some_and(|duration| u128::from(now_ns) >= duration.as_nanos()) {
+        if self.expected.limits.duration.is_some_and(|duration| u128::from(now_ns) >= duration.as_nanos()) {
             return Step::Over(End::Duration);
         }
         let batch = if self.pacing.is_some() { BATCH_TIMED } else { BATCH_TOP };
         while self.due.len() < batch {
-            if self.limits.count.is_some_and(|count| self.packets >= count) {
+            if self.expected.limits.count.is_some_and(|count| self.packets >= count) {
                 return Step::Over(End::Count);
             }
             let frame = match self.source.peek(&mut self.lanes) {
@@ -293,7 +291,7 @@ impl<'a> Player<'a> {
         if self.source.work_ahead(&mut self.lanes) {
             return;
         }
-        let left = self.limits.duration.map_or(u64::MAX, |duration| {
+        let left = self.expected.limits.duration.map_or(u64::MAX, |duration| {
             duration.as_nanos().saturating_sub(u128::from(self.now_ns())) as u64
         });
         match wait_ns.min(left).checked_sub(NEAR_NS) {
@@ -330,27 +328,5 @@ impl<'a> Player<'a> {
         let frames = self.lanes.iter().map(|lane| u64::from(lane.in_flight())).sum();
         let (interface, seconds) = (self.interface.name.clone(), waited.as_secs());
         SendError::Stalled { interface, frames, seconds }.into()
-    }
-
-    /// From the start to the last departure; at top speed until all came back from the kernel.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.last_ns as f64 / 1e9
-    }
-
-    pub(crate) fn pacing(&self) -> Option<PacingReport> {
-        self.pacing.as_ref().map(Pacing::report)
-    }
-
-    /// How often a frame was due, and the file was not read so far.
-    pub(crate) fn starved(&self) -> u64 {
-        self.starvation.times()
-    }
-
-    pub(crate) fn lanes(&self) -> &[Lane] {
-        &self.lanes
-    }
-
-    pub(crate) fn source(&self) -> &Source {
-        &self.source
     }
 }

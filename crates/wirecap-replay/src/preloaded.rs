@@ -11,14 +11,16 @@
 use wirecap_send::Lane;
 
 use crate::{
-    feed::Block,
+    Plan,
+    feed::{Block, Frame},
     next::{NextFrame, Passes},
     schedule::Schedule,
 };
 
 #[derive(Debug)]
 pub(crate) struct PreloadedTrace {
-    frames: Vec<PlacedFrame>,
+    /// They lie at cells of the first copy.
+    frames: Vec<Frame>,
     /// Cells that one copy takes in each lane.
     cells: Vec<u32>,
     copies: u32,
@@ -26,15 +28,6 @@ pub(crate) struct PreloadedTrace {
     passes: Passes,
     at: usize,
     pass: u64,
-}
-
-/// A frame, and where it lies in the first copy.
-#[derive(Debug, Clone, Copy)]
-struct PlacedFrame {
-    offset_ns: u64,
-    cell: u32,
-    len: u32,
-    lane: u16,
 }
 
 impl PreloadedTrace {
@@ -48,13 +41,7 @@ impl PreloadedTrace {
     }
 
     /// Writes `copies` copies of the frames into the lanes' cells. Blocks are freed as they are written.
-    pub(crate) fn load(
-        blocks: Vec<Block>,
-        lanes: &mut [Lane],
-        copies: u32,
-        schedule: Schedule,
-        passes: Passes,
-    ) -> Self {
+    pub(crate) fn load(blocks: Vec<Block>, lanes: &mut [Lane], copies: u32, plan: &Plan) -> Self {
         let cell_bytes = lanes.first().map_or(1, Lane::cell_bytes);
         let one_copy = Self::cells(&blocks, lanes.len(), cell_bytes);
         let cells: Vec<u32> = one_copy.into_iter().map(|cells| cells as u32).collect();
@@ -69,14 +56,10 @@ impl PreloadedTrace {
                     let written = lanes[lane].write(cell + copy * cells[lane], block.bytes_of(frame));
                     debug_assert!(written, "nothing is with the kernel yet");
                 }
-                frames.push(PlacedFrame {
-                    offset_ns: frame.offset_ns,
-                    cell,
-                    len: frame.len,
-                    lane: frame.lane,
-                });
+                frames.push(Frame { at: cell, ..frame });
             }
         }
+        let (schedule, passes) = (Schedule::new(plan.speed), plan.passes());
         Self { frames, cells, copies, schedule, passes, at: 0, pass: 0 }
     }
 
@@ -86,9 +69,9 @@ impl PreloadedTrace {
         if self.at == self.frames.len() && !self.next_pass() {
             return None;
         }
-        let PlacedFrame { offset_ns, cell, len, lane } = self.frames[self.at];
+        let Frame { offset_ns, at, len, lane } = self.frames[self.at];
         let copy = if self.copies == 1 { 0 } else { (self.pass % u64::from(self.copies)) as u32 };
-        let cell = cell + copy * self.cells[usize::from(lane)];
+        let cell = at + copy * self.cells[usize::from(lane)];
         Some(NextFrame { due_ns: self.schedule.due_ns(offset_ns), cell, len, lane })
     }
 

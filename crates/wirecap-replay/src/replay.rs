@@ -21,6 +21,7 @@ use crate::{
     feed::{Feed, FeedPlan, PassEnd},
     loaded::{LoadedFrames, read_ahead},
     next::Passes,
+    pacing::Pacing,
     player::Player,
     preloaded::PreloadedTrace,
     shape::Shape,
@@ -69,14 +70,13 @@ impl TraceOpener<'_> {
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
-        let (end, bytes, passes) = (feed.end(), loaded.bytes(), passes(plan));
+        let (end, bytes, passes) = (feed.end(), loaded.bytes(), plan.passes());
         let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
             planned: planned(plan.speed, passes, &end, bytes),
             ..expected(plan)
         };
-        let trace =
-            PreloadedTrace::load(loaded.blocks, &mut lanes, copies, Schedule::new(plan.speed), passes);
+        let trace = PreloadedTrace::load(loaded.blocks, &mut lanes, copies, plan);
         let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
         Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
     }
@@ -88,16 +88,11 @@ impl TraceOpener<'_> {
             vec![shape.stream_cells(plan.memory_bytes, feed_plan.queues.len()); feed_plan.queues.len()];
         let wide: Vec<u64> = cells.iter().map(|&cells| cells.into()).collect();
         let lanes = shape.open(interface, &feed_plan.queues, &wide, plan.mode)?;
-        let (schedule, passes) = (Schedule::new(plan.speed), passes(plan));
-        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, schedule, passes, control);
-        let source = Source::Streamed(Box::new(trace.map_err(|cause| Error::Thread { cause })?));
+        let trace = StreamedTrace::start(feed, loaded.blocks, feed_plan, &cells, control);
+        let source = Source::Streamed(Box::new(trace.map_err(Error::Thread)?));
         let held = Storage::Streamed { cells_bytes: shape.bytes(&wide), starved: 0 };
         Ok(OpenTrace { lanes, source, expected: expected(plan), held, pass: None })
     }
-}
-
-fn passes(plan: &Plan) -> Passes {
-    Passes { count: plan.passes, gap_ns: plan.pass_gap_ns }
 }
 
 fn expected(plan: &Plan) -> Forecast {
@@ -117,14 +112,7 @@ impl Replay {
         let queues = plan.placement.queues(transmit_queues(&interface))?;
         check_queues(&interface, queues.iter().copied())?;
         let shape = Shape::of(&interface, &plan, &queues);
-        let feed_plan = FeedPlan {
-            files: plan.files.clone(),
-            timing: plan.timing,
-            placement: plan.placement.clone(),
-            queues,
-            cut: plan.cut,
-            room: shape.room,
-        };
+        let feed_plan = FeedPlan { plan: plan.clone(), queues, room: shape.room };
         let mut feed = Feed::open(&feed_plan, control)?;
         let loaded = read_ahead(&mut feed, &plan, shape, feed_plan.queues.len(), control)?;
         let opening = TraceOpener { plan: &plan, interface: &interface, shape, feed, feed_plan, loaded };
@@ -175,7 +163,7 @@ impl Replay {
     /// Sends, on the calling thread, which has to be in the interface's network namespace.
     pub fn run(self) -> Report {
         let Self { plan, interface, control, trace, mut fallbacks, link } = self;
-        let OpenTrace { lanes, source, expected, held, pass } = trace;
+        let OpenTrace { lanes, source, expected, mut held, pass } = trace;
         if let Some((core, Err(cause))) = plan.core.map(|core| (core, cpu::pin_to_core(core))) {
             fallbacks.push(SendDiagnostic::NotPinned { core, cause: cause.to_string() });
         }
@@ -184,19 +172,22 @@ impl Replay {
         let is_timed = Schedule::new(plan.speed).is_timed();
         let mut player = Player::new(&interface, lanes, source, &control, expected, is_timed, link);
         let (end, error) = player.run();
-        let queues: Vec<_> = player.lanes().iter().map(Lane::report).collect();
+        let queues: Vec<_> = player.lanes.iter().map(Lane::report).collect();
         let packets = queues.iter().map(|queue| queue.packets).sum();
         let bytes = queues.iter().map(|queue| queue.bytes).sum();
         let PassEnd { tally, mut failures, .. } = pass.unwrap_or_default();
-        let (trace, held) = match player.source() {
+        let trace = match &player.source {
             Source::Streamed(streamed) => {
                 failures.extend_from_slice(&streamed.failures);
-                (streamed.tally, held.with_starved(player.starved()))
+                streamed.tally
             }
-            Source::Preloaded(_) => (tally, held),
+            Source::Preloaded(_) => tally,
         };
         failures.extend(error.map(|error| error.to_string()));
-        let seconds = player.seconds();
+        let seconds = player.last_ns as f64 / 1e9;
+        if let Storage::Streamed { starved, .. } = &mut held {
+            *starved = player.starvation.times;
+        }
         Report {
             counters: counters.and_then(|counters| counters.settled(packets)).ok(),
             interface: interface.name.clone(),
@@ -206,23 +197,14 @@ impl Replay {
             seconds,
             pps: rate(packets, seconds),
             bps: rate(bytes * 8, seconds),
-            passes: player.source().passes_begun(),
+            passes: player.source.passes_begun(),
             held,
-            pacing: player.pacing(),
+            pacing: player.pacing.as_ref().map(Pacing::report),
             queues,
             trace,
             truncated: plan.cut,
             fallbacks,
             failures,
-        }
-    }
-}
-
-impl Storage {
-    fn with_starved(self, starved: u64) -> Self {
-        match self {
-            Storage::Streamed { cells_bytes, .. } => Storage::Streamed { cells_bytes, starved },
-            held => held,
         }
     }
 }

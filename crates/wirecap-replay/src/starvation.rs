@@ -12,7 +12,7 @@
 #[derive(Debug, Default)]
 pub(crate) struct Starvation {
     is_waiting: bool,
-    times: u64,
+    pub(crate) times: u64,
 }
 
 impl Starvation {
@@ -29,10 +29,6 @@ impl Starvation {
             self.times += u64::from(was_due);
         }
     }
-
-    pub(crate) fn times(&self) -> u64 {
-        self.times
-    }
 }
 
 #[cfg(test)]
@@ -43,17 +39,17 @@ mod tests {
     fn a_file_is_behind_once_for_each_frame_that_was_due_and_not_there() {
         let mut starvation = Starvation::default();
         starvation.came(true);
-        assert_eq!(starvation.times(), 0, "it was not waited for");
+        assert_eq!(starvation.times, 0, "it was not waited for");
         for times in 1..3 {
             starvation.waits();
             starvation.waits();
             starvation.came(true);
             starvation.came(true);
-            assert_eq!(starvation.times(), times);
+            assert_eq!(starvation.times, times);
         }
         starvation.waits();
         starvation.came(false);
         starvation.came(true);
-        assert_eq!(starvation.times(), 2, "it came in time");
+        assert_eq!(starvation.times, 2, "it came in time");
     }
 }

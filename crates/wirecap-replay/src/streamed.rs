@@ -111,10 +111,9 @@ impl StreamedTrace {
         head: Vec<Block>,
         plan: FeedPlan,
         cells: &[u32],
-        schedule: Schedule,
-        passes: Passes,
         control: &Arc<Control>,
     ) -> io::Result<Self> {
+        let (schedule, passes) = (Schedule::new(plan.plan.speed), plan.plan.passes());
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
         let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };
@@ -267,7 +266,7 @@ impl Ahead {
             }
             let mut end = feed.end();
             if pass > 0 && end.frames == 0 {
-                end.failures.push(Error::Emptied { pass: pass + 1 }.to_string());
+                end.failures.push(Error::Emptied(pass + 1).to_string());
             }
             let go_on = end.frames > 0 && !self.passes.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));

@@ -5,7 +5,7 @@ use std::path::Path;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
 use super::*;
-use crate::{Cut, Placement, Speed, Timing, feed::Room};
+use crate::{Plan, Speed, feed::Room};
 
 /// Packets of a trace that is more than a block, every other one too long.
 const PACKETS: u64 = 20_000;
@@ -21,17 +21,12 @@ fn started(path: &Path, count: u64) -> StreamedTrace {
     }
     std::fs::write(path, file).unwrap();
     let plan = FeedPlan {
-        files: vec![path.into()],
-        timing: Timing::default(),
-        placement: Placement::One(0),
+        plan: Plan { speed: Speed::Top, passes: Some(count), ..Plan::new([path], "lo") },
         queues: vec![0],
-        cut: Cut::default(),
         room: Room { longest: 60, of_cells: 60 },
     };
     let feed = Feed::open(&plan, &Control::default()).unwrap();
-    let passes = Passes { count: Some(count), gap_ns: None };
-    let schedule = Schedule::new(Speed::Top);
-    StreamedTrace::start(feed, Vec::new(), plan, &[64], schedule, passes, &Arc::default()).unwrap()
+    StreamedTrace::start(feed, Vec::new(), plan, &[64], &Arc::default()).unwrap()
 }
 
 /// Takes the next block, and all frames of it. False at the end.

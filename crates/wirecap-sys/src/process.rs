@@ -8,8 +8,11 @@ use std::{
     fmt, fs,
 };
 
+use serde::Serialize;
+
 /// A process that holds something that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its process id.
     pub pid: u32,

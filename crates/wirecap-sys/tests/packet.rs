@@ -10,7 +10,8 @@ use wirecap_sys::{
     memory::LivePool,
     packet::{BlockReader, Fanout, PacketConfig, PacketError, PacketSocket, PacketStatistics},
 };
-use wirecap_traffic::{FrameSpec, Marks, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, Marks, Template};
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
 

@@ -15,7 +15,7 @@ use wirecap_sys::{
     memory::{CellReader, CellWriter, LivePool, PacketMemory},
     xsk::{BindMode, RingSizes, Sender, Socket, SocketConfig, Umem},
 };
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

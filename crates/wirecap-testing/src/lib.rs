@@ -18,11 +18,17 @@ pub mod check;
 mod copy_sender;
 pub mod crew;
 pub mod gate;
+mod live_sender;
+mod packet_sender;
 pub mod running;
 pub mod schema;
 pub mod wire;
 
-pub use self::copy_sender::CopySender;
+pub use self::{
+    copy_sender::CopySender,
+    live_sender::{LiveSender, Sent},
+    packet_sender::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, PacketSenderError, SendPath},
+};
 pub use wirecap_lab::require_root;
 
 use std::{

@@ -2,11 +2,11 @@
 
 use std::{cell::RefCell, process::Command, thread, time::Duration};
 
-use crate::CopySender;
+use crate::{CopySender, LiveSender, PacketSender, SendPath, Sent};
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
-use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, PacketSender, SendPath, Sent, Template};
+use wirecap_traffic::{FrameSpec, LiveOptions, Template};
 
 /// The end that sends.
 pub const SENDER: &str = "out0";
@@ -87,14 +87,14 @@ impl Wire {
     }
 
     /// A generator of live frames, for [`Wire::live`].
-    pub fn generator(&self, frame: FrameSpec) -> LiveGenerator {
+    pub fn generator(&self, frame: FrameSpec) -> LiveSender {
         let ifindex = self.veth.a().ifindex().unwrap();
         let options = LiveOptions { frame, ..LiveOptions::default() };
-        self.outside.enter(|| LiveGenerator::new(ifindex, options)).unwrap()
+        self.outside.enter(|| LiveSender::new(ifindex, options)).unwrap()
     }
 
     /// Sends live frames from a core, which decides the receive queue: core modulo queues.
-    pub fn live(&self, generator: &mut LiveGenerator, core: usize, frames: u64) -> Sent {
+    pub fn live(&self, generator: &mut LiveSender, core: usize, frames: u64) -> Sent {
         self.outside.enter(|| {
             cpu::pin_to_core(core).unwrap();
             generator.run(frames).unwrap()

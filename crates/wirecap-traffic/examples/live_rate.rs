@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode};
-use wirecap_traffic::{FrameSpec, IpVersion, LiveGenerator, LiveOptions, Sent};
+use wirecap_testing::{LiveSender, Sent};
+use wirecap_traffic::{FrameSpec, IpVersion, LiveOptions};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for batch in [64, 256] {
             let frame = FrameSpec { len, ip, ..FrameSpec::default() };
             let options = LiveOptions { frame, batch, ..LiveOptions::default() };
-            let mut generator = left.enter(|| LiveGenerator::new(sender, options))?;
+            let mut generator = left.enter(|| LiveSender::new(sender, options))?;
             let windows: Vec<Sent> = left.enter(|| {
                 let window = || generator.run_for(WINDOW);
                 std::iter::repeat_with(window).take(10 * seconds).collect::<Result<_, _>>()

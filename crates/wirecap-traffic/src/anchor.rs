@@ -30,13 +30,13 @@ impl Anchor {
     /// Attaches `program` in a new namespace; the calling thread stays where it is.
     pub(crate) fn new(program: &Program) -> Result<Self, Error> {
         let attach = || {
-            let namespace = new_namespace().map_err(|cause| Error::Anchor { cause })?;
+            let namespace = new_namespace().map_err(Error::Anchor)?;
             let link = Link::attach_xdp(program, LOOPBACK, XdpMode::Generic)?;
             Ok(Self { _link: link, _namespace: namespace })
         };
         thread::scope(|scope| {
             let attaching = thread::Builder::new().spawn_scoped(scope, attach);
-            let attaching = attaching.map_err(|cause| Error::Thread { cause })?;
+            let attaching = attaching.map_err(Error::Thread)?;
             attaching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

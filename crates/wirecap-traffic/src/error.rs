@@ -22,11 +22,8 @@ pub enum Error {
         max: usize,
     },
     /// A VLAN number that does not exist.
-    #[error("VLAN {vlan} does not exist: choose 0 to 4094")]
-    Vlan {
-        /// Number asked for.
-        vlan: u16,
-    },
+    #[error("VLAN {0} does not exist: choose 0 to 4094")]
+    Vlan(u16),
     /// A mix of sizes that cannot be drawn from.
     #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
     SizeMix,
@@ -48,19 +45,13 @@ pub enum Error {
         max: u32,
     },
     /// A thread could not be started.
-    #[error("cannot start a thread for the generator's program: {cause}")]
-    Thread {
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    #[error("cannot start a thread for the generator's program: {0}")]
+    Thread(io::Error),
     /// The private network namespace could not be made.
     #[error(
-        "cannot make a network namespace for the generator's program: {cause}; needs CAP_SYS_ADMIN, run with sudo"
+        "cannot make a network namespace for the generator's program: {0}; needs CAP_SYS_ADMIN, run with sudo"
     )]
-    Anchor {
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    Anchor(io::Error),
     /// The kernel's live frames are stamped by a program that knows UDP only.
     #[error("live frames are UDP: send TCP another way")]
     LiveTransport,
@@ -85,26 +76,6 @@ pub enum Error {
         interface: String,
         /// Frames that were offered.
         frames: u64,
-    },
-    /// A packet socket could not be opened.
-    #[error("cannot open a packet socket on {interface}: {cause}; needs CAP_NET_RAW, run with sudo")]
-    Socket {
-        /// Name of the interface.
-        interface: String,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
-    /// The kernel did not take a frame.
-    #[error(
-        "{interface} did not take a frame of {len} bytes: {cause}; is it up, and its MTU at least the length less 14?"
-    )]
-    NotAccepted {
-        /// Name of the interface.
-        interface: String,
-        /// Length of the frame in bytes.
-        len: usize,
-        /// The kernel's answer.
-        cause: io::Error,
     },
     /// Frames are not sent from a transmit queue.
     #[error(transparent)]

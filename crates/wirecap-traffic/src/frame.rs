@@ -130,7 +130,7 @@ impl Template {
             return Err(Error::FrameLen { len: spec.len, min, max: FRAME_LEN_MAX });
         }
         if let Some(vlan) = spec.vlan.filter(|&vlan| vlan > VLAN_MAX) {
-            return Err(Error::Vlan { vlan });
+            return Err(Error::Vlan(vlan));
         }
         let mut template = Self { spec, layout, bytes: vec![0; spec.len], constant_sum: 0 };
         template.write_ethernet();

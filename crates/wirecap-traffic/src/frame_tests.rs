@@ -135,7 +135,7 @@ fn impossible_frames_are_refused() {
     let long = new(FRAME_LEN_MAX + 1, IpVersion::V4, Transport::Udp, None);
     assert!(matches!(long, Err(Error::FrameLen { .. })));
     let vlan = new(64, IpVersion::V4, Transport::Udp, Some(4095));
-    assert!(matches!(vlan, Err(Error::Vlan { vlan: 4095 })));
+    assert!(matches!(vlan, Err(Error::Vlan(4095))));
 }
 
 #[test]

@@ -24,15 +24,6 @@ choices! {
     }
 }
 
-impl IpVersion {
-    pub(crate) fn header_len(self) -> usize {
-        match self {
-            Self::V4 => 20,
-            Self::V6 => 40,
-        }
-    }
-}
-
 choices! {
     /// Transport protocol.
     pub enum Transport = Udp {
@@ -44,13 +35,6 @@ choices! {
 }
 
 impl Transport {
-    pub(crate) fn header_len(self) -> usize {
-        match self {
-            Self::Udp => 8,
-            Self::Tcp => 20,
-        }
-    }
-
     pub(crate) fn protocol(self) -> u8 {
         match self {
             Self::Udp => 17,
@@ -79,9 +63,10 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(ip: IpVersion, transport: Transport, vlan: bool) -> Self {
         let start = ETHERNET_LEN + if vlan { VLAN_LEN } else { 0 };
-        let host = start + if ip == IpVersion::V4 { 15 } else { 23 };
-        let above = start + ip.header_len();
-        Self { ip: start, host, transport: above, payload: above + transport.header_len() }
+        let (host, ip_header) = if ip == IpVersion::V4 { (15, 20) } else { (23, 40) };
+        let transport_header = if transport == Transport::Udp { 8 } else { 20 };
+        let above = start + ip_header;
+        Self { ip: start, host: start + host, transport: above, payload: above + transport_header }
     }
 
     /// That of a frame with addresses of this crate.
@@ -98,10 +83,6 @@ impl Layout {
             .into_iter()
             .find(|transport| frame.get(protocol) == Some(&transport.protocol()))?;
         frame.get(source..)?.starts_with(prefix).then(|| Self::new(ip, transport, vlan))
-    }
-
-    pub(crate) fn source_port(&self, frame: &[u8]) -> Option<u16> {
-        be16(frame, self.transport)
     }
 }
 

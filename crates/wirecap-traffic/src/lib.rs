@@ -6,13 +6,10 @@
 //!                   │                                   ║ the same bytes
 //!                   ├──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
 //!                   └──► XdpGenerator ──► cells of AF_XDP sockets ──► transmit queues of one's choice
-//!
-//!  any bytes ──► PacketSender ──► AF_PACKET socket ──► interface
 //! ```
 //!
-//! **The rule that holds here:** every generated frame carries its sequence number and its flow number, so a
-//! receiver can say which frames are missing, doubled or out of order ([`Marks::read`]); and what was sent is
-//! reported together with what the interface really took ([`Sent`]).
+//! Rule: every generated frame carries its sequence number and its flow number, so a receiver can say which
+//! frames are missing, doubled or out of order ([`Marks::read`]).
 #![forbid(unsafe_code)]
 
 mod anchor;
@@ -25,7 +22,6 @@ mod layout;
 mod live;
 mod marks;
 mod pace;
-mod packet;
 mod popularity;
 mod random;
 mod sizes;
@@ -39,10 +35,9 @@ pub use frame::{FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, Tem
 pub use generator::{End, Engine, FrameTotals, Outcome, drive};
 pub use latency::{Latency, Percentiles};
 pub use layout::{IpVersion, Transport};
-pub use live::{LiveGenerator, LiveOptions, Sent};
+pub use live::{LiveGenerator, LiveOptions};
 pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
 pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};
-pub use packet::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath};
 pub use popularity::Popularity;
 pub use random::Random;
 pub use sizes::{SIZES_MAX, Size, Sizes, WEIGHT_MAX};

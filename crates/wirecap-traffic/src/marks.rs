@@ -6,7 +6,7 @@
 //!
 //! The flow is not among them: it is in the source address and port.
 
-use crate::layout::{HOST_BITS, Layout, PORT_FIRST};
+use crate::layout::{HOST_BITS, Layout, PORT_FIRST, be16};
 
 /// Length of the marks in bytes.
 pub(crate) const MARKS_LEN: usize = 18;
@@ -44,7 +44,7 @@ impl Marks {
         let numbers = word(2);
         Some(Self {
             run: (numbers >> 48) as u16,
-            flow: flow_of(frame[layout.host], layout.source_port(frame)?)?,
+            flow: flow_of(frame[layout.host], be16(frame, layout.transport)?)?,
             sequence: numbers % SEQUENCE_END,
             sent_ns: word(10),
         })

@@ -6,7 +6,7 @@
 //!                          └─► arrival − time of sending ────────────► latency
 //! ```
 //!
-//! **The rule that holds here:** memory is bounded, and noting a frame takes constant time, whatever arrives.
+//! Rule: memory is bounded, and noting a frame takes constant time, whatever arrives.
 //! Each of at most eight runs has a window of 1.5 MiB, 8 bytes for each flow (at most 8 MiB) and a histogram.
 
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub struct Verdict {
 }
 
 /// What was found of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunVerdict {
     /// Its number.
@@ -81,15 +81,10 @@ pub struct RunVerdict {
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A verifier of runs of `frames` frames each, numbered from 0. It also finds missing frames at the start
-    /// and at the end of a run.
-    pub fn expecting(frames: u64) -> Self {
-        Self { expected: Some(frames), ..Self::default() }
+    /// A verifier that has seen nothing. If it is known how many frames each run has, numbered from 0, it
+    /// also finds those that are missing at the start and at the end of a run.
+    pub fn new(expected: Option<u64>) -> Self {
+        Self { expected, ..Self::default() }
     }
 
     /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time:
@@ -101,7 +96,7 @@ impl Verifier {
             return;
         };
         // One run after the other: the last one is nearly always the one.
-        let found = self.runs.iter().rposition(|run| run.id == marks.run);
+        let found = self.runs.iter().rposition(|run| run.counts.run == marks.run);
         let index = match found {
             Some(index) => index,
             None if self.runs.len() < MAX_RUNS => {
@@ -125,48 +120,36 @@ impl Verifier {
 
 #[derive(Debug)]
 struct Run {
-    id: u16,
-    received: u64,
-    first: u64,
+    /// What is known while frames come: all but `last`, `lost`, `duplicated`, `too_late` and `latency`.
+    counts: RunVerdict,
     window: Window,
-    unexpected: u64,
     /// For each flow, the queue of its last frame, counted from 1, and the newest number that arrived by it:
     /// 16 and 48 bits. 0: no frame of this flow. The kernel supplies zeroed pages on first use.
     newest: Box<[u64]>,
-    /// Flows in `newest`.
-    flows: u32,
-    reordered: u64,
     latency: Latency,
-    before_sent: u64,
 }
 
 impl Run {
     fn new(first: Marks) -> Self {
         Self {
-            id: first.run,
-            received: 0,
-            first: first.sequence,
+            counts: RunVerdict { run: first.run, first: first.sequence, ..RunVerdict::default() },
             window: Window::new(first.sequence),
-            unexpected: 0,
             newest: vec![0; MAX_FLOWS as usize].into(),
-            flows: 0,
-            reordered: 0,
             latency: Latency::default(),
-            before_sent: 0,
         }
     }
 
     #[inline]
     fn note(&mut self, queue: u16, marks: Marks, arrived_ns: u64, expected: Option<u64>) {
-        self.received += 1;
+        self.counts.received += 1;
         match marks.sent_ns {
             0 => {}
-            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.before_sent += 1,
+            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.counts.before_sent += 1,
             sent_ns => self.latency.note(arrived_ns.saturating_sub(sent_ns), 1),
         }
         if self.window.note(marks.sequence) {
-            self.first = self.first.min(marks.sequence);
-            self.unexpected += u64::from(expected.is_some_and(|expected| marks.sequence >= expected));
+            self.counts.first = self.counts.first.min(marks.sequence);
+            self.counts.unexpected += u64::from(expected.is_some_and(|expected| marks.sequence >= expected));
             self.look_at_order(queue, marks);
         }
     }
@@ -174,10 +157,10 @@ impl Run {
     #[inline]
     fn look_at_order(&mut self, queue: u16, marks: Marks) {
         let Some(newest) = self.newest.get_mut(marks.flow as usize) else { return };
-        self.flows += u32::from(*newest == 0);
+        self.counts.flows += u32::from(*newest == 0);
         let now = ((u64::from(queue) + 1) << 48) | marks.sequence;
         if *newest >> 48 == now >> 48 && *newest > now {
-            self.reordered += 1;
+            self.counts.reordered += 1;
         } else {
             *newest = now;
         }
@@ -185,21 +168,11 @@ impl Run {
 
     fn verdict(&self, expected: Option<u64>) -> RunVerdict {
         let Window { highest, duplicated, too_late, .. } = self.window;
-        let distinct = self.received - duplicated - too_late;
-        RunVerdict {
-            run: self.id,
-            received: self.received,
-            first: self.first,
-            last: highest,
-            lost: expected.unwrap_or(highest - self.first + 1) - (distinct - self.unexpected),
-            unexpected: self.unexpected,
-            duplicated,
-            reordered: self.reordered,
-            too_late,
-            flows: self.flows,
-            latency: self.latency.percentiles(),
-            before_sent: self.before_sent,
-        }
+        let RunVerdict { received, first, unexpected, .. } = self.counts;
+        let distinct = received - duplicated - too_late;
+        let lost = expected.unwrap_or(highest - first + 1) - (distinct - unexpected);
+        let latency = self.latency.percentiles();
+        RunVerdict { last: highest, lost, duplicated, too_late, latency, ..self.counts }
     }
 }
 

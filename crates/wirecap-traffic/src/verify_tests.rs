@@ -20,7 +20,7 @@ fn only(verifier: &Verifier) -> RunVerdict {
 
 #[test]
 fn a_stream_without_trouble() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     (100..300).for_each(|sequence| verifier.note(0, marks(5, sequence as u32 % 7, sequence), 1));
     let found = only(&verifier);
     assert_eq!((found.run, found.received, found.first, found.last, found.flows), (5, 200, 100, 299, 7));
@@ -30,7 +30,7 @@ fn a_stream_without_trouble() {
 
 #[test]
 fn each_kind_of_trouble_is_counted_as_what_it_is() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     // 3 and 8 are lost, 5 comes again, 6 after 7; 2 of another flow comes after 9, which is no reordering of
     // its flow.
     for (flow, sequence) in [(0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (0, 6), (0, 5), (0, 9), (1, 2)] {
@@ -44,7 +44,7 @@ fn each_kind_of_trouble_is_counted_as_what_it_is() {
 #[test]
 fn of_a_run_whose_length_is_known_the_ends_are_missed_as_well() {
     let of = |expected, numbers: &mut dyn Iterator<Item = u64>| {
-        let mut verifier = Verifier::expecting(expected);
+        let mut verifier = Verifier::new(Some(expected));
         numbers.for_each(|sequence| verifier.note(0, marks(1, 0, sequence), 1));
         let RunVerdict { lost, unexpected, duplicated, .. } = only(&verifier);
         (lost, unexpected, duplicated)
@@ -61,7 +61,7 @@ fn of_a_run_whose_length_is_known_the_ends_are_missed_as_well() {
 
 #[test]
 fn the_order_of_frames_is_that_within_a_queue() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     // The flow moves to another queue, which is looked at first.
     for (queue, sequence) in [(0, 0), (1, 3), (1, 4), (0, 1), (0, 2), (1, 6), (1, 5)] {
         verifier.note(queue, marks(1, 0, sequence), 1);
@@ -71,7 +71,7 @@ fn the_order_of_frames_is_that_within_a_queue() {
 
 #[test]
 fn what_came_first_may_be_lower_than_what_was_seen_first() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     for sequence in [50, 51, 10, 12] {
         verifier.note(sequence as u16, marks(1, 0, sequence), 1);
     }
@@ -81,7 +81,7 @@ fn what_came_first_may_be_lower_than_what_was_seen_first() {
 
 #[test]
 fn numbers_far_ahead_and_far_behind() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     for sequence in [5, 6, WINDOW + 6, WINDOW + 6, 7, 6, 5 * WINDOW, 4 * WINDOW + 1, 4 * WINDOW] {
         verifier.note(0, marks(1, 0, sequence), 1);
     }
@@ -93,7 +93,7 @@ fn numbers_far_ahead_and_far_behind() {
 
 #[test]
 fn a_number_far_ahead_costs_no_more_than_the_next_one() {
-    let (mut verifier, started) = (Verifier::new(), Instant::now());
+    let (mut verifier, started) = (Verifier::default(), Instant::now());
     for step in 0..2_000 {
         verifier.note(0, marks(1, 0, step * (WINDOW - 1)), 1);
     }
@@ -105,7 +105,7 @@ fn a_number_far_ahead_costs_no_more_than_the_next_one() {
 
 #[test]
 fn the_highest_number_of_all_is_in_order_like_any_other() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     for (queue, back) in [(0, 3), (0, 1), (0, 2), (1, 4)] {
         verifier.note(queue, marks(1, 0, SEQUENCE_END - back), 1);
     }
@@ -114,7 +114,7 @@ fn the_highest_number_of_all_is_in_order_like_any_other() {
 
 #[test]
 fn runs_are_told_apart_and_there_is_an_end_to_them() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     for run in 0..MAX_RUNS as u16 + 2 {
         (0..10).for_each(|sequence| verifier.note(0, marks(run, 0, sequence), 1));
     }
@@ -122,14 +122,14 @@ fn runs_are_told_apart_and_there_is_an_end_to_them() {
     let verdict = verifier.verdict();
     assert_eq!((verdict.runs.len(), verdict.of_further_runs, verdict.unmarked), (MAX_RUNS, 20, 1));
     assert!(verdict.runs.iter().all(|run| (run.received, run.lost) == (10, 0)));
-    let mut far = Verifier::new();
+    let mut far = Verifier::default();
     far.note(0, marks(1, MAX_FLOWS, 0), 1);
     assert_eq!((only(&far).flows, only(&far).received), (0, 1), "its order is not looked at");
 }
 
 #[test]
 fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     let early = 1_000 + CLOCKS_NS;
     for (sequence, sent_ns, arrived_ns) in
         [(0, 1_000, 3_000), (1, 1_000, 1_001_000), (2, early + 1, 1_000), (3, 0, 5), (4, early, 1_000)]
@@ -148,7 +148,7 @@ fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
 #[test]
 fn random_jumps_against_a_model() {
     let mut random = Random::new(7);
-    let (mut verifier, mut seen, mut highest) = (Verifier::new(), HashSet::new(), 0_u64);
+    let (mut verifier, mut seen, mut highest) = (Verifier::default(), HashSet::new(), 0_u64);
     let (mut duplicated, mut too_late) = (0, 0);
     for _ in 0..200_000 {
         let near = u64::from(random.below(130));
@@ -183,7 +183,7 @@ fn random_streams_against_a_model() {
             let moved = stream[from as usize];
             stream.insert(to as usize, moved);
         }
-        let mut verifier = Verifier::new();
+        let mut verifier = Verifier::default();
         let (mut seen, mut newest, mut duplicated, mut reordered) = (HashSet::new(), 0, 0, 0);
         for &sequence in &stream {
             verifier.note(3, marks(9, 2, sequence), 1);

@@ -122,13 +122,9 @@ impl XdpGenerator {
 
     /// The queue that is furthest behind its share.
     fn furthest_behind(&self) -> usize {
-        let mut chosen = 0;
-        for (index, queue) in self.queues.iter().enumerate().skip(1) {
-            if queue.is_behind(&self.queues[chosen]) {
-                chosen = index;
-            }
-        }
-        chosen
+        let queues = &self.queues;
+        (1..queues.len())
+            .fold(0, |chosen, other| if queues[other].is_behind(&queues[chosen]) { other } else { chosen })
     }
 }
 

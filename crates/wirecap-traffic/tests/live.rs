@@ -1,6 +1,5 @@
 //! The live generator into a veth pair whose other end counts. Needs root.
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
@@ -8,7 +7,8 @@ use wirecap_sys::bpf::{
     Alu, Assembler, Cond, Helper, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
     XDP_DROP, XdpMode,
 };
-use wirecap_traffic::{Error, FrameSpec, LiveGenerator, LiveOptions, Marks, Template};
+use wirecap_testing::LiveSender;
+use wirecap_traffic::{Error, FrameSpec, LiveOptions, Marks, Template};
 
 const FLOWS: u32 = 4096;
 
@@ -50,8 +50,7 @@ fn a_rate_and_a_duration_are_kept() {
     }
     let lab = Lab::new("rate");
     let counter = Counter::attach(&lab);
-    let options = LiveOptions { rate_pps: NonZeroU64::new(20_000), ..LiveOptions::default() };
-    let mut generator = lab.generator(options).unwrap();
+    let mut generator = lab.generator(LiveOptions::default()).unwrap().at(20_000);
     let sent = lab.left.enter(|| generator.run_for(Duration::from_millis(500))).unwrap();
     // Other work on the machine may delay the last step, not the rate as a whole.
     assert!((8_000..=10_001).contains(&sent.frames), "{sent:?}");
@@ -96,7 +95,7 @@ fn mistakes_are_explained() {
     let flows = |flows| lab.generator(LiveOptions { flows, ..LiveOptions::default() });
     assert!(matches!(flows(0), Err(Error::Flows { flows: 0, .. })));
     assert!(matches!(flows(u32::MAX), Err(Error::Flows { .. })));
-    let nowhere = lab.left.enter(|| LiveGenerator::new(999_999, LiveOptions::default()));
+    let nowhere = lab.left.enter(|| LiveSender::new(999_999, LiveOptions::default()));
     assert!(matches!(nowhere, Err(Error::Interface(_))), "{nowhere:?}");
     let frame = FrameSpec { len: 4000, ..FrameSpec::default() };
     let mut long = lab.generator(LiveOptions { frame, ..LiveOptions::default() }).unwrap();
@@ -118,9 +117,9 @@ impl Lab {
         Self { left, right, veth }
     }
 
-    fn generator(&self, options: LiveOptions) -> Result<LiveGenerator, Error> {
+    fn generator(&self, options: LiveOptions) -> Result<LiveSender, Error> {
         let ifindex = self.veth.a().ifindex().unwrap();
-        self.left.enter(|| LiveGenerator::new(ifindex, options))
+        self.left.enter(|| LiveSender::new(ifindex, options))
     }
 }
 

@@ -4,7 +4,8 @@ use std::{fs, process::Command, thread, time::Duration};
 
 use wirecap::{Builder, Capture, Error, Report, report::PortReport};
 use wirecap_sys::netdev;
-use wirecap_traffic::{FrameSpec, PacketSender, Random, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, Random, Template};
 
 use wirecap_testing::{crew::Crew, wait_or_explain, wait_until};
 

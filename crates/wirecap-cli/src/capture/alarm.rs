@@ -5,20 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap::{Capture, Report, report::PortReport};
+use wirecap::{Report, report::PortReport};
 
 use crate::text::{loss::Losses, plural::counted};
 
-/// How often it is looked: the counters of all queues are read.
-const LOOK: Duration = Duration::from_secs(1);
 /// Between two warnings of a port, at first and at most.
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Looks for losses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Alarm {
-    next_look: Instant,
     /// By port, in the order of the report.
     ports: Vec<PortAlarm>,
 }
@@ -32,21 +29,8 @@ struct PortAlarm {
 }
 
 impl Alarm {
-    pub(super) fn new() -> Self {
-        Self { next_look: Instant::now(), ports: Vec::new() }
-    }
-
-    /// Lines about what was lost, if it is time to look.
-    pub(super) fn look(&mut self, capture: &Capture) -> Vec<String> {
-        let now = Instant::now();
-        if now < self.next_look {
-            return Vec::new();
-        }
-        self.next_look = now + LOOK;
-        self.lines(&capture.report(), now)
-    }
-
-    fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
+    /// Lines about what was lost since the last ones.
+    pub(super) fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);
         ports.filter_map(|(warned, port)| warned.line(port, now)).collect()
@@ -78,7 +62,7 @@ impl PortAlarm {
 
 #[cfg(test)]
 mod tests {
-    use wirecap::port::null::NullPort;
+    use wirecap::{Capture, port::null::NullPort};
 
     use super::*;
 
@@ -86,7 +70,7 @@ mod tests {
     fn a_loss_is_reported_at_once_and_then_in_ever_longer_intervals() {
         let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
-        let (mut alarm, start) = (Alarm::new(), Instant::now());
+        let (mut alarm, start) = (Alarm::default(), Instant::now());
         let mut printed = Vec::new();
         for second in 0..100 {
             report.ports[0].queues[0].lost.no_free_cell += u64::from((3..95).contains(&second));

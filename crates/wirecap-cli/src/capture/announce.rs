@@ -78,12 +78,12 @@ fn is_trace(port: &PortReport) -> bool {
 /// Which queues there are, and their modes.
 fn queues(port: &PortReport) -> String {
     let row = if port.is_passive() { "socket" } else { "queue" };
-    let modes: Vec<_> = groups(port)
-        .into_iter()
-        .map(|(first, last, queue_mode)| match first == last {
-            _ if queue_mode == QueueMode::Trace => mode(queue_mode).to_owned(),
-            true => format!("{row} {first}: {}", mode(queue_mode)),
-            false => format!("{row}s {first}-{last}: {}", mode(queue_mode)),
+    let runs = port.queues.chunk_by(|a, b| a.mode == b.mode && a.queue + 1 == b.queue);
+    let modes: Vec<_> = runs
+        .map(|run| match (run[0].mode, run[0].queue, run[run.len() - 1].queue) {
+            (QueueMode::Trace, ..) => mode(QueueMode::Trace).to_owned(),
+            (alike, first, last) if first == last => format!("{row} {first}: {}", mode(alike)),
+            (alike, first, last) => format!("{row}s {first}-{last}: {}", mode(alike)),
         })
         .collect();
     let driver = match &port.driver {
@@ -105,18 +105,6 @@ fn mode(mode: QueueMode) -> &'static str {
         QueueMode::Memory => "memory only",
         QueueMode::Host => "not captured: its packets go to the host",
     }
-}
-
-/// Runs of queues in the same mode.
-fn groups(port: &PortReport) -> Vec<(u16, u16, QueueMode)> {
-    let mut groups: Vec<(u16, u16, QueueMode)> = Vec::new();
-    for queue in &port.queues {
-        match groups.last_mut() {
-            Some((_, last, mode)) if *mode == queue.mode && *last + 1 == queue.queue => *last = queue.queue,
-            _ => groups.push((queue.queue, queue.queue, queue.mode)),
-        }
-    }
-    groups
 }
 
 /// Threads and memory.

@@ -28,7 +28,7 @@ pub(super) struct EndedCapture<'a> {
 impl EndedCapture<'_> {
     /// Writes all there is, closes the account, and prints it.
     pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
-        self.signals.begin_ending();
+        self.signals.escalation.begin_ending();
         // An interface may have gone since events were last looked at; the report knows it then.
         drop(capture.events());
         capture.stopper().stop();
@@ -109,7 +109,7 @@ impl EndedCapture<'_> {
             Whereabouts::Deleted => {
                 Some(Failure::Deleted { output: self.output(), packets: written.packets })
             }
-            Whereabouts::Cut => Some(Failure::Cut { output: self.output() }),
+            Whereabouts::Cut => Some(Failure::Cut(self.output())),
         };
         let not_taken = Failure::NotTaken { output: self.output(), packets: written.not_taken };
         let not_taken = (written.not_taken > 0).then_some(not_taken);

@@ -7,7 +7,6 @@ use wirecap_file::{
     Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN, pcap,
     pcapng::{self, InterfaceInfo, SectionInfo},
 };
-use wirecap_sys::netdev::Interface;
 
 use super::{place::Place, plan::Plan, times};
 use crate::text::{self, diagnostic};
@@ -39,7 +38,8 @@ fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os
     let info = InterfaceInfo {
         name: Some(&port.name),
         link_type: port.link_type,
-        snaplen: known_snaplen(plan.output.snaplen),
+        // 0 is "all of it": dumpcap and tcpdump write the most that a packet has. Readers may make room for as much.
+        snaplen: if plan.output.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.output.snaplen },
         filter: plan.config.filter.as_deref(),
         comments: &comments,
         ..InterfaceInfo::default()
@@ -51,7 +51,8 @@ fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os
     });
     let info = InterfaceInfo {
         name: Some(&interface.name),
-        link_type: link_type(interface),
+        // An interface for which this is unknown is never captured.
+        link_type: interface.hardware_type.link_type().unwrap_or(LINK_TYPE_ETHERNET),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
         mac: interface.mac.map(|mac| mac.0),
@@ -59,16 +60,6 @@ fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os
         ..info
     };
     pcapng::interface(out, &info);
-}
-
-/// What dumpcap and tcpdump write for "all of it". Readers may make room for as much; no packet has more.
-fn known_snaplen(snaplen: u32) -> u32 {
-    if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen }
-}
-
-/// What packets of the interface begin with. An interface for which this is unknown is never captured.
-fn link_type(interface: &Interface) -> u16 {
-    interface.hardware_type.link_type().unwrap_or(LINK_TYPE_ETHERNET)
 }
 
 /// The operating system and its release.

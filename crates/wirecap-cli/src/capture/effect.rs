@@ -3,32 +3,24 @@
 //! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
 //! ignored silently.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use wirecap::{
     Config, Diagnostic, Modes, Report, Unmatched,
     report::{PortReport, QueueMode},
 };
 
 use super::plan::Plan;
-use crate::{exit::Usage, text::diagnostic::describe};
-
-/// Which kinds of ports there are.
-struct Kinds {
-    xdp: bool,
-    passive: bool,
-}
+use crate::text::diagnostic::describe;
 
 /// Checks the flags against the ports.
 ///
 /// # Errors
-/// [`Usage`] for flags without effect; `--unmatched pass` where the filter is not in the kernel.
+/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the kernel.
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
-    let kinds = Kinds {
-        xdp: report.ports.iter().any(|port| is_xdp(&port)),
-        passive: report.ports.iter().any(PortReport::is_passive),
-    };
+    let xdp = report.ports.iter().any(|port| is_xdp(&port));
+    let passive = report.ports.iter().any(PortReport::is_passive);
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let (config, usual) = (&plan.config, Config::default());
     let mode = if config.xdp_mode == Modes::ZeroCopy {
@@ -37,28 +29,24 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         "--xdp-mode"
     };
     for (flag, needs, has_effect) in [
-        ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || kinds.xdp),
-        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || kinds.passive),
-        ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || kinds.xdp),
-        (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || kinds.xdp),
-        ("--no-promiscuous", "interfaces", config.promiscuous || kinds.xdp || kinds.passive),
+        ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || xdp),
+        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || passive),
+        ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || xdp),
+        (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || xdp),
+        ("--no-promiscuous", "interfaces", config.promiscuous || xdp || passive),
     ] {
-        if !has_effect {
-            let message = format!("{flag} is for {needs}, which {} is not: leave it out", names.join(", "));
-            return Err(Usage(message).into());
-        }
+        ensure!(has_effect, usage!("{flag} is for {needs}, which {} is not: leave it out", names.join(", ")));
     }
     for port in report.ports.iter().filter(is_xdp) {
         let is_not_in_kernel =
             |fallback: &&Diagnostic| matches!(fallback, Diagnostic::FilterNotInKernel { .. });
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
-        if config.unmatched == Some(Unmatched::Pass) {
-            return Err(anyhow!(
-                "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
-                port.name,
-                port.name
-            ));
-        }
+        ensure!(
+            config.unmatched != Some(Unmatched::Pass),
+            "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+            port.name,
+            port.name
+        );
     }
     Ok(())
 }

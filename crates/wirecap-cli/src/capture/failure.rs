@@ -9,37 +9,44 @@ use super::output;
 use crate::text::plural::{counted, is, was};
 
 /// Something that makes the exit code 1.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
+    #[error("a worker thread panicked, please report this; what the others captured is kept")]
     WorkerPanicked,
-    /// A worker ended before it was asked to.
+    #[error("a worker ended before it was asked to, please report this; what was captured is kept")]
     WorkerEnded,
-    /// Every interface is gone.
+    #[error("every interface is gone, so the capture has ended; what was captured is kept")]
     InterfacesGone,
     /// These are gone, of several.
+    #[error(
+        "the capture is not complete: {} {} removed while it ran; all else is kept",
+        .0.join(", "),
+        was(.0.len() as u64)
+    )]
     Removed(Vec<String>),
     /// A trace file could not be read to its end: why, in the words of its reader.
+    #[error("{0}")]
     Trace(String),
-    Write {
-        output: String,
-        cause: RecordError,
-        kept: Kept,
-    },
+    #[error("{}", not_written(.output, .cause, .kept))]
+    Write { output: String, cause: RecordError, kept: Kept },
     /// The output did not take packets in time that were sent on all the same.
-    NotTaken {
-        output: String,
-        packets: u64,
-    },
+    #[error(
+        "{} {} sent on and not written, since {output} did not take them in time",
+        counted(*.packets, "packet"),
+        was(*.packets)
+    )]
+    NotTaken { output: String, packets: u64 },
     /// Another program has removed the file.
-    Deleted {
-        output: String,
-        packets: u64,
-    },
-    /// Another program has cut the file.
-    Cut {
-        output: String,
-    },
+    #[error(
+        "{output} was deleted while it was written; its {} {} lost",
+        counted(*.packets, "packet"),
+        is(*.packets)
+    )]
+    Deleted { output: String, packets: u64 },
+    #[error("another program has cut {0} while it was written; packets are missing in it, and it is damaged")]
+    Cut(String),
     /// What was to be done with the packets failed, in words.
+    #[error("{0}")]
     Job(String),
 }
 
@@ -52,54 +59,17 @@ pub(super) struct Kept {
     pub(super) unwritten: u64,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WorkerPanicked => formatter
-                .write_str("a worker thread panicked, please report this; what the others captured is kept"),
-            Self::WorkerEnded => formatter.write_str(
-                "a worker ended before it was asked to, please report this; what was captured is kept",
-            ),
-            Self::InterfacesGone => formatter
-                .write_str("every interface is gone, so the capture has ended; what was captured is kept"),
-            Self::Removed(ports) => write!(
-                formatter,
-                "the capture is not complete: {} {} removed while it ran; all else is kept",
-                ports.join(", "),
-                was(ports.len() as u64)
-            ),
-            Self::Trace(why) | Self::Job(why) => formatter.write_str(why),
-            Self::Write { output, cause: RecordError::GivenUp, kept } => {
-                write!(formatter, "writing {output} was given up on a signal; {kept}")
-            }
-            Self::Write { output, cause: RecordError::Stalled(timeout), kept } => write!(
-                formatter,
-                "cannot write {output}: it took nothing for {} s at the end; at least {} are in it, and it may end within \
-                 one; {}",
-                timeout.as_secs(),
-                kept.volume(),
-                kept.rest()
-            ),
-            Self::Write { output, cause, kept } => {
-                write!(formatter, "{}; {kept}", output::cannot_write(output, cause))
-            }
-            Self::NotTaken { output, packets } => write!(
-                formatter,
-                "{} {} sent on and not written, since {output} did not take them in time",
-                counted(*packets, "packet"),
-                was(*packets)
-            ),
-            Self::Deleted { output, packets } => write!(
-                formatter,
-                "{output} was deleted while it was written; its {} {} lost",
-                counted(*packets, "packet"),
-                is(*packets)
-            ),
-            Self::Cut { output } => write!(
-                formatter,
-                "another program has cut {output} while it was written; packets are missing in it, and it is damaged"
-            ),
-        }
+fn not_written(output: &str, cause: &RecordError, kept: &Kept) -> String {
+    match cause {
+        RecordError::GivenUp => format!("writing {output} was given up on a signal; {kept}"),
+        RecordError::Stalled(timeout) => format!(
+            "cannot write {output}: it took nothing for {} s at the end; at least {} are in it, and it may end within \
+             one; {}",
+            timeout.as_secs(),
+            kept.volume(),
+            kept.rest()
+        ),
+        cause => format!("{}; {kept}", output::cannot_write(output, cause)),
     }
 }
 

@@ -56,7 +56,9 @@ pub(crate) trait Job {
     ) -> Result<Vec<Self::BatchHandler>>;
 
     /// Looks at how it goes, many times a second: lines to print, and why the capture has to end, if so.
-    fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>);
+    fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
+        (Vec::new(), None)
+    }
 
     /// Whether such a user of a port goes without the packets that the job takes.
     fn deprives(&self, _: &HostUse) -> bool {
@@ -84,10 +86,14 @@ pub(crate) trait Job {
     }
 
     /// What is added to the account in words.
-    fn describe(&self, report: &Report) -> String;
+    fn describe(&self, _: &Report) -> String {
+        String::new()
+    }
 
     /// What is added to the account as JSON: an object whose members are added to those of the report.
-    fn json(&self, report: &Report) -> serde_json::Map<String, serde_json::Value>;
+    fn json(&self, _: &Report) -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::new()
+    }
 }
 
 /// Nothing: packets are captured.
@@ -106,17 +112,5 @@ impl Job for JustCapture {
 
     fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<()>> {
         Ok(vec![(); workers])
-    }
-
-    fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
-        (Vec::new(), None)
-    }
-
-    fn describe(&self, _: &Report) -> String {
-        String::new()
-    }
-
-    fn json(&self, _: &Report) -> serde_json::Map<String, serde_json::Value> {
-        serde_json::Map::new()
     }
 }

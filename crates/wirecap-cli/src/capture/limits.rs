@@ -5,7 +5,7 @@
 
 use std::{fs, thread};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, PreparedCapture};
 
@@ -36,15 +36,14 @@ fn open_files(prepared: &PreparedCapture) -> Result<()> {
     // One of them is the directory itself.
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
     let needed = open + OTHER_FILES + prepared.open_files() as u64;
-    if soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()) {
-        return Ok(());
-    }
-    Err(anyhow!(
+    ensure!(
+        soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()),
         "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
          the limit: ulimit -n {} (LimitNOFILE= in a service)",
         counted(prepared.queues() as u64, "receive queue"),
         needed.next_power_of_two()
-    ))
+    );
+    Ok(())
 }
 
 fn address_space(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
@@ -57,17 +56,16 @@ fn address_space(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
     let rings = u64::from(prepared.geometry().ring_entries()) * RING_ENTRY_BYTES;
     let packets = prepared.cells_bytes();
     let needed = packets + prepared.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
-    if soft >= needed {
-        return Ok(());
-    }
-    Err(anyhow!(
+    ensure!(
+        soft >= needed,
         "packet memory of {} MiB, rings and threads take about {} MiB of address space, and this process may have {} \
          MiB; raise the limit (ulimit -v {}), or lower -R or -M, or give --memory",
         packets >> 20,
         needed >> 20,
         soft >> 20,
         (needed >> 20 << 10) + 1024
-    ))
+    );
+    Ok(())
 }
 
 /// Address space in use now, in bytes.

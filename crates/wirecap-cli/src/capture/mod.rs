@@ -58,7 +58,7 @@ use self::{
     job::Job,
     plan::Plan,
     statistics::Statistics,
-    threads::{IdleThreads, Recording, Threads},
+    threads::{IdleThreads, Threads},
     watch::Watch,
     worker::Count,
 };
@@ -84,9 +84,11 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
     let (notices, noticed) = channel();
-    let recording = Recording { plan: &plan, places: &places, signals: &signals, notices: &notices };
     let waits = job.without_output().is_none();
-    let recorder = idle.writer.map(|writer| recording.start(writer, &capture, waits)).transpose()?;
+    let recorder = idle
+        .writer
+        .map(|writer| threads::record((&plan, &places), &signals, &notices, writer, &capture, waits));
+    let recorder = recorder.transpose()?;
     if !plan.output.quiet {
         announce::start(&plan, &capture.report(), &job);
     }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use wirecap_record::{Output, RecordError};
 
 use super::plan::Destination;
@@ -36,9 +36,7 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
                     note!("waiting for a program that reads {}", path.display());
                     waits = true;
                 }
-                if signals.end() {
-                    return Err(anyhow!("no program reads {}, so nothing was captured", path.display()));
-                }
+                ensure!(!signals.end(), "no program reads {}, so nothing was captured", path.display());
                 thread::sleep(TICK);
             }
             Err(error) => return Err(cannot_open(path, &error)),

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail, ensure};
 use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
 use wirecap_sys::netdev::Interface;
 
@@ -89,7 +89,7 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<PreparedCapture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
-    let builder = builder.give_up(signals.flag());
+    let builder = builder.give_up(signals.escalation.flag());
     let builder = match plan.output.quiet {
         true => builder,
         false => builder.on_wait(|wait| note!("{}", event::wait(wait))),
@@ -152,17 +152,17 @@ fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
 }
 
 fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
-    if path == Path::new("-") && io::stdin().is_terminal() {
-        let message =
-            "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file";
-        return Err(Usage(message.into()).into());
-    }
+    ensure!(
+        path != Path::new("-") || !io::stdin().is_terminal(),
+        usage!(
+            "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file"
+        )
+    );
     if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
-        let message = format!(
+        bail!(usage!(
             "{} is the trace that is read, and would be written over; write to another file",
             destination.describe()
-        );
-        return Err(Usage(message).into());
+        ));
     }
     Ok(trace_port::check(path)?)
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use wirecap::{Builder, Config, Dispatch};
 use wirecap_file::Format;
 
@@ -130,11 +130,10 @@ fn needs_no_suffix(path: &Path) -> bool {
 
 fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
     if STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
-        if stdout().is_terminal() {
-            let message =
-                "-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -";
-            return Err(Usage(message.into()).into());
-        }
+        ensure!(
+            !stdout().is_terminal(),
+            usage!("-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -")
+        );
         return Ok(Destination::Stdout);
     }
     let format = Format::from_path(path)
@@ -142,11 +141,10 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
         .map_err(|error| Usage(error.to_string()))?;
     if format == Format::Pcap && interfaces > 1 {
         let better = path.with_extension("pcapng");
-        let message = format!(
+        bail!(usage!(
             "a pcap file holds packets of one interface, not of {interfaces}; write {} instead",
             better.display()
-        );
-        return Err(Usage(message).into());
+        ));
     }
     Ok(Destination::File(path.into(), format))
 }

@@ -18,15 +18,9 @@ pub(crate) struct Progress {
     quiet: bool,
 }
 
-/// Rates since the last time.
-#[derive(Debug, Default)]
-pub(crate) struct Rates {
-    before: Volume,
-}
-
-/// What had been delivered at some time.
+/// What had been delivered when the last line was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Volume {
+pub(crate) struct Rates {
     seconds: f64,
     packets: u64,
     bytes: u64,
@@ -67,13 +61,10 @@ impl Progress {
 impl Rates {
     /// How it goes, with the rates since the last line.
     pub(crate) fn line(&mut self, report: &Report) -> String {
-        let (before, now) = (self.before, Volume::of(report));
-        self.before = now;
-        line(report, before, now)
+        let now = Self::of(report);
+        line(report, std::mem::replace(self, now), now)
     }
-}
 
-impl Volume {
     fn of(report: &Report) -> Self {
         Self {
             seconds: report.seconds,
@@ -83,7 +74,7 @@ impl Volume {
     }
 }
 
-fn line(report: &Report, before: Volume, now: Volume) -> String {
+fn line(report: &Report, before: Rates, now: Rates) -> String {
     let seconds = (now.seconds - before.seconds).max(1e-3);
     let pps = (now.packets - before.packets) as f64 / seconds;
     let mbps = (now.bytes - before.bytes) as f64 * 8.0 / seconds / 1e6;
@@ -114,8 +105,8 @@ mod tests {
     fn rates_are_those_since_the_last_line() {
         let memory = MemoryReport::default();
         let report = Report { seconds: 3.0, ports: vec![], workers: vec![], memory };
-        let before = Volume { seconds: 2.5, packets: 1_000, bytes: 60_000 };
-        let now = Volume { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };
+        let before = Rates { seconds: 2.5, packets: 1_000, bytes: 60_000 };
+        let now = Rates { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };
         let line = line(&report, before, now);
         assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 % (peak 0 %)  lost 0");
     }

@@ -8,6 +8,7 @@ use wirecap::{
 };
 use wirecap_record::Written;
 
+use super::end::End;
 use crate::{
     print::head::Head,
     text::{Worded, diagnostic::describe, report::clock},
@@ -21,7 +22,7 @@ pub(crate) struct Record<'a> {
     pub(super) head: &'a Head,
     /// Why it ended; null while it runs.
     #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::ends"))]
-    pub(super) end: Option<&'static str>,
+    pub(super) end: Option<End>,
     /// What was not as asked for, in words; null if the exit code is 0.
     pub(super) error: Option<&'a str>,
     #[serde(flatten)]

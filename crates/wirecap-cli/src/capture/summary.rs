@@ -72,7 +72,7 @@ impl Account<'_> {
         let written = written.map(|(output, written)| WrittenFile { file: output.name(), written });
         json(&Record {
             head: self.head,
-            end: self.end.as_ref().map(|ending| ending.end.as_str()),
+            end: self.end.as_ref().map(|ending| ending.end),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
             report: self.report.clone().into(),
             written,

@@ -39,30 +39,27 @@ impl IdleThreads {
     }
 }
 
-/// What a recorder is started from.
-pub(super) struct Recording<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) places: &'a [Place],
-    pub(super) signals: &'a Signals,
-    pub(super) notices: &'a Sender<Notice>,
-}
-
-impl Recording<'_> {
-    /// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
-    pub(super) fn start(&self, writer: IdleWriter, capture: &Capture, waits: bool) -> Result<Recorder> {
-        let IdleWriter { thread, output } = writer;
-        let destination = self.plan.destination.as_ref().expect("an output has a destination");
-        let config = RecordConfig {
-            snaplen: self.plan.output.snaplen,
-            max_packets: self.plan.output.count,
-            header: Some(describe::header(self.plan, self.places, &capture.report())),
-            drop_when_behind: !waits,
-            give_up: self.signals.give_up_flag(),
-            on_stop: Some(notifier(destination.describe(), self.notices.clone()).into()),
-        };
-        let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));
-        started.map_err(|error| output::cannot_start(destination, &error))
-    }
+/// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
+pub(super) fn record(
+    (plan, places): (&Plan, &[Place]),
+    signals: &Signals,
+    notices: &Sender<Notice>,
+    writer: IdleWriter,
+    capture: &Capture,
+    waits: bool,
+) -> Result<Recorder> {
+    let IdleWriter { thread, output } = writer;
+    let destination = plan.destination.as_ref().expect("an output has a destination");
+    let config = RecordConfig {
+        snaplen: plan.output.snaplen,
+        max_packets: plan.output.count,
+        header: Some(describe::header(plan, places, &capture.report())),
+        drop_when_behind: !waits,
+        give_up: signals.escalation.give_up_flag(),
+        on_stop: Some(notifier(destination.describe(), notices.clone()).into()),
+    };
+    let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));
+    started.map_err(|error| output::cannot_start(destination, &error))
 }
 
 /// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture

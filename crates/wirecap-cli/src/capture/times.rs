@@ -7,22 +7,16 @@
 //!
 //! Rule: a bound that is printed or recorded was measured, and holds.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, fmt};
 
 use wirecap::{
-    Capture, Diagnostic, Report, Timestamp, TimestampReport, Uncertainty,
+    Diagnostic, Report, Timestamp, TimestampReport, Uncertainty,
     report::{PortReport, QueueMode},
 };
 
 use super::plan::Plan;
 use crate::text::{diagnostic::describe, plural::counted, units::at_most};
 
-/// How often the counters of all queues are read for it.
-const PERIOD: Duration = Duration::from_secs(1);
 /// From this uncertainty on, kept times of batches are worth a warning. A worker sleeps a millisecond at
 /// most.
 const EXPECTED_NS: u64 = 10_000_000;
@@ -96,42 +90,22 @@ impl fmt::Display for TimeTrouble {
     }
 }
 
-/// Looks for trouble with times, once a second.
+/// Looks for trouble with times.
 #[derive(Debug)]
 pub(crate) struct Times {
     /// Whether times are written or verified.
     are_kept: bool,
-    /// `None` when there is nothing left to find.
-    next_look: Option<Instant>,
     /// Warnings so far, by port and kind, and from which size on there is another one.
     warned: HashMap<(String, usize), u64>,
 }
 
 impl Times {
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self { are_kept: plan.output.keeps_times(), next_look: Some(Instant::now()), warned: HashMap::new() }
+        Self { are_kept: plan.output.keeps_times(), warned: HashMap::new() }
     }
 
-    /// Warnings that are new, if it is time to look.
-    pub(crate) fn look(&mut self, capture: &Capture) -> Vec<String> {
-        let now = Instant::now();
-        if self.next_look.is_none_or(|next| now < next) {
-            return Vec::new();
-        }
-        let report = capture.report();
-        let lines = self.lines(&report);
-        let is_left =
-            self.are_kept || report.ports.iter().any(|port| stamps_packets(port) && !self.was_warned(port));
-        self.next_look = is_left.then(|| now + PERIOD);
-        lines
-    }
-
-    /// Whether there was a warning about packets without a stamp.
-    fn was_warned(&self, port: &PortReport) -> bool {
-        self.warned.contains_key(&(port.name.clone(), TimeTrouble::Unstamped(Timestamp::Kernel, 0).kind()))
-    }
-
-    fn lines(&mut self, report: &Report) -> Vec<String> {
+    /// Warnings that are new.
+    pub(super) fn lines(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
         for port in &report.ports {
             for trouble in TimeTrouble::of(port, self.are_kept) {

@@ -22,6 +22,8 @@ use crate::{process::signals::Signals, text::event::describe};
 
 /// How often signals and ports are looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// How often losses and times are: the counters of all queues are read.
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone.
 /// Asked in this order: workers go when everything is read, so that a worker found to be gone before that was
@@ -49,6 +51,8 @@ pub(crate) struct Watch<'a> {
     deadline: Option<Instant>,
     progress: Progress,
     statistics: Statistics<'a>,
+    /// When losses and times are looked at again.
+    next_report: Instant,
     alarm: Alarm,
     times: Times,
     /// Ports that are down now.
@@ -63,8 +67,19 @@ impl<'a> Watch<'a> {
         statistics: Statistics<'a>,
     ) -> Self {
         let deadline = plan.output.duration.and_then(|duration| Instant::now().checked_add(duration));
-        let (progress, alarm, times) = (Progress::new(plan), Alarm::new(), Times::new(plan));
-        Self { signals, notices, deadline, progress, statistics, alarm, times, down: HashSet::new() }
+        let next_report = Instant::now();
+        let (progress, alarm, times) = (Progress::new(plan), Alarm::default(), Times::new(plan));
+        Self {
+            signals,
+            notices,
+            deadline,
+            progress,
+            statistics,
+            next_report,
+            alarm,
+            times,
+            down: HashSet::new(),
+        }
     }
 
     /// Waits for what ends the capture, and shows how it goes.
@@ -121,11 +136,12 @@ impl<'a> Watch<'a> {
         for event in capture.events() {
             self.report(&event, capture, job);
         }
-        for line in self.alarm.look(capture) {
-            self.progress.print(line);
-        }
-        for line in self.times.look(capture) {
-            self.progress.note(line);
+        let now = Instant::now();
+        if now >= self.next_report {
+            self.next_report = now + PERIOD;
+            let report = capture.report();
+            self.alarm.lines(&report, now).into_iter().for_each(|line| self.progress.print(line));
+            self.times.lines(&report).into_iter().for_each(|line| self.progress.note(line));
         }
         end_by_itself(
             || workers.iter().any(JoinHandle::is_finished),

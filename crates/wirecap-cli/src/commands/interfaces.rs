@@ -6,7 +6,8 @@ use serde::Serialize;
 use wirecap::{Access, HostUse, HostView, QueueDevice, QueueSet, Timestamp};
 use wirecap_sys::{
     bpf::{self, Program, XdpLink},
-    netdev::{self, AttachedMode, AttachedProgram, Interface, RxMetadata, XdpFeatures},
+    netdev::{self, AttachedProgram, Interface, XdpFeatures},
+    process::Process,
 };
 
 use crate::{
@@ -54,7 +55,7 @@ pub(crate) struct InterfaceRecord {
     /// IP addresses of the host.
     addresses: Vec<String>,
     /// What XDP can do; null before Linux 6.3.
-    xdp: Option<Features>,
+    xdp: Option<XdpFeatures>,
     /// XDP programs that are attached now.
     holders: Vec<Holder>,
     /// How `wirecap capture NAME` receives its packets; null if that is not known.
@@ -82,56 +83,16 @@ struct Device {
     pids: Vec<u32>,
 }
 
-/// What XDP can do, as the kernel reports it.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Features {
-    /// XDP programs in the driver.
-    native: bool,
-    /// Redirection, which AF_XDP needs.
-    redirect: bool,
-    /// AF_XDP without a copy.
-    zero_copy: bool,
-    /// Packets in several buffers.
-    multi_buffer: bool,
-    /// What the driver hands to XDP programs beside the packet; null before Linux 6.7.
-    rx_metadata: Option<MetadataRecord>,
-}
-
-/// What the NIC knows of a packet and the driver hands to XDP programs.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct MetadataRecord {
-    /// The time of arrival.
-    timestamp: bool,
-    /// The hash by which the NIC chooses a queue.
-    hash: bool,
-    /// The VLAN tag that the NIC took off.
-    vlan_tag: bool,
-}
-
 /// An XDP program that is attached now.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Holder {
-    /// How it is attached.
-    #[cfg_attr(test, schemars(extend("enum" = ["native", "generic", "offload"])))]
-    mode: &'static str,
-    /// Its number in the kernel.
-    program_id: u32,
+    #[serde(flatten)]
+    attached: AttachedProgram,
     /// Its name; null without the privilege to ask.
     program: Option<String>,
     /// The processes that keep it attached, as far as they are visible.
     processes: Vec<Process>,
-}
-
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Process {
-    /// Its number.
-    pid: u32,
-    /// Its name.
-    name: String,
 }
 
 /// Prints the list.
@@ -158,7 +119,13 @@ impl InterfaceRecord {
             .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);
-        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default();
+        let devices = wirecap::queue_devices(&interface.name).unwrap_or_default().into_iter();
+        let devices = devices.map(|QueueDevice { name, queue, taken, pids, .. }| Device {
+            name,
+            queue,
+            in_use: taken,
+            pids,
+        });
         Self {
             holders: holders.collect(),
             name: interface.name,
@@ -166,7 +133,7 @@ impl InterfaceRecord {
             driver: interface.driver.map(|driver| driver.name),
             queues: interface.queues.current,
             queues_max: interface.queues.max,
-            devices: devices.into_iter().map(Device::from).collect(),
+            devices: devices.collect(),
             speed_mbps: interface.speed_mbps,
             numa_node: interface.numa_node,
             mtu: interface.mtu,
@@ -176,7 +143,7 @@ impl InterfaceRecord {
                 (false, _) => "down",
             },
             addresses: interface.addresses.iter().map(ToString::to_string).collect(),
-            xdp: interface.xdp_features.map(Features::from),
+            xdp: interface.xdp_features,
             captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
             left_to_host: choice
                 .as_ref()
@@ -185,13 +152,6 @@ impl InterfaceRecord {
             host_use: choice.map(|choice| choice.uses).unwrap_or_default(),
             no_hardware_timestamps,
         }
-    }
-}
-
-impl From<QueueDevice> for Device {
-    fn from(device: QueueDevice) -> Self {
-        let QueueDevice { name, queue, taken, pids, .. } = device;
-        Self { name, queue, in_use: taken, pids }
     }
 }
 
@@ -215,28 +175,14 @@ impl Device {
     }
 }
 
-impl From<XdpFeatures> for Features {
-    fn from(features: XdpFeatures) -> Self {
-        let XdpFeatures { native, redirect, zero_copy, multi_buffer, rx_metadata, .. } = features;
-        let rx_metadata = rx_metadata.map(|RxMetadata { timestamp, hash, vlan_tag }| MetadataRecord {
-            timestamp,
-            hash,
-            vlan_tag,
-        });
-        Self { native, redirect, zero_copy, multi_buffer, rx_metadata }
+fn describe_features(features: &XdpFeatures) -> String {
+    // AF_XDP needs the redirect; without it only generic XDP serves.
+    if !features.native || !features.redirect {
+        return "generic only".into();
     }
-}
-
-impl Features {
-    fn describe(&self) -> String {
-        // AF_XDP needs the redirect; without it only generic XDP serves.
-        if !self.native || !self.redirect {
-            return "generic only".into();
-        }
-        let extras = [(self.zero_copy, "zero-copy"), (self.multi_buffer, "multi-buffer")];
-        let names = extras.iter().filter(|(there, _)| *there).map(|(_, name)| *name);
-        ["native"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
-    }
+    let extras = [(features.zero_copy, "zero-copy"), (features.multi_buffer, "multi-buffer")];
+    let names = extras.iter().filter(|(there, _)| *there).map(|(_, name)| *name);
+    ["native"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
 }
 
 impl Holder {
@@ -245,24 +191,17 @@ impl Holder {
         let links = links.iter().filter(|link| link.prog_id == attached.program_id);
         let holders = links.flat_map(|link| bpf::link_holders(link.id));
         Self {
-            mode: match attached.mode {
-                AttachedMode::Native => "native",
-                AttachedMode::Generic => "generic",
-                AttachedMode::Offload => "offload",
-            },
-            program_id: attached.program_id,
+            attached,
             program: Program::name_by_id(attached.program_id).ok(),
-            processes: holders.map(|holder| Process { pid: holder.pid, name: holder.name }).collect(),
+            processes: holders.collect(),
         }
     }
 
     fn describe(&self) -> String {
         let program = self.program.as_deref().unwrap_or("?");
-        let mut text = format!("{} {program} (id {})", self.mode, self.program_id);
-        for process in &self.processes {
-            text += &format!(" by {} (pid {})", process.name, process.pid);
-        }
-        text
+        let AttachedProgram { mode, program_id } = self.attached;
+        let by = self.processes.iter().map(|process| format!(" by {process}")).collect::<String>();
+        format!("{mode} {program} (id {program_id}){by}")
     }
 }
 
@@ -296,7 +235,7 @@ fn table(listed: &[InterfaceRecord]) -> Table {
             or_dash(interface.numa_node),
             interface.mtu.to_string(),
             interface.state.into(),
-            interface.xdp.as_ref().map_or_else(|| "unknown".into(), Features::describe),
+            interface.xdp.as_ref().map_or_else(|| "unknown".into(), describe_features),
             if holders.is_empty() { "-".into() } else { holders.join(", ") },
             Device::describe(&interface.name, &interface.devices),
             match (interface.captured_over, &interface.left_to_host) {

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use wirecap_sys::clock::date;
 
 /// Version of the records: it grows when a field goes, or gets another meaning. New fields do not change it.
 const SCHEMA: u32 = 1;
@@ -32,24 +33,8 @@ impl Head {
 fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (days, second) = (since.as_secs() / SECONDS_PER_DAY, since.as_secs() % SECONDS_PER_DAY);
-    let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
-}
-
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar.
-///
-/// Years are counted from March, so that a leap day is the last of its year, and 400 of them have 146,097
-/// days.
-fn date(days: u64) -> (u64, u64, u64) {
-    let since_march_of_0 = days + 719_468;
-    let (era, day_of_era) = (since_march_of_0 / 146_097, since_march_of_0 % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    format!("{}T{hour:02}:{minute:02}:{second:02}.{:03}Z", date(days), since.subsec_millis())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use wirecap_sys::cpu;
 
-use crate::{exit::Usage, text::ranges};
+use crate::text::ranges;
 
 /// Cores that are tried for the list of usable ones: as many as a `cpu_set_t` has.
 const MAX_CORES: usize = 1024;
@@ -11,7 +11,7 @@ const MAX_CORES: usize = 1024;
 /// Whether every core in `cores` can be used.
 ///
 /// # Errors
-/// [`Usage`] with those that can.
+/// [`Usage`](crate::exit::Usage) with those that can.
 pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
     // Trying is the only way to know: a process may leave its affinity mask, but not its cpuset.
     let tried = cpu::keeping_affinity(|| {
@@ -21,13 +21,11 @@ pub(crate) fn check_cores(cores: &[usize]) -> Result<()> {
     });
     match tried.map_err(|cause| anyhow!("cannot ask which cores this process may use: {cause}"))? {
         None => Ok(()),
-        Some((core, usable)) => {
-            let message = format!(
-                "core {core} cannot be used; this process may use {}",
-                ranges(usable.into_iter().map(|core| core as u64))
-            );
-            Err(Usage(message).into())
-        }
+        Some((core, usable)) => Err(usage!(
+            "core {core} cannot be used; this process may use {}",
+            ranges(usable.into_iter().map(|core| core as u64))
+        )
+        .into()),
     }
 }
 
@@ -39,7 +37,7 @@ mod tests {
     fn a_core_that_is_not_there_is_answered_with_those_that_are() {
         check_cores(&[]).unwrap();
         let error = check_cores(&[1023]).unwrap_err();
-        assert!(error.is::<Usage>(), "{error}");
+        assert!(error.is::<crate::exit::Usage>(), "{error}");
         assert!(error.to_string().starts_with("core 1023 cannot be used; this process may use "), "{error}");
     }
 }

@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// What signals have asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
-    escalation: Arc<Escalation>,
+    pub(crate) escalation: Arc<Escalation>,
     /// A report. Set by the signal handler, taken back by the thread that prints it.
     report: Arc<AtomicBool>,
 }
@@ -74,24 +74,9 @@ impl Signals {
         signals
     }
 
-    /// Set once a signal has asked for the end.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        self.escalation.flag()
-    }
-
     /// Whether the command has been asked to end.
     pub(crate) fn end(&self) -> bool {
         self.escalation.is_asked_to_end()
-    }
-
-    /// The command is ending, for whatever reason: the next signal asks it to give up what is left to do.
-    pub(crate) fn begin_ending(&self) {
-        self.escalation.begin_ending();
-    }
-
-    /// Set once a command that is ending has been asked to give up what is left to do.
-    pub(crate) fn give_up_flag(&self) -> Arc<AtomicBool> {
-        self.escalation.give_up_flag()
     }
 
     /// Whether a report has been asked for since the last call.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 
 use crate::process::{idle_thread::no_thread, signals::Signals};
 
@@ -58,9 +58,7 @@ impl Step {
                 note!("{}", self.waits_for);
                 announced = true;
             }
-            if signals.end() {
-                return Err(anyhow!("{}, so nothing was captured", self.given_up));
-            }
+            ensure!(!signals.end(), "{}, so nothing was captured", self.given_up);
             thread::sleep(if begun.elapsed() >= self.timeout { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))

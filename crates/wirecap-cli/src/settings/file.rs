@@ -4,24 +4,19 @@
 //! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than
 //! `capture`.
 
-use std::{fmt, fs, ops::Range, path::Path};
+use std::{fs, ops::Range, path::Path};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
 use super::output::OutputSettings;
-use crate::{
-    exit::Usage,
-    print::{printable::printable_lines, stdio},
-};
+use crate::print::{printable::printable_lines, stdio};
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
-    /// The tables of a file.
-    fn tables() -> Vec<Table>;
-
     /// What becomes of the packets.
     fn output(&self) -> &OutputSettings;
 }
@@ -29,7 +24,7 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
 /// A table of a file of settings: its name, and the keys that it can have.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) keys: Vec<String>,
 }
 
@@ -39,24 +34,26 @@ impl Table {
     }
 }
 
-/// The table whose keys are the fields of `T`.
-pub(crate) fn table<T: Default + Serialize>(name: &'static str) -> Table {
-    let fields = serde_json::to_value(T::default()).expect("defaults have a text form");
-    let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys().cloned());
-    Table { name, keys: keys.collect() }
+/// The tables of a file: one for each part of the settings.
+pub(crate) fn tables<T: Settings>() -> Vec<Table> {
+    let settings = serde_json::to_value(T::default()).expect("defaults have a text form");
+    let fields =
+        |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let tables = settings.as_object().into_iter().flatten();
+    tables.map(|(name, table)| Table { name: name.clone(), keys: fields(table) }).collect()
 }
 
 /// The settings that a file makes of the defaults.
 ///
 /// # Errors
-/// Why it cannot be read; [`Usage`] with line and column for what is wrong in it.
+/// Why it cannot be read; [`Usage`](crate::exit::Usage) with line and column for what is wrong in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the settings in {name}: {cause}"))?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
-        Usage(format!("{name}:{line}:{column}: {mistake}")).into()
+        usage!("{name}:{line}:{column}: {mistake}").into()
     })
 }
 
@@ -67,26 +64,20 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
     let text = toml::to_string_pretty(settings)?;
     // What a terminal would obey is not printed as it is, and would not be read back.
-    if printable_lines(&text) != text {
-        return Err(anyhow!(
-            "a setting has invisible characters, so the settings cannot be printed; leave them out"
-        ));
-    }
+    ensure!(
+        printable_lines(&text) == text,
+        "a setting has invisible characters, so the settings cannot be printed; leave them out"
+    );
     Ok(stdio::print(stdio::Stream::Stdout, &text)?)
 }
 
 /// What is wrong in a file, and where.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(super) struct Mistake {
     /// In bytes from the start.
     offset: usize,
     message: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 /// The settings that a text makes of the defaults.
@@ -96,7 +87,7 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
         message: condensed(error.message()),
     };
     let document = DeTable::parse(text).map_err(syntax)?;
-    check_keys(document.get_ref(), &T::tables())?;
+    check_keys(document.get_ref(), &tables::<T>())?;
     toml::from_str::<T>(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let key = key_at(document.get_ref(), offset).map(|key| format!("{key}: ")).unwrap_or_default();
@@ -121,7 +112,7 @@ fn condensed(message: &str) -> String {
 fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
-            let names: Vec<_> = tables.iter().map(|table| table.name.to_owned()).collect();
+            let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
             let owner = tables.iter().find(|table| table.has(name.get_ref()));
             let message = match owner {
                 Some(table) => format!("{} belongs in the table [{}]", name.get_ref(), table.name),

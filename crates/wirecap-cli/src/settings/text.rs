@@ -2,24 +2,17 @@
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-fn serialize_text<S: Serializer>(value: Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(&value),
-        None => serializer.serialize_none(),
-    }
-}
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// For `#[serde(with = …)]` on an optional value with `FromStr` and `Display`.
 pub(crate) mod parsed {
-    use super::{Cow, Deserialize, Deserializer, Display, Error, FromStr, Serializer, serialize_text};
+    use super::{Cow, Deserialize, Deserializer, Display, Error, FromStr, Serialize, Serializer};
 
     pub(crate) fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serialize_text(value.as_ref(), serializer)
+        value.as_ref().map(ToString::to_string).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
@@ -33,14 +26,14 @@ pub(crate) mod parsed {
 pub(crate) mod time {
     use std::time::Duration;
 
-    use super::{Cow, Deserialize, Deserializer, Error, Serializer, serialize_text};
+    use super::{Cow, Deserialize, Deserializer, Error, Serialize, Serializer};
     use crate::values;
 
     pub(crate) fn serialize<S: Serializer>(
         time: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serialize_text(time.map(in_largest_unit), serializer)
+        time.map(in_largest_unit).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -102,25 +102,19 @@ pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostU
         // Only the dispatcher of wirecap leaves room for a capture; with any other program opening fails.
         !matches!(host_use, HostUse::XdpProgram { .. } | HostUse::Unknown { .. }) && is_deprived(host_use)
     };
-    let named: Vec<_> = uses.iter().filter(deprived).map(describe).collect();
-    let taken = (!named.is_empty()).then(|| {
-        format!(
-            "{port}: the host uses it ({}) and gets none of the packets that wirecap takes",
-            named.join("; ")
-        )
-    });
+    let taken = deprivation(port, "the host uses it", uses.iter().filter(deprived));
     taken.into_iter().chain(unknown(port, uses)).collect()
 }
 
 /// A warning about uses that have begun of an interface that is taken, if they matter.
 pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
-    let named: Vec<_> = uses.iter().filter(|host_use| is_deprived(host_use)).map(describe).collect();
-    (!named.is_empty()).then(|| {
-        format!(
-            "{port}: the host has begun to use it ({}) and gets none of the packets that wirecap takes",
-            named.join("; ")
-        )
-    })
+    deprivation(port, "the host has begun to use it", uses.iter().filter(|host_use| is_deprived(host_use)))
+}
+
+fn deprivation<'u>(port: &str, what: &str, deprived: impl Iterator<Item = &'u HostUse>) -> Option<String> {
+    let named = list(deprived);
+    (!named.is_empty())
+        .then(|| format!("{port}: {what} ({named}) and gets none of the packets that wirecap takes"))
 }
 
 /// Warnings about what cannot be known of an interface.

@@ -10,44 +10,17 @@ use wirecap::{
 
 use crate::text::plural::was;
 
-/// Why packets were lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    NoFreeCell,
-    RxRingFull,
-    TooLong,
-    LeftAtStop,
-    /// By the NIC or its driver, before the packets could be seen.
-    Early,
-}
-
-const CAUSES: [Cause; 5] =
-    [Cause::NoFreeCell, Cause::RxRingFull, Cause::TooLong, Cause::LeftAtStop, Cause::Early];
-
-impl Cause {
-    /// As in the account.
-    fn name(self) -> &'static str {
-        match self {
-            Self::NoFreeCell => "no_free_cell",
-            Self::RxRingFull => "rx_ring_full",
-            Self::TooLong => "too_long",
-            Self::LeftAtStop => "left_at_stop",
-            Self::Early => "dropped_before_xdp",
-        }
-    }
-
-    /// What happened, and what to do about it.
-    fn reason(self, of_trace: bool) -> &'static str {
-        match self {
-            Self::NoFreeCell => "the pool was used up: raise -R, or have more workers or a faster disk",
-            Self::RxRingFull => "the kernel's ring was full: leave --ring out",
-            Self::TooLong if of_trace => "longer than M cells: raise -M",
-            Self::TooLong => "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer",
-            Self::LeftAtStop => "no worker took them before the end",
-            Self::Early => "the NIC or its driver had no room: raise -R, and its ring by ethtool -G",
-        }
-    }
-}
+/// The causes: their names, as in the account, what happened, and what to do about it. The last is the NIC or its
+/// driver, before the packets could be seen.
+const CAUSES: [(&str, &str); 5] = [
+    ("no_free_cell", "the pool was used up: raise -R, or have more workers or a faster disk"),
+    ("rx_ring_full", "the kernel's ring was full: leave --ring out"),
+    ("too_long", "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer"),
+    ("left_at_stop", "no worker took them before the end"),
+    ("dropped_before_xdp", "the NIC or its driver had no room: raise -R, and its ring by ethtool -G"),
+];
+/// Which of them has another remedy if packets are those of a trace file, and which.
+const OF_TRACE: (usize, &str) = (2, "longer than M cells: raise -M");
 
 /// Packets that were lost, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,9 +70,12 @@ impl Losses {
 
     /// The causes there are, each with its packets, its reason and what helps.
     pub(crate) fn describe(&self) -> String {
-        let causes = CAUSES.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
-        let words = causes
-            .map(|(cause, packets)| format!("{} {packets} ({})", cause.name(), cause.reason(self.of_trace)));
+        let mut causes = CAUSES;
+        if self.of_trace {
+            causes[OF_TRACE.0].1 = OF_TRACE.1;
+        }
+        let there = causes.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
+        let words = there.map(|((name, reason), packets)| format!("{name} {packets} ({reason})"));
         words.collect::<Vec<_>>().join(", ")
     }
 }
@@ -153,7 +129,7 @@ mod tests {
         // Each cause that the account has is among them.
         assert_eq!(
             Lost::default().causes().map(|(name, _)| name),
-            *CAUSES.map(Cause::name).first_chunk().unwrap()
+            *CAUSES.map(|(name, _)| name).first_chunk().unwrap()
         );
     }
 

@@ -39,16 +39,10 @@ impl<D> Worded<D> {
 
 /// Numbers in increasing order as ranges: `0-3,5`.
 pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let runs = runs.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let numbers: Vec<_> = numbers.into_iter().collect();
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
     });
     runs.collect::<Vec<_>>().join(",")
 }

@@ -5,7 +5,7 @@
 mod decimal;
 mod trace;
 
-use std::{str::FromStr, time::Duration};
+use std::{ops::RangeInclusive, str::FromStr, time::Duration};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wirecap::{
@@ -21,38 +21,21 @@ pub(crate) use self::{
 
 use crate::exit::Usage;
 
-/// What a number may be.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Number {
-    least: u64,
-    most: u64,
-    /// The flag with a value that works.
-    example: &'static str,
-}
-
-impl Number {
-    /// Any number; the plan knows better.
-    pub(crate) fn of(example: &'static str) -> Self {
-        Self { least: 0, most: u64::MAX, example }
-    }
-
-    pub(crate) fn from(self, least: u64) -> Self {
-        Self { least, ..self }
-    }
-
-    pub(crate) fn to(self, most: u64) -> Self {
-        Self { most, ..self }
-    }
-}
+/// Any number at all.
+pub(crate) const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Reads a whole number.
-pub(crate) fn number<T: TryFrom<u64>>(allowed: Number) -> impl Fn(&str) -> Result<T, String> + Clone {
+pub(crate) fn number<T: TryFrom<u64>>(
+    allowed: RangeInclusive<u64>,
+    example: &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let Number { least, most, example } = allowed;
-        let value = u64::from_str(text).ok().filter(|value| (least..=most).contains(value));
-        value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| match (least, most) {
-            (_, u64::MAX) => format!("write a whole number, like {example}"),
-            _ => format!("write a number from {least} to {most}, like {example}"),
+        let value = u64::from_str(text).ok().filter(|value| allowed.contains(value));
+        value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| {
+            match (allowed.start(), *allowed.end()) {
+                (_, u64::MAX) => format!("write a whole number, like {example}"),
+                (least, most) => format!("write a number from {least} to {most}, like {example}"),
+            }
         })
     }
 }
@@ -156,12 +139,12 @@ mod tests {
 
     #[test]
     fn numbers_say_their_range_and_an_example() {
-        let percent = number::<u32>(Number::of("-T 60").from(0).to(100));
+        let percent = number::<u32>(0..=100, "-T 60");
         assert_eq!((percent("0"), percent("100")), (Ok(0), Ok(100)));
         for bad in ["101", "-1", "", "6O", "1.5"] {
             assert_eq!(percent(bad), Err("write a number from 0 to 100, like -T 60".into()), "{bad}");
         }
-        let any = number::<u32>(Number::of("-M 256"));
+        let any = number::<u32>(ANY, "-M 256");
         assert_eq!(any("99999999999"), Err("write a whole number, like -M 256".into()));
     }
 

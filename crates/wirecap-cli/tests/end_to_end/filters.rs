@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, Template};
 
 use crate::lab::{Lab, read};
 

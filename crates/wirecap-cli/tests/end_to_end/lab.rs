@@ -13,8 +13,8 @@ use wirecap_file::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
 pub use wirecap_testing::running::{Account, Ended, READY, Running};
-use wirecap_testing::wait_until;
-use wirecap_traffic::{FrameSpec, LiveGenerator, LiveOptions, Marks, Sent, Template};
+use wirecap_testing::{LiveSender, Sent, wait_until};
+use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
 pub const WIRECAP: &str = env!("CARGO_BIN_EXE_wirecap");
 
@@ -48,10 +48,27 @@ impl Lab {
 
     /// Sends frames into one pair from one core: they arrive in the queue of that number.
     pub fn send(&self, pair: usize, core: usize, frames: u64, options: LiveOptions) -> Sent {
+        self.send_at(None, pair, core, frames, options)
+    }
+
+    /// Sends as [`Lab::send`] does, so many frames per second.
+    pub fn send_at(
+        &self,
+        rate_pps: Option<u64>,
+        pair: usize,
+        core: usize,
+        frames: u64,
+        options: LiveOptions,
+    ) -> Sent {
         let ifindex = self.pairs[pair].a().ifindex().unwrap();
         let sent = self.left.enter(|| {
             cpu::pin_to_core(core).unwrap();
-            LiveGenerator::new(ifindex, options).unwrap().run(frames).unwrap()
+            let sender = LiveSender::new(ifindex, options).unwrap();
+            let mut sender = match rate_pps {
+                Some(rate_pps) => sender.at(rate_pps),
+                None => sender,
+            };
+            sender.run(frames).unwrap()
         });
         assert_eq!((sent.frames, sent.dropped), (frames, 0), "the generator's side is lossless");
         sent
@@ -62,7 +79,7 @@ impl Lab {
         let ifindex = self.pairs[pair].a().ifindex().unwrap();
         self.left.enter(|| {
             cpu::pin_to_core(core).unwrap();
-            let mut generator = LiveGenerator::new(ifindex, LiveOptions::default()).unwrap();
+            let mut generator = LiveSender::new(ifindex, LiveOptions::default()).unwrap();
             generator.run(frames).map_or(0, |sent| sent.taken)
         })
     }

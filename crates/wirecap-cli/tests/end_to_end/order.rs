@@ -2,7 +2,6 @@
 
 use std::{
     io::Read,
-    num::NonZeroU64,
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +9,8 @@ use std::{
 use nix::sys::signal::Signal;
 use wirecap_file::{Capture, CapturedPacket};
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_traffic::{FrameSpec, LiveOptions, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, LiveOptions, Template};
 
 use crate::lab::{Lab, READY, Running, WIRECAP, assert_frames, by_queue, cores, read};
 
@@ -18,10 +18,6 @@ use crate::lab::{Lab, READY, Running, WIRECAP, assert_frames, by_queue, cores, r
 const FRAMES: u64 = 10_000;
 /// Slow enough that generators run at the same time, also when they share a core.
 const RATE_PPS: u64 = 100_000;
-
-fn options() -> LiveOptions {
-    LiveOptions { rate_pps: NonZeroU64::new(RATE_PPS), ..LiveOptions::default() }
-}
 
 /// One veth pair for the capture to take, with so many queues.
 fn queues(queues: u32) -> VethOptions {
@@ -32,7 +28,7 @@ fn queues(queues: u32) -> VethOptions {
 fn send_everywhere(lab: &Lab) -> u64 {
     thread::scope(|scope| {
         for (pair, core) in (0..lab.pairs.len()).flat_map(|pair| (0..cores()).map(move |core| (pair, core))) {
-            scope.spawn(move || lab.send(pair, core, FRAMES, options()));
+            scope.spawn(move || lab.send_at(Some(RATE_PPS), pair, core, FRAMES, LiveOptions::default()));
         }
     });
     FRAMES * (lab.pairs.len() * cores()) as u64
@@ -172,7 +168,7 @@ fn what_is_captured_beside_the_host_is_in_order_with_what_is_taken() {
         scope.spawn(|| send_slowly(&lab, 0, 2_000, Duration::from_micros(50)));
         for core in 0..cores() {
             let lab = &lab;
-            scope.spawn(move || lab.send(1, core, FRAMES, options()));
+            scope.spawn(move || lab.send_at(Some(RATE_PPS), 1, core, FRAMES, LiveOptions::default()));
         }
     });
     let ended = running.stop();

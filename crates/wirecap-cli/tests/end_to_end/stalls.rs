@@ -17,7 +17,8 @@ use nix::sys::signal::Signal;
 use wirecap_file::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_sys::clock::system_ns;
-use wirecap_traffic::{FrameSpec, LiveOptions, Marks, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
 use crate::lab::{Account, Ended, Lab, Running, cores, read};
 
@@ -89,12 +90,11 @@ fn a_slow_reader_does_not_make_times_worse_than_they_say() {
         running.wait_for(crate::lab::READY);
         let reader = thread::spawn(|| read_slowly(output));
         let frame = FrameSpec { len: 508, ..FrameSpec::default() };
-        let options =
-            LiveOptions { frame, rate_pps: std::num::NonZeroU64::new(12_000), ..LiveOptions::default() };
+        let options = LiveOptions { frame, ..LiveOptions::default() };
         thread::scope(|scope| {
             for core in 0..cores() {
                 let lab = &lab;
-                scope.spawn(move || lab.send(0, core, FRAMES, options));
+                scope.spawn(move || lab.send_at(Some(12_000), 0, core, FRAMES, options));
             }
         });
         let ended = running.stop();

@@ -188,9 +188,10 @@ impl LeapSeconds {
     }
 }
 
-/// The date `days` days after 1970-01-01: years begin in March, so that a leap day is the last of its year,
-/// and every 400 of them have as many days.
-fn date(days: u64) -> String {
+/// The date `days` days after 1970-01-01, like 2026-06-28.
+pub fn date(days: u64) -> String {
+    // Years begin in March, so that a leap day is the last of its year, and every 400 of them have as many
+    // days.
     const DAYS_TO_1970: u64 = 719_468;
     const DAYS_PER_400_YEARS: u64 = 146_097;
     let days = days + DAYS_TO_1970;

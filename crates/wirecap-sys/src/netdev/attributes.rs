@@ -3,6 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::Serialize;
+use wirecap_core::choices;
+
 use super::MacAddress;
 
 /// How many receive queues an interface has.
@@ -39,7 +42,8 @@ pub struct Driver {
 }
 
 /// An XDP program that is attached to an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttachedProgram {
     /// Where it runs.
     pub mode: AttachedMode,
@@ -47,15 +51,17 @@ pub struct AttachedProgram {
     pub program_id: u32,
 }
 
-/// Where an XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AttachedMode {
-    /// In the driver, before the kernel has made anything of the packet.
-    Native,
-    /// In the network stack, on a packet buffer already allocated; works with any driver.
-    Generic,
-    /// On the NIC.
-    Offload,
+choices! {
+    /// Where an XDP program runs.
+    #[derive(PartialOrd, Ord)]
+    pub enum AttachedMode {
+        /// In the driver, before the kernel has made anything of the packet.
+        Native = "native",
+        /// In the network stack, on a packet buffer already allocated; works with any driver.
+        Generic = "generic",
+        /// On the NIC.
+        Offload = "offload",
+    }
 }
 
 /// An IP address of the host, and how much of it is the network's.

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use libc::{CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL};
 use netlink_packet_core::{parse_u16, parse_u32, parse_u64};
 use netlink_sys::protocols::NETLINK_GENERIC;
+use serde::Serialize;
 
 use super::error::Result;
 use super::netlink::{Conversation, Message, Scope, each_attribute, split_header};
@@ -31,32 +32,37 @@ const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 const GENLMSGHDR_BYTES: usize = 4;
 
 /// What XDP can do on an interface in its present state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XdpFeatures {
     /// Programs run in the driver, and may pass, drop and send back (`NETDEV_XDP_ACT_BASIC`).
     pub native: bool,
     /// Programs may redirect packets, into AF_XDP sockets too (`NETDEV_XDP_ACT_REDIRECT`).
     pub redirect: bool,
     /// Packets may be redirected to this interface (`NETDEV_XDP_ACT_NDO_XMIT`).
+    #[serde(skip)]
     pub redirect_target: bool,
     /// AF_XDP sockets in zero-copy mode (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub zero_copy: bool,
     /// Programs may run on the NIC (`NETDEV_XDP_ACT_HW_OFFLOAD`).
+    #[serde(skip)]
     pub hardware_offload: bool,
     /// Received packets may span several buffers (`NETDEV_XDP_ACT_RX_SG`): jumbo frames.
     pub multi_buffer: bool,
     /// So may packets that are redirected to this interface (`NETDEV_XDP_ACT_NDO_XMIT_SG`).
+    #[serde(skip)]
     pub multi_buffer_redirect_target: bool,
     /// Most buffers a packet may span in zero-copy mode; 1 is no multi-buffer. `None` without zero-copy, and
     /// on kernels older than 6.6.
+    #[serde(skip)]
     pub zero_copy_max_segments: Option<u32>,
-    /// What programs may read of the NIC's own knowledge of a packet. `None` ("unknown") on kernels older
-    /// than 6.7.
+    /// What the driver hands XDP programs beside the packet. `None` ("unknown") on kernels older than 6.7.
     pub rx_metadata: Option<RxMetadata>,
 }
 
 /// What the driver hands an XDP program beside the packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RxMetadata {
     /// The NIC's receive timestamp (`bpf_xdp_metadata_rx_timestamp`).
     pub timestamp: bool,

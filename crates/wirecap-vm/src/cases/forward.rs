@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker, report::TransmitReport};
 use wirecap_sys::xsk::TransmitRings;
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
 use wirecap_testing::{check, wait_until};

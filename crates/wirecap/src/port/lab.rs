@@ -12,7 +12,7 @@ use wirecap_sys::{
     memory::{LivePool, PacketMemory},
     netdev::{self, Interface},
 };
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 use super::{
     intake::{BatchTime, Intake},

@@ -81,8 +81,6 @@ pub enum HostUse {
         /// Whether they listen on all interfaces.
         on_all_interfaces: bool,
         /// The processes; empty if they cannot be seen.
-        #[serde(serialize_with = "as_processes")]
-        #[cfg_attr(feature = "schema", schemars(with = "Vec<NamedProcess>"))]
         processes: Vec<Process>,
         /// The inodes of their sockets, as `ss -0e` shows them.
         sockets: Vec<u64>,
@@ -188,20 +186,6 @@ fn as_text_or_null<S: Serializer>(
 
 fn as_texts<S: Serializer>(values: &[MacAddress], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(ToString::to_string))
-}
-
-/// A process, as it is serialised.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct NamedProcess<'a> {
-    /// Its number.
-    pid: u32,
-    /// Its name.
-    name: &'a str,
-}
-
-fn as_processes<S: Serializer>(processes: &[Process], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(processes.iter().map(|Process { pid, name }| NamedProcess { pid: *pid, name }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! that look like the numbers these are asked by.
 
 use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 use crate::filters::{frames, run, runs, small_pool, wanted};
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};

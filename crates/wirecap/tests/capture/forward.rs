@@ -9,7 +9,7 @@ use std::{
 use wirecap::{Capture, Next, Refusal, Transmitter, Worker, report::TransmitReport};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::xsk::TransmitRings;
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 use wirecap_testing::{PATIENCE, check, need_root, wait_until};
 
@@ -152,7 +152,7 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
     let ifindex = bridge.first.a().ifindex().unwrap();
     let mut talker = bridge
         .left
-        .enter(|| wirecap_traffic::PacketSender::open(ifindex, wirecap_traffic::SendPath::Queueing))
+        .enter(|| wirecap_testing::PacketSender::open(ifindex, wirecap_testing::SendPath::Queueing))
         .unwrap();
     for number in 0..6 {
         talker.send(&untagged(number)).unwrap();
@@ -222,7 +222,7 @@ fn packets_in_a_row_are_changed_once_and_what_is_refused_comes_next() {
     let mut far = bridge.right.enter(far).unwrap();
     let mut listener = far.take_workers().remove(0);
     let ifindex = bridge.first.a().ifindex().unwrap();
-    let talker = || wirecap_traffic::PacketSender::open(ifindex, wirecap_traffic::SendPath::Queueing);
+    let talker = || wirecap_testing::PacketSender::open(ifindex, wirecap_testing::SendPath::Queueing);
     let mut talker = bridge.left.enter(talker).unwrap();
     for number in 0..6 {
         talker.send(&untagged(number)).unwrap();

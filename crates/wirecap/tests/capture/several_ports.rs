@@ -2,7 +2,8 @@
 
 use wirecap::{Capture, Dispatch, Mode};
 use wirecap_lab::{VethOptions, VethPair};
-use wirecap_traffic::{FrameSpec, PacketSender, SendPath, Template};
+use wirecap_testing::{PacketSender, SendPath};
+use wirecap_traffic::{FrameSpec, Template};
 
 use wirecap_testing::{CopySender, check, crew::Crew, need_root, wire::Wire};
 

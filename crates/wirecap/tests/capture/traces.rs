@@ -7,7 +7,8 @@ use std::{collections::VecDeque, env, fs, io::Write, path::Path};
 use wirecap::{Capture, Dispatch};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::VethOptions;
-use wirecap_traffic::{FrameSpec, IpVersion, PACKET_LEN_MAX, PACKET_LEN_MIN, Template};
+use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+use wirecap_traffic::{FrameSpec, IpVersion, Template};
 
 use wirecap_testing::{
     check,

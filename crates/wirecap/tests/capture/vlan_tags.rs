@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use wirecap::{Builder, Capture, Modes, Report, Timestamp, Unmatched, report::FilterPlace};
 use wirecap_lab::{Bridge, VethOptions, VethPair};
 use wirecap_sys::netdev;
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 

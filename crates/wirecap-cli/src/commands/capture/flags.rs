@@ -6,9 +6,8 @@ use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
 
 use super::{settings::CaptureSettings, words};
 use crate::{
-    exit::Usage,
     flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
-    values::{Cores, Number, choice, cores, count, number},
+    values::{ANY, Cores, choice, cores, count, number},
 };
 
 /// What to capture, how, and where to.
@@ -41,11 +40,11 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     pool: PoolFlags,
     /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
-    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--ring 4096")))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(ANY, "--ring 4096"))]
     ring: Option<u32>,
     /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
     /// [default: 60].
-    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(Number::of("-T 60").from(0).to(100)))]
+    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
     threshold_percent: Option<u32>,
     /// Whether workers help each other [default: advanced].
     #[arg(long, value_parser = choice::<Mode>())]
@@ -56,7 +55,7 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     workers: WorkerFlags,
     /// Number of capture threads (push) [default: 1].
-    #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--capture-threads 2").from(1).to(u16::MAX.into())))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=u16::MAX.into(), "--capture-threads 2"))]
     capture_threads: Option<u16>,
     /// Cores for the capture threads (push), in turn [default: not bound].
     #[arg(long, value_name = "LIST", value_parser = cores)]
@@ -89,7 +88,7 @@ impl CaptureFlags {
     /// The settings in force. `is_interface` says whether there is an interface of that name.
     ///
     /// # Errors
-    /// [`Usage`] for words that contradict each other, and for what is wrong in the file.
+    /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for what is wrong in the file.
     pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
         let mut settings: CaptureSettings = self.settings.settings()?;
         let CaptureSettings { capture, output } = &mut settings;
@@ -128,7 +127,7 @@ fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Res
     };
     match (mode, threshold_percent) {
         (Mode::Basic, Some(_)) => {
-            Err(Usage("-T is for advanced mode: leave it out, or say --mode advanced".into()).into())
+            Err(usage!("-T is for advanced mode: leave it out, or say --mode advanced").into())
         }
         (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
         (mode, None) => Ok(mode),

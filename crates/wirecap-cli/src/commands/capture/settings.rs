@@ -5,11 +5,7 @@ use wirecap::Config;
 
 use crate::{
     exit::Usage,
-    settings::{
-        OutputSettings, Settings,
-        file::{Table, table},
-        refuse,
-    },
+    settings::{OutputSettings, Settings, refuse},
 };
 
 /// The settings of `wirecap capture`.
@@ -24,10 +20,6 @@ pub(crate) struct CaptureSettings {
 }
 
 impl Settings for CaptureSettings {
-    fn tables() -> Vec<Table> {
-        vec![table::<Config>("capture"), table::<OutputSettings>("output")]
-    }
-
     fn output(&self) -> &OutputSettings {
         &self.output
     }

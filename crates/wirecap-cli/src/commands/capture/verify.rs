@@ -19,10 +19,7 @@ use wirecap_record::{Progress, Queues, Sequencer};
 use wirecap_traffic::{Marks, Percentiles, RunVerdict, Verdict, Verifier};
 
 use crate::{
-    capture::{
-        end::End,
-        job::{BatchHandler, Job},
-    },
+    capture::job::{BatchHandler, Job},
     print::{layout::paragraph, table::Table},
     text::plural::counted,
 };
@@ -68,7 +65,7 @@ impl Verify {
 impl OrderedVerifier {
     fn new(queues: usize, expected: Option<u64>) -> Self {
         Self {
-            verifier: expected.map_or_else(Verifier::new, Verifier::expecting),
+            verifier: Verifier::new(expected),
             queues,
             sequencer: Sequencer::new(queues),
             ready: VecDeque::new(),
@@ -145,10 +142,6 @@ impl Job for Verify {
             buffer: Vec::new(),
         };
         Ok((0..workers).map(|_| look()).collect())
-    }
-
-    fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
-        (Vec::new(), None)
     }
 
     fn end(&mut self) {
@@ -266,6 +259,8 @@ mod tests {
             failure(&verdict).unwrap(),
             "verified: 71 frames of wirecap generate lost, 0 duplicated, 0 unexpected"
         );
-        assert!(failure(&Verifier::new().verdict()).unwrap().contains("no frame of wirecap generate came"));
+        assert!(
+            failure(&Verifier::default().verdict()).unwrap().contains("no frame of wirecap generate came")
+        );
     }
 }

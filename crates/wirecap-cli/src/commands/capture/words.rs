@@ -3,19 +3,16 @@
 //! Rule: the filter begins with the first word that is no interface, as tcpdump has it. The first word always
 //! is one, so that a misspelt name is called that.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use wirecap::{Config, PortSpec};
 use wirecap_filter::shortened;
 
-use crate::{
-    exit::Usage,
-    values::{is_trace, is_trace_path, ports},
-};
+use crate::values::{is_trace, is_trace_path, ports};
 
 /// Puts ports and filter into the settings.
 ///
 /// # Errors
-/// [`Usage`] for words that make no sense.
+/// [`Usage`](crate::exit::Usage) for words that make no sense.
 pub(super) fn apply(
     words: &[String],
     filter: Option<String>,
@@ -25,9 +22,7 @@ pub(super) fn apply(
     let (words, expression) = split(words, is_interface)?;
     if let (Some(filter), [word, ..]) = (&filter, expression) {
         let (word, filter) = (shortened(word), shortened(filter));
-        let message =
-            format!("there is no interface {word}, and the filter is {filter:?} already: write it once");
-        return Err(Usage(message).into());
+        bail!(usage!("there is no interface {word}, and the filter is {filter:?} already: write it once"));
     }
     if !words.is_empty() {
         config.ports = ports(words)?;
@@ -52,8 +47,7 @@ fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result
     // The first word is looked at only where it is no port for sure: a trace file.
     let misspelt = ports.first().filter(|word| is_trace(word) && !is_port(word));
     if let Some(trace) = misspelt.or(filter.first().filter(|word| is_trace_path(word))) {
-        let message = format!("{trace} is not an interface; for a trace file write trace:{trace}");
-        return Err(Usage(message).into());
+        bail!(usage!("{trace} is not an interface; for a trace file write trace:{trace}"));
     }
     Ok((ports, filter))
 }

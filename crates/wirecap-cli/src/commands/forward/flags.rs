@@ -9,7 +9,7 @@ use wirecap_headers::{Ttl, VlanMap};
 use super::settings::{Checksums, ForwardSettings, OnFull};
 use crate::{
     flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
-    values::{Number, choice, number, ports},
+    values::{ANY, choice, number, ports},
 };
 
 // What is another than for a capture.
@@ -25,7 +25,7 @@ const TIMESTAMP: &str = "Where the times of packets come from, which the latency
 #[derive(Debug, Args)]
 #[command(
     mut_arg("write", |flag| flag.help(WRITE)),
-    mut_arg("chunks_per_pool", |flag| flag.help(CHUNKS).value_parser(number::<u32>(Number::of("-R 32")))),
+    mut_arg("chunks_per_pool", |flag| flag.help(CHUNKS).value_parser(number::<u32>(ANY, "-R 32"))),
     mut_arg("workers", |flag| flag.help(WORKERS)),
     mut_arg("wait", |flag| flag.help(WAIT)),
     mut_arg("timestamp", |flag| flag.help(TIMESTAMP))
@@ -76,7 +76,7 @@ pub(crate) struct ForwardFlags {
     #[command(flatten)]
     pool: PoolFlags,
     /// Entries of each transmit ring, a power of two [default: 2048].
-    #[arg(long, value_name = "N", value_parser = number::<u32>(Number::of("--transmit-ring 2048")))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(ANY, "--transmit-ring 2048"))]
     transmit_ring: Option<u32>,
     #[command(flatten)]
     workers: WorkerFlags,

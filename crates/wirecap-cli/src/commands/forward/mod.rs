@@ -156,8 +156,7 @@ impl Forward {
         self.last = Some(Instant::now());
         let mut lines = Vec::new();
         for (port, report) in self.reports().iter().enumerate() {
-            let dropped = report.causes().map(|(_, packets)| packets).sum();
-            if let Some(since) = self.dropped.since(port, dropped) {
+            if let Some(since) = self.dropped.since(port, report.packets_dropped()) {
                 lines.push(format!("wirecap: {}", describe(report, since)));
             }
         }
@@ -226,9 +225,8 @@ fn warn_of_generic(capture: &Capture) {
 
 fn describe(report: &ForwardReport, since: u64) -> String {
     let since = counted(since, "packet");
-    let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
     let to = report.to.as_deref().unwrap_or("where they were to go");
-    format!("{since} from {} not sent on to {to}; so far: {}", report.from, causes.join(", "))
+    format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.causes_in_words())
 }
 
 impl Job for Forward {
@@ -302,9 +300,8 @@ impl Job for Forward {
                 "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives";
             text += &paragraph(from);
         }
-        for report in reports.iter().filter(|report| report.causes().next().is_some()) {
-            let causes: Vec<_> = report.causes().map(|(name, packets)| format!("{name} {packets}")).collect();
-            text += &paragraph(&format!("dropped from {}: {}", report.from, causes.join(", ")));
+        for report in reports.iter().filter(|report| report.packets_dropped() > 0) {
+            text += &paragraph(&format!("dropped from {}: {}", report.from, report.causes_in_words()));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
@@ -344,8 +341,7 @@ impl Job for Forward {
 fn counts(ways: &[ForwardReport], report: &Report) -> Table {
     let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
     for way in ways {
-        let dropped: u64 = way.causes().map(|(_, packets)| packets).sum();
-        let figures = [way.forwarded, way.bytes, dropped].map(|figure| figure.to_string());
+        let figures = [way.forwarded, way.bytes, way.packets_dropped()].map(|figure| figure.to_string());
         // Of a router, only the interfaces can tell: below.
         let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
         let unsent = sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string());

@@ -3,7 +3,7 @@
 
 use std::{fmt::Display, fs, str::FromStr, thread};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail, ensure};
 use wirecap::{Access, PortSpec, QueueSet, Unmatched};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Ttl};
@@ -53,10 +53,10 @@ impl ForwardPlan {
         let ForwardSettings { capture: mut config, forward: rules, output } = settings;
         check_ports(&config.ports, &rules)?;
         let ring = config.transmit_entries;
-        if !ring.is_power_of_two() || ring > MAX_RING {
-            let message = format!("--transmit-ring {ring}: write a power of two up to {MAX_RING}, like 2048");
-            return Err(Usage(message).into());
-        }
+        ensure!(
+            ring.is_power_of_two() && ring <= MAX_RING,
+            usage!("--transmit-ring {ring}: write a power of two up to {MAX_RING}, like 2048")
+        );
         config.ports = config.ports.into_iter().map(taken).collect::<Result<_>>()?;
         let rewrite = rewrite(&config.ports, &rules)?;
         let routes = rules.route.as_deref().map(routes).transpose()?;
@@ -117,7 +117,7 @@ fn taken(port: PortSpec) -> Result<PortSpec> {
         PortSpec::Interface { .. } => "the host would keep its packets, and each would be there twice",
         _ => "a trace file is sent with wirecap replay",
     };
-    Err(Usage(format!("{port} cannot be forwarded: {reason}; name an interface")).into())
+    Err(usage!("{port} cannot be forwarded: {reason}; name an interface").into())
 }
 
 /// The interfaces, each once, and how many queues each of them receives by and can send from: the least of
@@ -132,20 +132,20 @@ fn look_up(
     for port in ports {
         let PortSpec::Interface { name, queues, .. } = port else { unreachable!("{port} was refused") };
         let interface = known.look_up(name)?;
-        if interfaces.iter().any(|other| other.ifindex == interface.ifindex) {
-            let message = format!(
+        ensure!(
+            interfaces.iter().all(|other| other.ifindex != interface.ifindex),
+            usage!(
                 "{} is both ends: what comes in would go out again, for ever; name two interfaces",
                 interface.name
-            );
-            return Err(Usage(message).into());
-        }
+            )
+        );
         if let Some(peer) = interfaces.iter().find(|other| interface.peer == Some(other.ifindex)) {
-            let message = format!(
+            bail!(usage!(
                 "{} and {} are the two ends of a pair: what goes out of one comes in by the other, and would go round for ever; \
                  name two interfaces of different pairs",
-                peer.name, interface.name
-            );
-            return Err(Usage(message).into());
+                peer.name,
+                interface.name
+            ));
         }
         least = least.min(both_ways(&interface, queues.as_ref())?);
         if let Some(queues) = queues {
@@ -184,13 +184,13 @@ fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
         None => all.collect(),
     };
     let both = captured.iter().filter(|&&queue| queue < sending).count();
-    if both == 0 {
-        let message = format!(
+    ensure!(
+        both > 0,
+        usage!(
             "{}: none of these queues can send: it has {sending} transmit queues, numbered from 0",
             interface.name
-        );
-        return Err(Usage(message).into());
-    }
+        )
+    );
     Ok(both)
 }
 
@@ -198,13 +198,13 @@ fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
 fn workers(wanted: Option<usize>, queues: usize) -> Result<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = wanted.unwrap_or(queues.min(cores));
-    if workers > queues {
-        let message = format!(
+    ensure!(
+        workers <= queues,
+        usage!(
             "--workers {workers}: each worker needs a queue of each interface that receives and sends, and one of them has \
              {queues}; use at most {queues}, or give it more queues (ethtool -L)"
-        );
-        return Err(Usage(message).into());
-    }
+        )
+    );
     Ok(workers)
 }
 
@@ -217,10 +217,9 @@ fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
             ("--set-destination", !rules.set_destination.is_empty()),
         ];
         if let Some((flag, _)) = of_cable.into_iter().find(|(_, given)| *given) {
-            let message = format!(
+            bail!(usage!(
                 "{flag} is for a cable: a router writes Ethernet headers of its own; leave it or --route out"
-            );
-            return Err(Usage(message).into());
+            ));
         }
     }
     let vlans = rules.vlan.clone().unwrap_or_default();
@@ -243,7 +242,7 @@ fn each_port<T: FromStr<Err: Display>>(
 ) -> Result<Vec<(usize, T)>> {
     let mut read: Vec<(usize, T)> = Vec::new();
     for value in values {
-        let refused = |reason: String| Usage(format!("{flag} {value}: {reason}"));
+        let refused = |reason: String| usage!("{flag} {value}: {reason}");
         let example = format!("write {flag} {}=02:00:00:00:00:01", ports[0].name());
         let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
         let port = ports.iter().position(|port| port.name() == name);
@@ -260,7 +259,7 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
     let name = path.display();
     let text =
         fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
-    text.parse().map_err(|error| Usage(format!("{name}: {error}")).into())
+    text.parse().map_err(|error| usage!("{name}: {error}").into())
 }
 
 /// # Errors
@@ -269,7 +268,7 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
 fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
     let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
     let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
-        RouterError::UnknownDevice { .. } => Usage(format!("--route: {error}; name it among them")),
+        RouterError::UnknownDevice { .. } => usage!("--route: {error}; name it among them"),
         error => Usage(error.to_string()),
     })?;
     Ok(match wanted {

@@ -10,11 +10,7 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     exit::Usage,
-    settings::{
-        OutputSettings, Settings,
-        file::{Table, table},
-        refuse, text,
-    },
+    settings::{OutputSettings, Settings, refuse, text},
 };
 
 /// The settings of `wirecap forward`.
@@ -47,10 +43,6 @@ impl Default for ForwardSettings {
 }
 
 impl Settings for ForwardSettings {
-    fn tables() -> Vec<Table> {
-        vec![table::<Config>("capture"), table::<ForwardRules>("forward"), table::<OutputSettings>("output")]
-    }
-
     fn output(&self) -> &OutputSettings {
         &self.output
     }

@@ -134,8 +134,18 @@ impl ForwardReport {
         self.icmp_errors_sent + self.icmp_errors_suppressed
     }
 
+    /// Packets that were not forwarded.
+    pub(super) fn packets_dropped(&self) -> u64 {
+        self.causes().map(|(_, packets)| packets).sum()
+    }
+
+    /// The causes there are, with their packets: `ring_full 3, too_long 1`.
+    pub(super) fn causes_in_words(&self) -> String {
+        self.causes().map(|(name, packets)| format!("{name} {packets}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Packets not forwarded, with the names of the causes there are.
-    pub(super) fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
+    fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
         let causes =
             self.dropped.iter().map(|(name, packets)| (name.as_str(), packets.as_u64().unwrap_or(0)));
         causes.filter(|&(_, packets)| packets > 0)

@@ -8,7 +8,7 @@ use crate::text::{host_use, ranges, sending::describe, units::rate};
 
 /// Says it, one line a fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
-    if !plan.quiet {
+    if !plan.flags.send.quiet {
         let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
         let warnings = warnings.map(|warning| format!("WARNING: {warning}"));
         for fact in of_engine(plan, queues).into_iter().chain(warnings).chain(of_frames(plan)) {
@@ -54,7 +54,7 @@ fn of_frames(plan: &Plan) -> Vec<String> {
     let ip = if frame.ip == IpVersion::V4 { "IPv4" } else { "IPv6" };
     let transport = if frame.transport == Transport::Udp { "UDP" } else { "TCP" };
     let vlan = frame.vlan.map_or_else(String::new, |vlan| format!(", VLAN {vlan}"));
-    let flows = match (plan.flows, plan.popularity) {
+    let flows = match (plan.flags.flows, plan.flags.popularity) {
         (1, _) => "one flow".into(),
         (flows, Popularity::RoundRobin) => format!("{flows} flows that take turns"),
         (flows, Popularity::Uniform) => format!("{flows} flows, each as likely"),

@@ -9,7 +9,7 @@ use wirecap_traffic::{FLOWS_MAX, IpVersion, Popularity, Sizes, Transport};
 use super::values::{RateValue, Shares, gap, popularity, rate, shares, sizes, speed};
 use crate::{
     flags::{SendFlags, TimeLimit},
-    values::{Number, choice, count, number},
+    values::{ANY, choice, count, number},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -41,14 +41,14 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_name = "BYTES", value_parser = sizes)]
     pub(super) size: Option<Sizes>,
     /// Number of flows, which differ in source address and port.
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(Number::of("--flows 4096").from(1).to(FLOWS_MAX.into())))]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(1..=FLOWS_MAX.into(), "--flows 4096"))]
     pub(crate) flows: u32,
     /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large
     /// ones).
     #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
     pub(super) popularity: Popularity,
     /// What random choices begin with: the same seed, the same frames.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(Number::of("--seed 1")))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(ANY, "--seed 1"))]
     pub(crate) seed: u64,
     /// Version of IP.
     #[arg(long, value_parser = choice::<IpVersion>(), default_value_t)]
@@ -57,7 +57,7 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_parser = choice::<Transport>(), default_value_t)]
     pub(crate) protocol: Transport,
     /// VLAN that frames are tagged with: 0 to 4094.
-    #[arg(long, value_name = "ID", value_parser = number::<u16>(Number::of("--vlan 5").from(0).to(4094)))]
+    #[arg(long, value_name = "ID", value_parser = number::<u16>(0..=4094, "--vlan 5"))]
     pub(crate) vlan: Option<u16>,
     /// Where frames are for, which a switch goes by.
     #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
@@ -66,7 +66,7 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_name = "MAC")]
     pub(crate) source_mac: Option<MacAddress>,
     /// Number of the run, which each frame bears: 0 to 65535 [default: a random one].
-    #[arg(long, value_name = "N", value_parser = number::<u16>(Number::of("--run 7").from(0).to(u16::MAX.into())))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(0..=u16::MAX.into(), "--run 7"))]
     pub(crate) run: Option<u16>,
 
     /// How fast: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of what the link

@@ -23,7 +23,7 @@ mod values;
 
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use wirecap_send::{LinkMonitor, SendError, TxCounters};
 use wirecap_sys::cpu;
 use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
@@ -45,7 +45,7 @@ use crate::{
 /// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     let plan = Plan::new(flags)?;
-    if let Some(core) = plan.core {
+    if let Some(core) = plan.flags.send.core {
         check_cores(&[core])?;
         cpu::pin_to_core(core).map_err(|cause| anyhow!("cannot run on core {core}: {cause}"))?;
     }
@@ -67,12 +67,13 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
             send(&mut engine, &plan, signals)?
         }
     };
-    Ok(Report::new(&plan, started, sent).print(plan.json, plan.quiet))
+    Ok(Report::new(&plan, started, sent).print(&plan.flags.send))
 }
 
 /// Whether it is still wanted when everything is open.
 fn check_begun(signals: &Signals) -> Result<()> {
-    if signals.end() { Err(anyhow!("stopped before anything was sent")) } else { Ok(()) }
+    ensure!(!signals.end(), "stopped before anything was sent");
+    Ok(())
 }
 
 /// Sends all of it, and shows how it goes.

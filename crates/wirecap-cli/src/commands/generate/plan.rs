@@ -1,6 +1,6 @@
 //! From flags to what is sent: what the command line alone can get wrong, and then what the interface cannot.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, bail, ensure};
 use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
@@ -23,17 +23,13 @@ pub(super) struct Plan {
     pub(super) timing: Timing,
     pub(super) frame: FrameSpec,
     pub(super) sizes: Sizes,
-    pub(super) flows: u32,
-    pub(super) popularity: Popularity,
+    pub(super) flags: GenerateFlags,
     /// How the interface is used.
     pub(super) choice: Choice,
     /// Why frames go out beside others.
     pub(super) host_use: Option<LeftToHost>,
     /// Whether zero-copy is not tried for that reason.
     pub(super) is_spared: bool,
-    pub(super) core: Option<usize>,
-    pub(super) json: bool,
-    pub(super) quiet: bool,
 }
 
 /// The engine, and what it alone needs to know.
@@ -79,15 +75,11 @@ impl Plan {
             engine,
             frame,
             sizes,
-            flows: flags.flows,
-            popularity: flags.popularity,
             choice,
             is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
             host_use,
-            core: flags.send.core,
-            json: flags.send.json,
-            quiet: flags.send.quiet,
             interface,
+            flags,
         })
     }
 }
@@ -114,46 +106,39 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
         (flags.interface.contains('@'), "a queue of one's choice"),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
-        if given {
-            let message = format!(
+        ensure!(
+            !given,
+            usage!(
                 "{flag} is more than live frames can do: they are UDP frames of one size, flows take turns, and the core \
                  decides on the queue; use --engine xdp"
-            );
-            return Err(Usage(message).into());
-        }
+            )
+        );
     }
     Ok(())
 }
 
 /// The name of the interface, and the shares of its queues.
 fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)> {
-    let (name, named) = match flags.interface.rsplit_once('@') {
+    let shares = flags.queue_share.as_ref().map(|shares| shares.0.as_slice());
+    let (name, queues): (_, Vec<u16>) = match flags.interface.rsplit_once('@') {
         Some((name, queues)) => {
-            let queues: QueueSet =
-                queues.parse().map_err(|error| Usage(format!("{}: {error}", flags.interface)))?;
-            (name, Some(queues.iter().collect::<Vec<u16>>()))
+            let queues: QueueSet = queues.parse().map_err(|error| usage!("{}: {error}", flags.interface))?;
+            (name, queues.iter().collect())
         }
-        None => (flags.interface.as_str(), None),
+        None => (flags.interface.as_str(), (0..shares.map_or(1, |shares| shares.len() as u16)).collect()),
     };
-    let queues = match (named, &flags.queue_share) {
-        (None, None) => vec![QueueShare { queue: 0, weight: 1 }],
-        (Some(queues), None) => queues.into_iter().map(|queue| QueueShare { queue, weight: 1 }).collect(),
-        (None, Some(shares)) => {
-            (0..).zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
-        }
-        (Some(queues), Some(shares)) if queues.len() == shares.0.len() => {
-            queues.into_iter().zip(&shares.0).map(|(queue, &weight)| QueueShare { queue, weight }).collect()
-        }
-        (Some(queues), Some(shares)) => {
-            let message = format!(
-                "--queue-share has {} shares for the {} queues of {}; write one for each",
-                shares.0.len(),
-                queues.len(),
-                flags.interface
-            );
-            return Err(Usage(message).into());
-        }
-    };
+    let weights = shares.map_or_else(|| vec![1; queues.len()], Vec::from);
+    ensure!(
+        weights.len() == queues.len(),
+        usage!(
+            "--queue-share has {} shares for the {} queues of {}; write one for each",
+            weights.len(),
+            queues.len(),
+            flags.interface
+        )
+    );
+    let queues =
+        queues.into_iter().zip(weights).map(|(queue, weight)| QueueShare { queue, weight }).collect();
     Ok((name, queues))
 }
 
@@ -202,24 +187,22 @@ fn with_fcs(error: &wirecap_traffic::Error) -> String {
 
 fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> Result<()> {
     let name = &interface.name;
-    if interface.hardware_type != HardwareType::ETHERNET {
-        return Err(anyhow!(
-            "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
-            interface.hardware_type
-        ));
-    }
+    ensure!(
+        interface.hardware_type == HardwareType::ETHERNET,
+        "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
+        interface.hardware_type
+    );
     check_link(interface)?;
     let (longest, headers) = (sizes.longest(), frame.link_header_len());
     let needed = longest - headers;
-    if needed > interface.mtu as usize {
-        return Err(anyhow!(
-            "frames of {} bytes need an MTU of {needed}, and {name} has {}; lower --size to {}, or raise it: ip link set {name} mtu \
+    ensure!(
+        needed <= interface.mtu as usize,
+        "frames of {} bytes need an MTU of {needed}, and {name} has {}; lower --size to {}, or raise it: ip link set {name} mtu \
              {needed}",
-            longest + FCS_LEN,
-            interface.mtu,
-            interface.mtu as usize + headers + FCS_LEN,
-        ));
-    }
+        longest + FCS_LEN,
+        interface.mtu,
+        interface.mtu as usize + headers + FCS_LEN,
+    );
     Ok(())
 }
 
@@ -232,19 +215,14 @@ fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
             let own = interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000);
             let speed = flags.link_speed.or(own).ok_or_else(|| {
                 let name = &interface.name;
-                Usage(format!(
-                    "the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G"
-                ))
+                usage!("the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G")
             })?;
             let per_second = ((speed as f64 * percent / 100.0).round() as u64).max(1);
             Some(Rate { per_second, unit: Unit::WireBits })
         }
     };
     if flags.link_speed.is_some() && !matches!(flags.rate, Some(RateValue::Percent(_))) {
-        return Err(Usage(
-            "--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out".into(),
-        )
-        .into());
+        bail!(usage!("--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out"));
     }
     let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
     Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })

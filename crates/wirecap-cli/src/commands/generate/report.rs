@@ -9,6 +9,7 @@ use wirecap_traffic::{End, FCS_LEN, FrameTotals, Outcome, QueueReport};
 use super::plan::{EngineOptions, Plan};
 use crate::{
     exit::Exit,
+    flags::SendFlags,
     print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
     text::{
         Worded,
@@ -125,10 +126,10 @@ impl Report {
     }
 
     /// Prints it, and warns of what is wrong. Says how the command ended.
-    pub(super) fn print(&self, as_json: bool, quiet: bool) -> Exit {
-        let format = ReportFormat { stream: Stream::Stdout, json: as_json, quiet };
+    pub(super) fn print(&self, flags: &SendFlags) -> Exit {
+        let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
         let is_printed = format.print("the report", || json(self), || self.describe());
-        self.warn(quiet);
+        self.warn(flags.quiet);
         let nothing = self.frames > 0 && self.taken == Some(0);
         if !is_printed || self.error.is_some() || self.in_flight > 0 || nothing {
             Exit::Failed

@@ -8,7 +8,7 @@ use wirecap_replay::{Cut, Placement};
 use super::values::{factor, gap, placement, rate};
 use crate::{
     flags::{SendFlags, TimeLimit},
-    values::{Number, choice, count, number, size},
+    values::{ANY, choice, count, number, size},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ pub(crate) struct ReplayFlags {
     pub(crate) top_speed: bool,
 
     /// How often the files are sent; 0 goes on until it is stopped.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(Number::of("--loops 10")))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(ANY, "--loops 10"))]
     pub(crate) loops: u64,
     /// Between two passes, in recorded time: 0, 20us, 1ms, 2s [default: the mean gap of the trace].
     #[arg(long, value_name = "TIME", value_parser = gap)]

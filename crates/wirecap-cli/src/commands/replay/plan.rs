@@ -3,13 +3,13 @@
 
 use std::num::NonZeroU64;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use wirecap::{HostView, LeftToHost};
 use wirecap_replay::{Limits, Plan, Speed, Timing};
 use wirecap_sys::memory::available;
 
 use super::flags::ReplayFlags;
-use crate::{exit::Usage, flags::SendModeFlag};
+use crate::flags::SendModeFlag;
 
 /// Memory for cells unless the user says otherwise, and there is less than twice that.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -25,25 +25,21 @@ pub(super) struct ReplayPlan {
 }
 
 /// # Errors
-/// [`Usage`]; and if there is no such interface.
+/// [`Usage`](crate::exit::Usage); and if there is no such interface.
 pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
     let speed = speed(flags);
     let recorded = matches!(speed, Speed::Recorded { .. });
     for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
-        if given && !recorded {
-            return Err(
-                Usage(format!("{name} is for the recorded times: leave it out, or use --speed")).into()
-            );
-        }
+        ensure!(recorded || !given, usage!("{name} is for the recorded times: leave it out, or use --speed"));
     }
-    if flags.loop_gap.is_some() && flags.loops == 1 {
-        return Err(
-            Usage("--loop-gap has no effect with one pass: leave it out, or use --loops".into()).into()
-        );
-    }
-    if flags.align && flags.files.len() == 1 {
-        return Err(Usage("--align has no effect on one file: leave it out".into()).into());
-    }
+    ensure!(
+        flags.loop_gap.is_none() || flags.loops != 1,
+        usage!("--loop-gap has no effect with one pass: leave it out, or use --loops")
+    );
+    ensure!(
+        !flags.align || flags.files.len() != 1,
+        usage!("--align has no effect on one file: leave it out")
+    );
     let memory_bytes = memory(flags.memory)?;
     let spared = spared(flags)?;
     let nanoseconds = |gap: std::time::Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
@@ -87,9 +83,7 @@ fn speed(flags: &ReplayFlags) -> Speed {
 fn memory(wanted: Option<u64>) -> Result<u64> {
     let available = available().map(|available| available.bytes);
     match (wanted, available) {
-        (Some(wanted), _) if wanted < MIN_MEMORY => {
-            Err(Usage("--memory has to be 1M at least".into()).into())
-        }
+        (Some(wanted), _) if wanted < MIN_MEMORY => Err(usage!("--memory has to be 1M at least").into()),
         (Some(wanted), Some(available)) if wanted > available => Err(anyhow!(
             "--memory of {} MiB is more than the {} MiB of memory that are available; ask for less: a trace that needs more is \
              read while it is sent",

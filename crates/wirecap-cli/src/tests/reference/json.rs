@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde_json::Value;
+use wirecap_core::Choice;
 use wirecap_router::{DropCause, NextHopReport};
 use wirecap_traffic::Verdict;
 
@@ -38,9 +39,8 @@ struct ForwardAccount<'a> {
 
 /// Why a capture ended.
 pub(crate) fn ends(_: &mut SchemaGenerator) -> Schema {
-    use End::{Count, Cut, Deserted, Duration, Read, Signal, WorkerGone, WriteFailed};
-    let ends = [Signal, Duration, Count, WriteFailed, Read, Deserted, WorkerGone, Cut];
-    let names: Vec<_> = ends.map(End::as_str).into_iter().map(Value::from).chain([Value::Null]).collect();
+    let ends = End::ALL.iter().map(|end| Value::from(end.name));
+    let names: Vec<_> = ends.chain([Value::Null]).collect();
     json_schema!({ "enum": names })
 }
 

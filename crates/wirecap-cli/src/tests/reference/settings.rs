@@ -76,7 +76,7 @@ fn tables<T: Settings + schemars::JsonSchema>() -> Vec<(String, Vec<Key>)> {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     let defaults: toml::Table = toml::to_string(&T::default()).unwrap().parse().unwrap();
     let table = |table: crate::settings::file::Table| {
-        let target = schema["properties"][table.name]["$ref"].as_str().unwrap().trim_start_matches('#');
+        let target = schema["properties"][&table.name]["$ref"].as_str().unwrap().trim_start_matches('#');
         let properties = &schema.pointer(target).unwrap()["properties"];
         let key = |name: &String| {
             let property = &properties[name];
@@ -84,12 +84,12 @@ fn tables<T: Settings + schemars::JsonSchema>() -> Vec<(String, Vec<Key>)> {
                 property["description"].as_str().unwrap_or_else(|| panic!("{name} has no documentation")),
             );
             let default =
-                defaults[table.name].get(name).map(|value| format!("`{value}`")).unwrap_or_default();
+                defaults[table.name.as_str()].get(name).map(|value| format!("`{value}`")).unwrap_or_default();
             Key { name: name.clone(), value: value_of(&schema, property), default, meaning }
         };
-        (table.name.to_owned(), table.keys.iter().map(key).collect())
+        (table.name.clone(), table.keys.iter().map(key).collect())
     };
-    T::tables().into_iter().map(table).collect()
+    crate::settings::file::tables::<T>().into_iter().map(table).collect()
 }
 
 fn value_of(root: &Value, property: &Value) -> String {

@@ -13,7 +13,7 @@ use std::{
 
 use wirecap_headers::{MacAddress, checksum};
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_traffic::PacketSender;
+use wirecap_testing::PacketSender;
 
 use super::{
     Cable,

@@ -6,7 +6,8 @@ use std::fs;
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::checksum::Pending;
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_traffic::{PACKET_LEN_MAX, PACKET_LEN_MIN, Random};
+use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+use wirecap_traffic::Random;
 
 use super::{Cable, dropped, way};
 use crate::lab::read;

@@ -23,7 +23,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_traffic::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath};
 
 use crate::lab::{Ended, READY, Running, WIRECAP};
 

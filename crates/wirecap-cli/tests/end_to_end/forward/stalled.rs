@@ -13,7 +13,7 @@ use std::{
 
 use wirecap_file::Capture;
 use wirecap_lab::require_root;
-use wirecap_traffic::PacketSender;
+use wirecap_testing::PacketSender;
 
 use super::{Cable, frame};
 use crate::lab::{READY, Running, WIRECAP};

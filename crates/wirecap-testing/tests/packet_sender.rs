@@ -7,7 +7,8 @@ use std::time::Duration;
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_send::TxCounters;
 use wirecap_sys::netdev;
-use wirecap_traffic::{Error, FrameSpec, PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, SendPath, Template};
+use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, PacketSenderError as Error, SendPath};
+use wirecap_traffic::{FrameSpec, Template};
 
 /// Address and port that the frames of this crate are for.
 const LISTENER: &str = "198.19.0.1:9";

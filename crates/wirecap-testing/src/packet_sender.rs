@@ -5,26 +5,29 @@
 //!                                   └─ Direct ───────────────────────► driver     queue by the kernel's choice
 //! ```
 //!
-//! **The rule that holds here:** what [`PacketSender::send`] has taken, the kernel has taken; where its
+//! Rule: what [`PacketSender::send`] has taken, the kernel has taken; where its
 //! queues are full, it is asked again. What the interface then did with the frames is in
 //! [`PacketSender::finish`].
 //!
 //! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than
 //! a page, damaged, from a trace.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
 
-use nix::errno::Errno;
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, bind};
+use nix::{
+    errno::Errno,
+    ifaddrs::getifaddrs,
+    sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, bind},
+};
 use wirecap_send::TxCounters;
 use wirecap_sys::netdev::{self, bypass_queueing};
 
-use crate::error::Error;
-use crate::live::Sent;
+use crate::Sent;
 
 /// Shortest frame that can be sent: an Ethernet header.
 pub const PACKET_LEN_MIN: usize = 14;
@@ -45,6 +48,40 @@ pub enum SendPath {
     Direct,
 }
 
+/// Why a frame was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum PacketSenderError {
+    /// It is shorter or longer than any interface takes.
+    #[error("a frame of {len} bytes is not possible here: choose {PACKET_LEN_MIN} to {PACKET_LEN_MAX}")]
+    FrameLen {
+        /// Its length.
+        len: usize,
+    },
+    /// The socket cannot be opened, or be bound to the interface.
+    #[error("cannot open a packet socket on {interface}: {cause}; needs CAP_NET_RAW, run with sudo")]
+    Socket {
+        /// Name of the interface.
+        interface: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The kernel did not take a frame.
+    #[error(
+        "{interface} did not take a frame of {len} bytes: {cause}; is it up, and its MTU at least the length less 14?"
+    )]
+    NotAccepted {
+        /// Name of the interface.
+        interface: String,
+        /// Length of the frame.
+        len: usize,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The interface cannot be asked.
+    #[error(transparent)]
+    Interface(#[from] netdev::Error),
+}
+
 /// Sends frames of 14 to 65,549 bytes, as they are.
 #[derive(Debug)]
 pub struct PacketSender {
@@ -60,10 +97,10 @@ impl PacketSender {
     /// outside.
     ///
     /// # Errors
-    /// [`Error::Interface`]; [`Error::Socket`] without CAP_NET_RAW.
-    pub fn open(ifindex: u32, path: SendPath) -> Result<Self, Error> {
+    /// [`PacketSenderError::Interface`]; [`PacketSenderError::Socket`] without CAP_NET_RAW.
+    pub fn open(ifindex: u32, path: SendPath) -> Result<Self, PacketSenderError> {
         let interface = netdev::interface_with_index(ifindex)?.name;
-        let refused = |cause: io::Error| Error::Socket { interface: interface.clone(), cause };
+        let refused = |cause: io::Error| PacketSenderError::Socket { interface: interface.clone(), cause };
         let failed = |errno: Errno| refused(errno.into());
         // No protocol: the socket receives nothing, which would cost memory and time for each frame.
         let flags = SockFlag::SOCK_CLOEXEC;
@@ -80,12 +117,12 @@ impl PacketSender {
     /// Sends a frame. Blocks while the kernel has no room for it.
     ///
     /// # Errors
-    /// [`Error::FrameLen`]; [`Error::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or
+    /// [`PacketSenderError::FrameLen`]; [`PacketSenderError::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or
     /// had no room for ten seconds.
-    pub fn send(&mut self, frame: &[u8]) -> Result<(), Error> {
+    pub fn send(&mut self, frame: &[u8]) -> Result<(), PacketSenderError> {
         let len = frame.len();
         if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&len) {
-            return Err(Error::FrameLen { len, min: PACKET_LEN_MIN, max: PACKET_LEN_MAX });
+            return Err(PacketSenderError::FrameLen { len });
         }
         let begun = Instant::now();
         loop {
@@ -99,7 +136,7 @@ impl PacketSender {
                 // The frame was dropped for want of room in a queue; nothing has left.
                 Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < TIMEOUT => thread::sleep(RETRY),
                 Err(errno) => {
-                    return Err(Error::NotAccepted {
+                    return Err(PacketSenderError::NotAccepted {
                         interface: self.interface.clone(),
                         len,
                         cause: errno.into(),
@@ -119,8 +156,8 @@ impl PacketSender {
     /// To be called by a thread in the interface's network namespace.
     ///
     /// # Errors
-    /// [`Error::Interface`].
-    pub fn finish(&self) -> Result<Sent, Error> {
+    /// [`PacketSenderError::Interface`].
+    pub fn finish(&self) -> Result<Sent, PacketSenderError> {
         let seconds = self.started.elapsed().as_secs_f64();
         let taken = self.counters.settled(self.frames)?.packets;
         Ok(Sent { frames: self.frames, taken, dropped: self.frames.saturating_sub(taken), seconds })
