@@ -6,10 +6,9 @@ use std::{
 };
 
 use wirecap_core::Spread;
-use wirecap_sys::clock::BatchClock;
 
 use crate::{
-    Diagnostic,
+    Diagnostic, Timestamp,
     engine::Shared,
     nic::link::LinkWatch,
     port::{open_port::OpenPort, queue::QueueCounts},
@@ -59,39 +58,20 @@ impl ReportBuilder<'_> {
         range: Range<usize>,
         offloaded_out: &mut [u64],
     ) -> PortReport {
-        let timestamp = self.timestamp(port, range.clone());
-        let sum = |count: fn(&QueueCounts) -> u64| {
+        let sum = |count: fn(&QueueCounts) -> u64| -> u64 {
             self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
         };
-        let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
-        let warnings = warnings(port, &timestamp, untagged, self.closed);
-        let queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
-        let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
-        let transmitted: Vec<_> = sent.collect();
-        let is_sending = !transmitted.is_empty();
-        let mut report = PortReport {
-            name: port.name.clone(),
-            driver: port.driver.clone(),
-            fallbacks: port.fallbacks.clone(),
-            host_use: port.host_use.clone(),
-            timestamp,
-            untagged,
-            unhashed: port.has_hashes.then(|| sum(|counts| counts.unhashed)),
-            filter: port.filter.clone(),
-            multi_buffer: port.multi_buffer,
-            length_limit: port.length_limit,
-            rss: None,
-            link_type: port.link_type,
-            numa_node: port.numa_node,
-            removed: port.removed,
-            read_percent: None,
-            error: None,
-            dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
-            warnings,
-            queues,
-            unsent: port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent),
-            transmitted,
-        };
+        let mut report = port.report.clone();
+        self.measure(&mut report.timestamp, range.clone());
+        report.untagged = report.untagged.map(|_| sum(|counts| counts.untagged));
+        report.unhashed = report.unhashed.map(|_| sum(|counts| counts.unhashed));
+        report.queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
+        let sent = self.sent.iter().filter(|sent| sent.port == index);
+        report.transmitted = sent.map(|sent| sent.report()).collect();
+        report.dropped_before_xdp = port.link.as_mut().map_or(0, LinkWatch::dropped);
+        let is_sending = !report.transmitted.is_empty();
+        report.unsent = port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent);
+        report.warnings = warnings(port, &report, self.closed);
         port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
         report
     }
@@ -108,26 +88,23 @@ impl ReportBuilder<'_> {
         (all, away)
     }
 
-    /// How the packets of a port are stamped. Each queue has clocks of its own: the worst of them counts.
-    fn timestamp(&self, port: &OpenPort, queues: Range<usize>) -> TimestampReport {
-        let mut report = port.timestamp.clone();
+    /// Adds how the packets of these queues of a port were stamped. Each queue has clocks of its own: the worst of them counts.
+    fn measure(&self, report: &mut TimestampReport, queues: Range<usize>) {
         let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
             uncertainty.add(owner.arrivals.uncertainty());
             set_back_ns = owner.arrivals.set_back_ns().max(set_back_ns);
-            let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
-            if port.timestamp.is_none() {
-                let bound_ns = owner.clock.error_bound_ns();
-                report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+            if report.source == Timestamp::Batch {
+                let of_queue = TimestampReport::batch(&owner.clock);
+                let error_bound_ns = report.error_bound_ns.max(of_queue.error_bound_ns);
+                *report = TimestampReport { error_bound_ns, ..of_queue };
                 continue;
             }
             report.unstamped += owner.counts().unstamped;
             owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
-        let mut report = report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()));
         report.measure(&uncertainty, set_back_ns);
-        report
     }
 
     fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
@@ -168,12 +145,7 @@ fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
 }
 
 /// What a user should know of a port.
-fn warnings(
-    port: &mut OpenPort,
-    timestamp: &TimestampReport,
-    untagged: Option<u64>,
-    closed: bool,
-) -> Vec<Diagnostic> {
+fn warnings(port: &mut OpenPort, report: &PortReport, closed: bool) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     if let Some(link) = &mut port.link {
         let captured = link.captured();
@@ -181,12 +153,12 @@ fn warnings(
         warnings.extend(added);
         warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
     }
-    let &TimestampReport { source, unstamped, .. } = timestamp;
+    let &TimestampReport { source, unstamped, ref clock, .. } = &report.timestamp;
     warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
-    let untagged = untagged.filter(|&packets| packets > 0);
+    let untagged = report.untagged.filter(|&packets| packets > 0);
     warnings.extend(untagged.map(|packets| Diagnostic::Untagged { packets }));
-    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
-    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: timestamp.clock.clone() }));
+    let was_set = source != Timestamp::Batch && port.report.timestamp.clock != *clock;
+    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: clock.clone() }));
     warnings
 }
 

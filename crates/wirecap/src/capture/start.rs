@@ -53,7 +53,7 @@ impl Capture {
         let senders = senders(&mut parts.ports);
         let (mut queues, ranges) = assemble(&mut parts.ports, config.homes, workers, &parts.clock);
         for queue in &mut queues {
-            queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
+            queue.is_of_frames = parts.ports[queue.port].report.link_type == LINK_TYPE_ETHERNET;
             queue.set_ring(parts.ring_entries);
         }
         let wakers = engine::wakers(&mut queues, config.wait);
@@ -172,7 +172,8 @@ fn transmitters(
         let Some(mut sender) = sender else { continue };
         let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
         if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
-            port.fallbacks
+            port.report
+                .fallbacks
                 .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
             continue;
         }

@@ -150,21 +150,22 @@ impl Port for Trace {
             status.end(None);
         }
         let mut port = OpenPort::new(&trace.name, QueueMode::Trace, trace.link_type);
-        port.multi_buffer = true;
-        port.length_limit = (longest < MAX_CAPTURED_LEN as usize)
+        port.report.multi_buffer = true;
+        port.report.length_limit = (longest < MAX_CAPTURED_LEN as usize)
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
-        port.fallbacks.extend(port.length_limit.map(too_long));
+        port.report.fallbacks.extend(port.report.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
             let user = UserFilter::new(&filter.filter);
             let reason = user.interpreted().map(Cause::of);
-            port.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
-            port.filter = Some(filter.report(FilterPlace::of(&user)));
+            port.report.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
+            port.report.filter = Some(filter.report(FilterPlace::of(&user)));
             user
         });
         let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);
         let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
-        port.fallbacks.extend(wanted.map(other));
-        port.timestamp = Some(TimestampReport::of_packets(Timestamp::File, Clock::File, trace.resolution_ns));
+        port.report.fallbacks.extend(wanted.map(other));
+        port.report.timestamp =
+            TimestampReport::of_packets(Timestamp::File, Clock::File, trace.resolution_ns);
         port.backend = Some(Box::new(TraceBackend::new(&status)));
         let reader = ChunkReader::Cells(pool.reader(), Front::Note);
         let waker = trace.reader.get_ref().waker();

@@ -32,7 +32,7 @@ use crate::{
     nic::{preflight, rss::SymmetricRss, stamping::Stamping},
     port::{open_port::OpenPort, opening::OpenContext},
     program::rx_hash::RxHashing,
-    report::{BeyondLimit, LengthLimit, QueueMode},
+    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
 
 impl Modes {
@@ -96,8 +96,10 @@ impl XdpOpener<'_> {
             }
         };
         let fallbacks = prepared.stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
-        opened.port.fallbacks.extend(fallbacks);
-        opened.port.timestamp = prepared.stamping.as_ref().map(Stamping::report);
+        opened.port.report.fallbacks.extend(fallbacks);
+        if let Some(stamping) = &prepared.stamping {
+            opened.port.report.timestamp = stamping.report();
+        }
         opened.backend = XdpBackend { promiscuous, rss, stamping: prepared.stamping, ..opened.backend };
         Ok(opened)
     }
@@ -192,15 +194,16 @@ impl XdpOpener<'_> {
         let mode = QueueMode::of(attempt.xdp_mode, queues[0].bind_mode());
         let features = self.interface.xdp_features;
         let max_parts = features.and_then(|features| features.zero_copy_max_segments);
-        let port = OpenPort {
+        let mut port = OpenPort::new(self.name, mode, LINK_TYPE_ETHERNET);
+        port.max_parts = max_parts.filter(|_| mode == QueueMode::ZeroCopy).unwrap_or(u32::MAX);
+        port.report = PortReport {
             filter: self.filter.zip(filter.runs).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
-            puts_tags_back: attempt.tags.is_some(),
-            has_hashes: hash_at.is_some(),
+            untagged: attempt.tags.map(|_| 0),
+            unhashed: hash_at.map(|_| 0),
             multi_buffer: attempt.multi_buffer,
             length_limit,
-            max_parts: max_parts.filter(|_| mode == QueueMode::ZeroCopy).unwrap_or(u32::MAX),
-            ..OpenPort::new(self.name, mode, LINK_TYPE_ETHERNET)
+            ..port.report
         };
         let program = Arc::clone(&queues[0].program);
         let (promiscuous, rss, stamping, upkeep) = (None, None, None, Upkeep::default());
