@@ -2,10 +2,7 @@
 
 use std::io;
 
-use crate::{
-    Diagnostic, LeftToHost, QueueSet, QueueSetError,
-    diagnostic::{ModeRefusal, NicDataRefusal},
-};
+use crate::{Diagnostic, LeftToHost, QueueSet, QueueSetError, diagnostic::NicDataRefusal};
 use thiserror::Error;
 use wirecap_core::GeometryError;
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
@@ -406,17 +403,7 @@ impl Error {
 /// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
 fn tried(attempts: &[Diagnostic]) -> String {
     let tried = attempts.iter().map(|attempt| match attempt {
-        Diagnostic::ModeUnavailable { mode, reason, .. } => {
-            let mode = mode.as_str();
-            match reason {
-                ModeRefusal::NotOffered => format!("{mode}: not offered by the driver"),
-                ModeRefusal::ShortCells { room, longest, .. } => {
-                    format!("{mode}: cells take {room} bytes of a frame, and frames have up to {longest}")
-                }
-                ModeRefusal::NoRxHash => format!("{mode}: without the NIC's hash"),
-                ModeRefusal::Failed(cause) => format!("{mode}: {cause}"),
-            }
-        }
+        Diagnostic::ModeUnavailable { mode, reason, .. } => format!("{mode}: {reason}"),
         Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
         other => other.code().replace('_', " "),
     });

@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 
-use wirecap_sys::netdev::LinkChanges;
+use wirecap_sys::{memory::PacketMemory, netdev::LinkChanges};
 
 use self::report_builder::ReportBuilder;
 pub(crate) use self::start::Parts;
@@ -27,7 +27,7 @@ use crate::{
     Horizons, PacketAllocator, Report, Transmitter, Worker,
     engine::{Shared, queue::Queue},
     port::open_port::OpenPort,
-    reserve::CaptureMemory,
+    report::MemoryReport,
     transmit::Sent,
 };
 
@@ -36,8 +36,9 @@ use crate::{
 pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
-    memory: CaptureMemory,
-    ring_entries: u32,
+    memory: MemoryReport,
+    /// Kept as long as the capture.
+    _memories: Vec<Arc<PacketMemory>>,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
     /// What they have sent.
@@ -136,7 +137,6 @@ impl Capture {
             shared: &self.shared,
             ports: &mut ports,
             sent: &self.sent,
-            ring_entries: self.ring_entries,
             worker_cores: &self.worker_cores,
             closed,
         };

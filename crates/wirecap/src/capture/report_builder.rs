@@ -12,8 +12,7 @@ use crate::{
     engine::Shared,
     nic::link::LinkWatch,
     port::{open_port::OpenPort, queue::QueueCounts},
-    report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
-    reserve::CaptureMemory,
+    report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
     transmit::Sent,
 };
 
@@ -22,14 +21,13 @@ pub(crate) struct ReportBuilder<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) ports: &'a mut [OpenPort],
     pub(crate) sent: &'a [Arc<Sent>],
-    pub(crate) ring_entries: u32,
     pub(crate) worker_cores: &'a [Option<usize>],
     /// The capture has ended: what no worker took is lost.
     pub(crate) closed: bool,
 }
 
 impl ReportBuilder<'_> {
-    pub(crate) fn report(mut self, seconds: f64, memory: &CaptureMemory) -> Report {
+    pub(crate) fn report(mut self, seconds: f64, memory: &MemoryReport) -> Report {
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
         let open_ports = std::mem::take(&mut self.ports);
@@ -46,9 +44,7 @@ impl ReportBuilder<'_> {
             offloaded_out,
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
-        let workers = workers.collect();
-        let memory = memory.report(self.ring_entries);
-        Report { seconds, ports, workers, memory }
+        Report { seconds, ports, workers: workers.collect(), memory: memory.clone() }
     }
 
     fn port(
@@ -59,7 +55,7 @@ impl ReportBuilder<'_> {
         offloaded_out: &mut [u64],
     ) -> PortReport {
         let sum = |count: fn(&QueueCounts) -> u64| -> u64 {
-            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
+            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().source.counts())).sum()
         };
         let mut report = port.report.clone();
         self.measure(&mut report.timestamp, range.clone());
@@ -101,8 +97,8 @@ impl ReportBuilder<'_> {
                 *report = TimestampReport { error_bound_ns, ..of_queue };
                 continue;
             }
-            report.unstamped += owner.counts().unstamped;
-            owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
+            report.unstamped += owner.source.counts().unstamped;
+            owner.source.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
         report.measure(&uncertainty, set_back_ns);
     }
@@ -112,7 +108,7 @@ impl ReportBuilder<'_> {
         let (delivered, away) = self.delivered(index);
         offloaded_out[queue.home] += away;
         let mut owner = queue.lock();
-        let counts = owner.counts();
+        let counts = owner.source.counts();
         let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
         let foreign = owner.pool.foreign();
         let stopped = self.shared.is_stopping();

@@ -27,9 +27,8 @@ pub(crate) struct LinkWatch {
     reader: LinkReader,
     ifindex: u32,
     before: LinkStatistics,
-    /// The last counts, for when the interface is gone.
-    dropped: u64,
-    unsent: u64,
+    /// The last counts since then, for when the interface is gone.
+    since: LinkStatistics,
     /// Receive queues from this number on are not captured, where all were to be.
     captured: u32,
     /// The highest receive queue that is captured, where only some were to be.
@@ -53,9 +52,9 @@ impl LinkWatch {
             Watched::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
             Watched::None => (u32::MAX, None),
         };
-        let (dropped, unsent, queues, looked) = (0, 0, current, Instant::now());
+        let (since, queues, looked) = (before.since(&before), current, Instant::now());
         let reported = if highest.is_some() { current } else { captured };
-        Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, reported, looked })
+        Ok(Self { reader, ifindex, before, since, captured, highest, queues, reported, looked })
     }
 
     /// How many receive queues are captured, where all were to be.
@@ -65,20 +64,21 @@ impl LinkWatch {
 
     /// Packets the NIC or its driver had no room for.
     pub(crate) fn dropped(&mut self) -> u64 {
-        if let Ok(now) = self.reader.statistics(self.ifindex) {
-            let since = now.since(&self.before);
-            self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
-        }
-        self.dropped
+        let since = self.statistics();
+        since.rx_missed_errors + since.rx_fifo_errors
     }
 
     /// Packets that were given to the interface, by whomever, and that it has not sent.
     pub(crate) fn unsent(&mut self) -> u64 {
+        let since = self.statistics();
+        since.tx_dropped + since.tx_errors
+    }
+
+    fn statistics(&mut self) -> &LinkStatistics {
         if let Ok(now) = self.reader.statistics(self.ifindex) {
-            let since = now.since(&self.before);
-            self.unsent = since.tx_dropped + since.tx_errors;
+            self.since = now.since(&self.before);
         }
-        self.unsent
+        &self.since
     }
 
     /// Whether it can send now, and how long packets may be; `None` if it is gone.

@@ -98,7 +98,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
                 tags: Some(Tags::of(&interface).unwrap()),
                 hashing: None,
             };
-            let program = CaptureProgram::load(plan).unwrap();
+            let program = CaptureProgram::load(plan, None).unwrap();
             let link = Link::attach_xdp(&program.program, interface.ifindex, XdpMode::Native).unwrap();
             (program, link)
         });

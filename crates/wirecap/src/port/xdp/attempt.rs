@@ -130,15 +130,13 @@ impl Attempt<'_> {
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
     fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
-        let with_filter = self.opener.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
-        let not_in_kernel = match with_filter {
-            Some(Ok(program)) => return Ok((program, None)),
-            Some(Err(error)) => Some(KernelRefusal::from(&error)),
-            None => None,
+        let refused = match CaptureProgram::load(plan, self.opener.filter) {
+            Err(error) if self.opener.filter.is_some() => Some(KernelRefusal::from(&error)),
+            loaded => return Ok((loaded.map_err(|error| self.load_error(error))?, None)),
         };
         // If it was not for the filter, it fails again.
-        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
-        Ok((program, not_in_kernel))
+        let program = CaptureProgram::load(plan, None).map_err(|error| self.load_error(error))?;
+        Ok((program, refused))
     }
 
     fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
@@ -211,6 +209,14 @@ impl Attempt<'_> {
         };
         let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
         Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
+    }
+
+    fn load_error(&self, error: wirecap_filter::Error) -> Error {
+        use wirecap_filter::Error::{Kernel, KernelPrivilege};
+        match error {
+            Kernel { cause } | KernelPrivilege { cause } => self.program_error(cause),
+            error => error.into(),
+        }
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {
