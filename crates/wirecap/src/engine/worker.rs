@@ -12,11 +12,8 @@ use super::{
     Shared, add,
     batch::Batch,
     doze::Sleeper,
-    wait::{Idler, Rest, Waiter},
+    wait::{Idler, LONG, Rest, Waiter},
 };
-
-/// Practically forever.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// What came of waiting for packets.
 #[derive(Debug)]

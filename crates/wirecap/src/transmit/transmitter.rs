@@ -27,8 +27,6 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
-    port: usize,
-    queue: u16,
     worker: usize,
     outlet: Arc<Outlet>,
     sent: Arc<Sent>,
@@ -38,10 +36,9 @@ pub struct Transmitter {
 impl Transmitter {
     pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
-        let (port, queue, worker) = (of.port, of.ring_id, of.home);
-        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(port, queue)));
+        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(of.port, of.ring_id)));
         let shares = Shares::new(shared.pools());
-        Self { shared: Arc::clone(shared), sender, port, queue, worker, outlet, sent, shares }
+        Self { shared: Arc::clone(shared), sender, worker: of.home, outlet, sent, shares }
     }
 
     /// Limits it to its share of each pool, as one of `outputs` outputs: the kernel has at most R × M / (2 ×
@@ -61,12 +58,12 @@ impl Transmitter {
 
     /// Which port it sends from, by its position in the list of ports.
     pub fn port(&self) -> usize {
-        self.port
+        self.sent.port
     }
 
     /// Which queue of the port it sends from.
     pub fn queue(&self) -> u16 {
-        self.queue
+        self.sent.queue
     }
 
     /// The worker that is home of its queue.
@@ -246,8 +243,8 @@ impl fmt::Debug for Transmitter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Transmitter")
-            .field("port", &self.port)
-            .field("queue", &self.queue)
+            .field("port", &self.port())
+            .field("queue", &self.queue())
             .field("packets", &self.packets())
             .field("in_flight", &self.sender.in_flight())
             .finish_non_exhaustive()

@@ -56,8 +56,7 @@ const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct PacketQueue {
     socket: PacketSocket,
-    cells_per_block: u32,
-    cell_bytes: u32,
+    geometry: Geometry,
     filter: Option<QueueFilter>,
     last: QueueCounts,
     /// Blocks until the counters are read again.
@@ -294,14 +293,8 @@ fn listen(
 
 impl PacketQueue {
     fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        Self {
-            socket,
-            cells_per_block: geometry.cells_per_chunk(),
-            cell_bytes: geometry.cell_bytes(),
-            filter,
-            last: QueueCounts::default(),
-            until_counted: BLOCKS_BETWEEN_COUNTS,
-        }
+        let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
+        Self { socket, geometry, filter, last, until_counted }
     }
 
     /// Takes the next block, without what the filter does not want.
@@ -321,7 +314,7 @@ impl PacketQueue {
 impl ReceiveQueue for PacketQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         // A block takes a whole chunk.
-        if max < self.cells_per_block {
+        if max < self.geometry.cells_per_chunk() {
             return;
         }
         if let Some(block) = self.receive_block() {
@@ -340,18 +333,18 @@ impl ReceiveQueue for PacketQueue {
     }
 
     fn backlog(&self) -> u32 {
-        self.socket.backlog() * self.cells_per_block
+        self.socket.backlog() * self.geometry.cells_per_chunk()
     }
 
     fn look(&self) -> Look {
         // Of the block that the kernel fills, as many cells as its packets take.
-        let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
+        let begun_cells = self.socket.begun_bytes().div_ceil(self.geometry.cell_bytes());
         // What is in a block that is not full comes when the kernel hands it over.
         let outlook = match self.socket.is_ready() || self.socket.is_filling() {
             true => Outlook::Open,
             false => Outlook::NotOlderThan(STAMP_TO_BLOCK.as_nanos() as u64),
         };
-        let unreceived = self.backlog() + begun_cells.min(self.cells_per_block);
+        let unreceived = self.backlog() + begun_cells.min(self.geometry.cells_per_chunk());
         Look { waiting: None, unreceived, outlook }
     }
 
