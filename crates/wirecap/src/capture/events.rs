@@ -5,13 +5,17 @@ use std::sync::PoisonError;
 use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
 
 use super::Capture;
-use crate::{Diagnostic, PortEvent, port::open_port::OpenPort};
+use crate::{PortEvent, port::open_port::OpenPort};
 
 impl Capture {
     /// What happened to the ports since the last call.
     pub fn events(&mut self) -> Vec<PortEvent> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut events = queues_changed(&mut ports);
+        let of_queues = ports.iter_mut().filter_map(|port| {
+            let warning = port.link.as_mut()?.news()?;
+            Some(PortEvent::Warning { port: port.report.name.clone(), warning })
+        });
+        let mut events: Vec<_> = of_queues.collect();
         let doubtful = ports.iter_mut().filter(|port| port.outlet.take_doubt());
         events.extend(doubtful.filter_map(OpenPort::look_at_link));
         events.extend(ports.iter_mut().flat_map(OpenPort::look_after));
@@ -55,20 +59,6 @@ impl Capture {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter().filter(|port| port.report.removed).map(|port| port.report.name.clone()).collect()
     }
-}
-
-fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
-    let added = ports.iter_mut().filter_map(|port| {
-        let link = port.link.as_mut()?;
-        let removed = link.taken_away().map(|queues| Diagnostic::QueuesGone { queues });
-        let added = || {
-            let queues = link.added()?;
-            Some(Diagnostic::QueuesNotCaptured { captured: link.captured(), queues })
-        };
-        let warning = removed.or_else(added)?;
-        Some(PortEvent::Warning { port: port.report.name.clone(), warning })
-    });
-    added.collect()
 }
 
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {

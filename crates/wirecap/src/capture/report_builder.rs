@@ -142,13 +142,8 @@ fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
 
 /// What a user should know of a port.
 fn warnings(port: &mut OpenPort, report: &PortReport, closed: bool) -> Vec<Diagnostic> {
-    let mut warnings = Vec::new();
-    if let Some(link) = &mut port.link {
-        let captured = link.captured();
-        let added = link.uncaptured(closed).map(|queues| Diagnostic::QueuesNotCaptured { captured, queues });
-        warnings.extend(added);
-        warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
-    }
+    let of_queues = port.link.as_mut().and_then(|link| link.warning(closed));
+    let mut warnings = Vec::from_iter(of_queues);
     let &TimestampReport { source, unstamped, ref clock, .. } = &report.timestamp;
     warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
     let untagged = report.untagged.filter(|&packets| packets > 0);

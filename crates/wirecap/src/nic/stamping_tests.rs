@@ -13,7 +13,7 @@ use crate::{
         intake::{BatchTime, Intake},
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::{Prepared, VlanTags},
+        xdp::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
 };
@@ -25,7 +25,7 @@ fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
         let tags = Tags::of(interface).ok().filter(|_| more);
-        let tags = tags.map_or(VlanTags::AsTheyAre(None), VlanTags::PutBack);
+        let tags = tags.ok_or(None);
         let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
         Ok(Prepared { stamping: Some(stamping), tags, hashing })
     })

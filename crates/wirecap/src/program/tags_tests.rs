@@ -9,7 +9,7 @@ use crate::{
     port::{
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::{Prepared, VlanTags},
+        xdp::Prepared,
     },
     program::{CaptureProgram, ProgramPlan},
 };
@@ -51,7 +51,7 @@ fn can_ask_drivers(test: &str) -> bool {
 fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> Opened {
     let opened = lab.open(Modes::Copy, move |interface| {
         let tags = change(Tags::of(interface).unwrap());
-        Ok(Prepared { stamping: None, tags: VlanTags::PutBack(tags), hashing: None })
+        Ok(Prepared { stamping: None, tags: Ok(tags), hashing: None })
     });
     opened.unwrap()
 }

@@ -13,7 +13,6 @@ use wirecap_sys::{
 };
 
 use super::{
-    bind::{BusyWait, socket_error},
     closing::Opening,
     frame_room::cell_payload,
     placed_filter::PlacedFilter,
@@ -99,7 +98,7 @@ impl Attempt<'_> {
         let mut opened = Opening::default();
         for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
             self.opener.context.hooks.gives_up.check()?;
-            let registration = self.registration(memory, opened.queues());
+            let registration = self.registration(memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
@@ -108,12 +107,21 @@ impl Attempt<'_> {
             let (sieve, stamps) =
                 (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.prepared.stamping.as_ref()));
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
+            opened.queues.push(XdpQueue {
+                entry: None,
+                socket,
+                program,
+                queue,
+                multi_buffer,
+                sieve,
+                stamps,
+                last,
+            });
         }
-        for queue in opened.queues_mut() {
+        for queue in &mut opened.queues {
             queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
         }
-        let entries = opened.queues().iter().filter_map(|queue| queue.entry.as_ref());
+        let entries = opened.queues.iter().filter_map(|queue| queue.entry.as_ref());
         let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
         let link = link.map_err(program_error)?;
         Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
@@ -141,7 +149,7 @@ impl Attempt<'_> {
 
     fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
         let context = self.opener.context;
-        let socket_error = |source| socket_error(&self.opener.interface.name, source);
+        let socket_error = |source| self.socket_error(source);
         let config = SocketConfig {
             ifindex: self.opener.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
@@ -156,9 +164,7 @@ impl Attempt<'_> {
         pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
-        let queue = pool.id().ring_id;
-        let wait = BusyWait { interface: self.opener.interface, queue, way: self.way, hooks: context.hooks };
-        wait.bind(&mut socket, self.bind_mode)?;
+        self.bind(pool.id().ring_id, &mut socket)?;
         Ok(socket)
     }
 
@@ -216,6 +222,14 @@ impl Attempt<'_> {
         match error {
             Kernel { cause } | KernelPrivilege { cause } => self.program_error(cause),
             error => error.into(),
+        }
+    }
+
+    /// What the failure to set up a socket means to the user.
+    pub(super) fn socket_error(&self, source: XskError) -> Error {
+        match source {
+            XskError::NotPermitted => Error::not_permitted(source),
+            source => Error::Socket { name: self.opener.interface.name.clone(), source },
         }
     }
 

@@ -38,7 +38,6 @@ use self::{attempt::XdpOpener, open::Opened};
 pub(crate) use self::{
     attempt::{Prepared, XdpOpener as Opener},
     queue::XdpQueue,
-    vlan_tags::VlanTags,
 };
 use super::{
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
@@ -140,13 +139,13 @@ impl Port for XdpPort {
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
         for (mut queue, pool) in queues.into_iter().zip(pools) {
-            let sender = queue.take_sender().map_err(|source| Error::Transmit {
+            let sender = queue.socket.take_sender().map_err(|source| Error::Transmit {
                 port: facts.name.clone(),
                 queue: pool.id().ring_id,
                 source,
             })?;
             let socket = Some(SocketParts { sender, registration: queue.registration() });
-            let waker = Some(queue.waker());
+            let waker = Some(queue.socket.waker());
             // Only now: a pool that was given to a second socket is a new one.
             let reader = ChunkReader::Cells(pool.reader(), front);
             port.queues.push(OpenQueue { waker, socket, ..OpenQueue::new(queue, pool, reader) });

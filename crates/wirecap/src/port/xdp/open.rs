@@ -24,7 +24,7 @@ use super::{
     queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
-    vlan_tags::{self, VlanTags},
+    vlan_tags,
 };
 use crate::{
     Diagnostic, Error, Modes, Rss,
@@ -71,7 +71,7 @@ impl XdpOpener<'_> {
         self.way(pools)?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;
-        let tags = VlanTags::prepare(interface, shared);
+        let tags = vlan_tags::prepare(interface, shared);
         self.open_prepared(Prepared { stamping, tags, hashing }, pools)
     }
 
@@ -130,10 +130,10 @@ impl XdpOpener<'_> {
                     }
                     continue;
                 }
-                let tags = prepared.tags.in_mode(xdp_mode);
+                let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
                 let mut attempt =
                     Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
-                let mut not_put_back = prepared.tags.reason().cloned();
+                let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
                 let mut run = attempt.run(pools);
                 if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
                     not_put_back = Some(reason);

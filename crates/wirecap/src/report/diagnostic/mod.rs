@@ -12,9 +12,9 @@
 mod cause;
 mod reason;
 
-use std::{fmt::Display, path::PathBuf};
+use std::path::PathBuf;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use wirecap_sys::{bpf::XdpMode, memory::MemoryFallback};
 
 pub use wirecap_sys::memory::Advice;
@@ -23,7 +23,7 @@ pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, Recovery, TooLong},
 };
-use super::{Clock, LeftToHost, LengthLimit, QueueMode};
+use super::{Clock, LeftToHost, LengthLimit, QueueMode, as_text};
 use crate::{QueueSet, Timestamp};
 
 /// Declares [`Diagnostic`], each variant behind its code.
@@ -288,10 +288,6 @@ impl From<&MemoryFallback> for Diagnostic {
             }
         }
     }
-}
-
-fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
 }
 
 #[cfg(test)]
