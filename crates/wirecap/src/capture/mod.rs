@@ -20,7 +20,6 @@ use std::{
 
 use wirecap_sys::{memory::PacketMemory, netdev::LinkChanges};
 
-use self::report_builder::ReportBuilder;
 pub(crate) use self::start::Parts;
 pub use self::stopper::Stopper;
 use crate::{
@@ -129,18 +128,6 @@ impl Capture {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-
-    fn report_with(&self, closed: bool) -> Report {
-        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let builder = ReportBuilder {
-            shared: &self.shared,
-            ports: &mut ports,
-            sent: &self.sent,
-            worker_cores: &self.worker_cores,
-            closed,
-        };
-        builder.report(self.started.elapsed().as_secs_f64(), &self.memory)
     }
 }
 

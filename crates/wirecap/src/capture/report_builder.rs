@@ -2,41 +2,31 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, atomic::Ordering},
+    sync::{PoisonError, atomic::Ordering},
 };
 
 use wirecap_core::Spread;
 
+use super::Capture;
 use crate::{
     Diagnostic, Timestamp,
-    engine::Shared,
     nic::link::LinkWatch,
     port::{open_port::OpenPort, queue::QueueCounts},
-    report::{MemoryReport, PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
-    transmit::Sent,
+    report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
 };
 
-/// Where the counters are.
-pub(crate) struct ReportBuilder<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) ports: &'a mut [OpenPort],
-    pub(crate) sent: &'a [Arc<Sent>],
-    pub(crate) worker_cores: &'a [Option<usize>],
-    /// The capture has ended: what no worker took is lost.
-    pub(crate) closed: bool,
-}
-
-impl ReportBuilder<'_> {
-    pub(crate) fn report(mut self, seconds: f64, memory: &MemoryReport) -> Report {
+impl Capture {
+    /// The report so far; what no worker took is lost if the capture is `closed`.
+    pub(super) fn report_with(&self, closed: bool) -> Report {
+        let mut open_ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
-        let open_ports = std::mem::take(&mut self.ports);
         for (index, (port, queues)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
-            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out));
+            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out, closed));
         }
         let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
         drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
-        let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
+        let workers = self.shared.workers.iter().zip(&self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
             packets: state.packets.load(Ordering::Relaxed),
             bytes: state.bytes.load(Ordering::Relaxed),
@@ -44,7 +34,8 @@ impl ReportBuilder<'_> {
             offloaded_out,
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
-        Report { seconds, ports, workers: workers.collect(), memory: memory.clone() }
+        let seconds = self.started.elapsed().as_secs_f64();
+        Report { seconds, ports, workers: workers.collect(), memory: self.memory.clone() }
     }
 
     fn port(
@@ -53,6 +44,7 @@ impl ReportBuilder<'_> {
         port: &mut OpenPort,
         range: Range<usize>,
         offloaded_out: &mut [u64],
+        closed: bool,
     ) -> PortReport {
         let sum = |count: fn(&QueueCounts) -> u64| -> u64 {
             self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().source.counts())).sum()
@@ -61,13 +53,14 @@ impl ReportBuilder<'_> {
         self.measure(&mut report.timestamp, range.clone());
         report.untagged = report.untagged.map(|_| sum(|counts| counts.untagged));
         report.unhashed = report.unhashed.map(|_| sum(|counts| counts.unhashed));
-        report.queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
+        report.queues =
+            range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out, closed)).collect();
         let sent = self.sent.iter().filter(|sent| sent.port == index);
         report.transmitted = sent.map(|sent| sent.report()).collect();
         report.dropped_before_xdp = port.link.as_mut().map_or(0, LinkWatch::dropped);
         let is_sending = !report.transmitted.is_empty();
         report.unsent = port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent);
-        report.warnings = warnings(port, &report, self.closed);
+        report.warnings = warnings(port, &report, closed);
         port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
         report
     }
@@ -89,8 +82,8 @@ impl ReportBuilder<'_> {
         let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
-            uncertainty.add(owner.arrivals.uncertainty());
-            set_back_ns = owner.arrivals.set_back_ns().max(set_back_ns);
+            uncertainty.add(&owner.arrivals.uncertainty);
+            set_back_ns = owner.arrivals.set_back_ns.max(set_back_ns);
             if report.source == Timestamp::Batch {
                 let of_queue = TimestampReport::batch(&owner.clock);
                 let error_bound_ns = report.error_bound_ns.max(of_queue.error_bound_ns);
@@ -103,7 +96,7 @@ impl ReportBuilder<'_> {
         report.measure(&uncertainty, set_back_ns);
     }
 
-    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
+    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64], closed: bool) -> QueueReport {
         let queue = &self.shared.queues[index];
         let (delivered, away) = self.delivered(index);
         offloaded_out[queue.home] += away;
@@ -122,7 +115,7 @@ impl ReportBuilder<'_> {
             foreign,
             ..counts.report(queue.ring_id, mode)
         };
-        report.lost.left_at_stop = if self.closed { captured.saturating_sub(delivered) } else { 0 };
+        report.lost.left_at_stop = if closed { captured.saturating_sub(delivered) } else { 0 };
         report.unexplained = report.account().unexplained();
         report
     }

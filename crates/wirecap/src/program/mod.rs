@@ -49,13 +49,6 @@ const COUNTERS_BYTES: u32 = 56;
 const ASKED_TIME: i16 = tags::STACK_END - 8;
 const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over another one");
 
-/// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    /// Whether the dispatcher takes packets of several buffers.
-    pub(crate) frags: bool,
-}
-
 /// Name of the program in the kernel.
 pub(crate) const NAME: &str = "wirecap";
 
@@ -91,8 +84,9 @@ pub(crate) struct ProgramPlan {
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
-    /// A dispatcher runs the program, for captured queues only.
-    pub(crate) share: Option<Share>,
+    /// Whether the dispatcher takes packets of several buffers that runs the program, for captured queues only: see `shared/`.
+    /// `None` where no dispatcher does.
+    pub(crate) share: Option<bool>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
     /// How VLAN tags are put back into packets of the captured queues, if they are.
@@ -104,7 +98,7 @@ pub(crate) struct ProgramPlan {
 impl ProgramPlan {
     /// Whether the program gets packets of several buffers.
     pub(crate) fn frags(&self) -> bool {
-        self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+        self.share.unwrap_or(self.longest_frame.is_none())
     }
 
     /// Whether the driver is asked before the filter sees the packet.

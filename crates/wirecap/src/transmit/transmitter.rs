@@ -116,19 +116,8 @@ impl Transmitter {
         if !self.sender.takes(cells) {
             return Err(Refusal::TooLong);
         }
-        if !self.sender.has_room(cells) {
-            self.complete();
-            if !self.sender.has_room(cells) {
-                return Err(Refusal::Full);
-            }
-        }
         let pool = packet.pool_index();
-        if !self.shares.has_room(pool, cells) {
-            self.complete();
-            if !self.shares.has_room(pool, cells) {
-                return Err(Refusal::OverShare);
-            }
-        }
+        self.find_room(cells, pool)?;
         if !packet.send(&mut self.sender) {
             return Err(Refusal::NotSendable);
         }
@@ -148,14 +137,20 @@ impl Transmitter {
     /// Whether a packet of one cell of this pool and this length would be taken.
     #[inline]
     pub(super) fn has_place(&mut self, len: usize, pool: usize) -> bool {
-        if self.outlet.refuses(len).is_some() {
-            return false;
+        self.outlet.refuses(len).is_none() && self.find_room(1, pool).is_ok()
+    }
+
+    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come home.
+    #[inline]
+    fn find_room(&mut self, cells: u32, pool: usize) -> Result<(), Refusal> {
+        if self.sender.has_room(cells) && self.shares.has_room(pool, cells) {
+            return Ok(());
         }
-        let has_room = |this: &mut Self| this.sender.has_room(1) && this.shares.has_room(pool, 1);
-        has_room(self) || {
-            self.complete();
-            has_room(self)
+        self.complete();
+        if !self.sender.has_room(cells) {
+            return Err(Refusal::Full);
         }
+        if self.shares.has_room(pool, cells) { Ok(()) } else { Err(Refusal::OverShare) }
     }
 
     /// Takes the first cell of a range of this pool, a packet by itself. Returns whether it has; else the

@@ -24,9 +24,8 @@ use super::{
 use crate::{
     Diagnostic, Error,
     diagnostic::{Cause, KernelRefusal, ModeRefusal},
-    filter::PortFilter,
     nic::stamping::Stamping,
-    port::{opening::OpenContext, queue::QueueCounts},
+    port::{contract::OpenRequest, queue::QueueCounts},
     program::{CaptureProgram, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::QueueMode,
 };
@@ -34,17 +33,12 @@ use crate::{
 /// An interface that is being opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct XdpOpener<'a> {
-    /// As the port is called.
-    pub(crate) name: &'a str,
+    pub(crate) request: OpenRequest<'a>,
     pub(crate) interface: &'a Interface,
     /// Other processes may have the queues that this port has not.
     pub(crate) shared: bool,
-    pub(crate) context: OpenContext<'a>,
-    pub(crate) filter: Option<&'a PortFilter>,
     /// By pool.
     pub(crate) memories: &'a [Arc<PacketMemory>],
-    /// Registrations of other ports that may be shared, with their modes.
-    pub(crate) registrations: &'a [(Registration, BindMode)],
 }
 
 /// What the program does to packets beside choosing them, as far as it can be done.
@@ -92,12 +86,12 @@ impl Attempt<'_> {
             hashing: self.prepared.hashing,
         };
         let (program, not_in_kernel) = self.load(plan)?;
-        let filter = PlacedFilter::new(self.opener.filter, not_in_kernel, plan.frags());
+        let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
 
         let mut opened = Opening::default();
         for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
-            self.opener.context.hooks.gives_up.check()?;
+            self.opener.request.context.hooks.gives_up.check()?;
             let registration = self.registration(memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
             let socket = self.open_socket(pool, umem)?;
@@ -132,14 +126,14 @@ impl Attempt<'_> {
     fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());
         let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));
-        let others = if self.multi_buffer { &[] } else { self.opener.registrations };
+        let others = if self.multi_buffer { &[] } else { self.opener.request.registrations };
         own.or_else(|| with_mode(others, self.bind_mode, |other| other.is_of(memory)).cloned())
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
     fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
-        let refused = match CaptureProgram::load(plan, self.opener.filter) {
-            Err(error) if self.opener.filter.is_some() => Some(KernelRefusal::from(&error)),
+        let refused = match CaptureProgram::load(plan, self.opener.request.filter) {
+            Err(error) if self.opener.request.filter.is_some() => Some(KernelRefusal::from(&error)),
             loaded => return Ok((loaded.map_err(|error| self.load_error(error))?, None)),
         };
         // If it was not for the filter, it fails again.
@@ -148,7 +142,7 @@ impl Attempt<'_> {
     }
 
     fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
-        let context = self.opener.context;
+        let context = self.opener.request.context;
         let socket_error = |source| self.socket_error(source);
         let config = SocketConfig {
             ifindex: self.opener.interface.ifindex,

@@ -16,7 +16,7 @@ use super::{
     attempt::{Attempt, XdpOpener},
     shared::Way,
 };
-use crate::{Error, QueueWait, nic::preflight, port::opening::OpenContext};
+use crate::{Error, QueueWait, nic::preflight};
 
 /// How long a queue may stay busy after its last user has gone.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -29,7 +29,8 @@ impl Attempt<'_> {
     /// # Errors
     /// Who has it, or what the kernel said.
     pub(super) fn bind(&self, queue: u16, socket: &mut Socket) -> Result<(), Error> {
-        let XdpOpener { interface, context: OpenContext { hooks, .. }, .. } = self.opener;
+        let XdpOpener { interface, request, .. } = self.opener;
+        let hooks = request.context.hooks;
         let wait = || QueueWait { interface: interface.name.clone(), queue, timeout: TIMEOUT };
         let (mut refused, mut reported) = (None, false);
         let bound = socket.bind(self.bind_mode, TIMEOUT, |waited| {

@@ -123,16 +123,13 @@ impl Port for XdpPort {
     }
 
     fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
-        let OpenRequest { context, facts, filter, registrations, .. } = *request;
+        let facts = request.facts;
         let PortPools { mut pools, memories, .. } = pools;
         let opener = XdpOpener {
-            name: &facts.name,
+            request: *request,
             interface: &self.interface,
             shared: self.queues.is_some(),
-            context,
-            filter,
             memories: &memories,
-            registrations,
         };
         let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
         backend.upkeep.watch_host(&facts.host_use);

@@ -30,7 +30,7 @@ use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::{ModeRefusal, TooLong},
     nic::{preflight, rss::SymmetricRss, stamping::Stamping},
-    port::{open_port::OpenPort, opening::OpenContext},
+    port::open_port::OpenPort,
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
@@ -65,7 +65,8 @@ pub(crate) struct Opened {
 impl XdpOpener<'_> {
     /// Opens a socket for each of `pools`, whose `ring_id` names the queue, and attaches the program.
     pub(crate) fn open(self, pools: &mut [LivePool]) -> Result<Opened, Error> {
-        let Self { interface, shared, context: OpenContext { config, .. }, .. } = self;
+        let Self { interface, shared, request, .. } = self;
+        let config = request.context.config;
         preflight::check_kind(interface)?;
         // Before anything is set on the NIC: another's capture must not feel that this one is refused.
         self.way(pools)?;
@@ -81,7 +82,8 @@ impl XdpOpener<'_> {
         mut prepared: Prepared,
         pools: &mut [LivePool],
     ) -> Result<Opened, Error> {
-        let Self { interface, shared, context: OpenContext { config, .. }, .. } = self;
+        let Self { interface, shared, request, .. } = self;
+        let config = request.context.config;
         let promiscuous = if config.promiscuous { Some(promiscuous(interface)?) } else { None };
         let rss = (config.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
@@ -112,7 +114,7 @@ impl XdpOpener<'_> {
 
     /// Tries the modes, the best first.
     fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut [LivePool]) -> Result<Opened, Error> {
-        let Self { interface, context, .. } = self;
+        let interface = self.interface;
         let geometry = pools[0].geometry();
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
@@ -122,7 +124,7 @@ impl XdpOpener<'_> {
             if large_frames && !multi_buffer {
                 failures.push(unsplit(geometry, can_split));
             }
-            for &(xdp_mode, bind_mode) in context.config.xdp_mode.attempts() {
+            for &(xdp_mode, bind_mode) in self.request.context.config.xdp_mode.attempts() {
                 if let Some(refused) = self.refuses(way, prepared, geometry, xdp_mode, bind_mode) {
                     // The same for zero-copy and copy.
                     if !failures.contains(&refused) {
@@ -194,10 +196,10 @@ impl XdpOpener<'_> {
         let mode = QueueMode::of(attempt.xdp_mode, queues[0].bind_mode());
         let features = self.interface.xdp_features;
         let max_parts = features.and_then(|features| features.zero_copy_max_segments);
-        let mut port = OpenPort::new(self.name, mode, LINK_TYPE_ETHERNET);
+        let mut port = OpenPort::new(&self.request.facts.name, mode, LINK_TYPE_ETHERNET);
         port.max_parts = max_parts.filter(|_| mode == QueueMode::ZeroCopy).unwrap_or(u32::MAX);
         port.report = PortReport {
-            filter: self.filter.zip(filter.runs).map(|(filter, runs)| filter.report(runs)),
+            filter: self.request.filter.zip(filter.runs).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
             untagged: attempt.tags.map(|_| 0),
             unhashed: hash_at.map(|_| 0),
