@@ -77,7 +77,8 @@ impl Capture {
         (all, away)
     }
 
-    /// Adds how the packets of these queues of a port were stamped. Each queue has clocks of its own: the worst of them counts.
+    /// Adds how the packets of these queues of a port were stamped. Each queue has clocks of its own: the
+    /// worst of them counts.
     fn measure(&self, report: &mut TimestampReport, queues: Range<usize>) {
         let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {

@@ -91,7 +91,7 @@ impl Capture {
         let workers = consumers.into_iter().enumerate().map(worker).collect();
         let transmitters = transmitters(&shared, senders, &mut parts.ports);
         let mut capture = Self {
-            sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
+            sent: transmitters.iter().map(|transmitter| Arc::clone(&transmitter.sent)).collect(),
             transmitters,
             allocators: PacketAllocator::all(&shared, allocator_pools),
             ports: Arc::new(Mutex::new(parts.ports)),

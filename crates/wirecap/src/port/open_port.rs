@@ -2,10 +2,7 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use wirecap_sys::{
-    clock::BatchClock,
-    netdev::{Interface, LinkState},
-};
+use wirecap_sys::netdev::{Interface, LinkState};
 
 use super::queue::OpenQueue;
 use crate::{
@@ -14,7 +11,7 @@ use crate::{
         link::{LinkWatch, Watched},
         outlet::Outlet,
     },
-    report::{PortReport, QueueMode, TimestampReport},
+    report::{PortReport, QueueMode},
 };
 
 /// What a port keeps while it is captured, and gives back at the end.
@@ -62,29 +59,7 @@ pub(crate) struct OpenPort {
 impl OpenPort {
     /// A port that is no interface, without queues, whose packets have the times of their batches.
     pub(crate) fn new(name: &str, mode: QueueMode, link_type: u16) -> Self {
-        let report = PortReport {
-            name: name.into(),
-            driver: None,
-            fallbacks: Vec::new(),
-            host_use: Vec::new(),
-            timestamp: TimestampReport::batch(&BatchClock::system()),
-            untagged: None,
-            unhashed: None,
-            filter: None,
-            multi_buffer: false,
-            length_limit: None,
-            rss: None,
-            link_type,
-            numa_node: None,
-            removed: false,
-            read_percent: None,
-            error: None,
-            dropped_before_xdp: 0,
-            warnings: Vec::new(),
-            queues: Vec::new(),
-            unsent: None,
-            transmitted: Vec::new(),
-        };
+        let report = PortReport { name: name.into(), link_type, ..PortReport::default() };
         Self {
             report,
             mode,

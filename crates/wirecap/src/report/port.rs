@@ -7,8 +7,8 @@ use super::{
     HostUse, LengthLimit, QueueMode, QueueReport, TimestampReport, TransmitReport, diagnostic::Diagnostic,
 };
 
-/// One port.
-#[derive(Debug, Clone, Serialize)]
+/// One port. By default one without queues, whose packets have the times of their batches.
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortReport {
     /// Name of the interface, or `trace:` and the name of the file.

@@ -70,6 +70,13 @@ impl Uncertainty {
     }
 }
 
+/// Of batches, by the system clock.
+impl Default for TimestampReport {
+    fn default() -> Self {
+        Self::batch(&BatchClock::system())
+    }
+}
+
 impl TimestampReport {
     /// Of batches.
     pub(crate) fn batch(clock: &BatchClock) -> Self {

@@ -29,7 +29,8 @@ pub struct Transmitter {
     sender: Sender,
     worker: usize,
     outlet: Arc<Outlet>,
-    sent: Arc<Sent>,
+    /// For reports.
+    pub(crate) sent: Arc<Sent>,
     shares: Shares,
 }
 
@@ -37,7 +38,7 @@ impl Transmitter {
     pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
         let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(of.port, of.ring_id)));
-        let shares = Shares::new(shared.pools());
+        let shares = Shares::new(shared.numbers.len());
         Self { shared: Arc::clone(shared), sender, worker: of.home, outlet, sent, shares }
     }
 
@@ -49,11 +50,6 @@ impl Transmitter {
     pub fn share_pools(&mut self, outputs: usize) {
         let cells = self.shared.geometry.cells_per_pool() as usize;
         self.shares.limit((cells / (2 * outputs.max(1))) as u32);
-    }
-
-    /// What it has sent, for reports.
-    pub(crate) fn sent(&self) -> &Arc<Sent> {
-        &self.sent
     }
 
     /// Which port it sends from, by its position in the list of ports.

@@ -118,7 +118,8 @@ impl<'b> OwnedPacket<'b> {
         change(owner.reader(), range, offset)
     }
 
-    /// Moves the beginning of the first part, or of the last, by `start` bytes, and makes that part longer by `longer` bytes.
+    /// Moves the beginning of the first part, or of the last, by `start` bytes, and makes that part longer by
+    /// `longer` bytes.
     fn move_part(&mut self, is_last: bool, start: i64, longer: i64) -> bool {
         let moved = self.with_cell(is_last, |reader, range, offset| {
             let (part, _) = reader.cells(range).nth(offset as usize)?;

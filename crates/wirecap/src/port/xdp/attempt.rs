@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wirecap_core::geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
+use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::{LivePool, PacketMemory},
@@ -14,7 +14,7 @@ use wirecap_sys::{
 
 use super::{
     closing::Opening,
-    frame_room::cell_payload,
+    frame_room::{self, cell_payload},
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
@@ -160,6 +160,17 @@ impl Attempt<'_> {
         socket.attach(pool);
         self.bind(pool.id().ring_id, &mut socket)?;
         Ok(socket)
+    }
+
+    /// Why the mode cannot be tried, if it cannot.
+    pub(super) fn refused(&self, geometry: Geometry) -> Option<Diagnostic> {
+        self.way.refuses(self.xdp_mode).or_else(|| {
+            let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
+            let reason = frame_room::refuses(self.opener.interface, geometry, self.bind_mode)
+                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
+            let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+            Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
+        })
     }
 
     /// Whether another mode would fail in the same way.

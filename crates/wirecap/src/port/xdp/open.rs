@@ -20,7 +20,7 @@ use wirecap_sys::{
 use super::{
     attempt::{Attempt, AttemptResult, Prepared, XdpOpener},
     backend::XdpBackend,
-    frame_room::{self, cell_payload, longest_frame},
+    frame_room::{cell_payload, longest_frame},
     queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Diagnostic, Error, Modes, Rss,
-    diagnostic::{ModeRefusal, TooLong},
+    diagnostic::TooLong,
     nic::{preflight, rss::SymmetricRss, stamping::Stamping},
     port::open_port::OpenPort,
     program::rx_hash::RxHashing,
@@ -125,16 +125,16 @@ impl XdpOpener<'_> {
                 failures.push(unsplit(geometry, can_split));
             }
             for &(xdp_mode, bind_mode) in self.request.context.config.xdp_mode.attempts() {
-                if let Some(refused) = self.refuses(way, prepared, geometry, xdp_mode, bind_mode) {
+                let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
+                let mut attempt =
+                    Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
+                if let Some(refused) = attempt.refused(geometry) {
                     // The same for zero-copy and copy.
                     if !failures.contains(&refused) {
                         failures.push(refused);
                     }
                     continue;
                 }
-                let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
-                let mut attempt =
-                    Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
                 let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
                 let mut run = attempt.run(pools);
                 if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
@@ -152,8 +152,10 @@ impl XdpOpener<'_> {
                                 .extend(not_put_back.map(|cause| Diagnostic::VlanTagsNotPutBack { cause }));
                             failures.extend(vlan_tags::lost(interface));
                         }
+                        let mut opened = self.opened(&attempt, result, failures);
                         let limit = (large_frames && !multi_buffer).then(|| length_limit(geometry));
-                        return Ok(self.opened(&attempt, result, failures, limit));
+                        opened.port.report.length_limit = limit;
+                        return Ok(opened);
                     }
                     Err(error) if attempt.is_final(&error) => return Err(error),
                     Err(error) => {
@@ -166,32 +168,8 @@ impl XdpOpener<'_> {
         Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
     }
 
-    /// Why a mode cannot be tried, if it cannot.
-    fn refuses(
-        self,
-        way: &Way,
-        prepared: &Prepared,
-        geometry: Geometry,
-        xdp_mode: XdpMode,
-        bind_mode: BindMode,
-    ) -> Option<Diagnostic> {
-        way.refuses(xdp_mode).or_else(|| {
-            let unhashed = prepared.hashing.is_some() && xdp_mode == XdpMode::Generic;
-            let reason = frame_room::refuses(self.interface, geometry, bind_mode)
-                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
-            let mode = QueueMode::of(xdp_mode, bind_mode);
-            Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
-        })
-    }
-
     /// The port that an attempt has made. Promiscuous mode and the NIC's settings are still missing.
-    fn opened(
-        self,
-        attempt: &Attempt<'_>,
-        result: AttemptResult,
-        fallbacks: Vec<Diagnostic>,
-        length_limit: Option<LengthLimit>,
-    ) -> Opened {
+    fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> Opened {
         let AttemptResult { link, queues, filter, hash_at } = result;
         let mode = QueueMode::of(attempt.xdp_mode, queues[0].bind_mode());
         let features = self.interface.xdp_features;
@@ -204,7 +182,6 @@ impl XdpOpener<'_> {
             untagged: attempt.tags.map(|_| 0),
             unhashed: hash_at.map(|_| 0),
             multi_buffer: attempt.multi_buffer,
-            length_limit,
             ..port.report
         };
         let program = Arc::clone(&queues[0].program);

@@ -115,13 +115,6 @@ pub enum Recovery {
     Ended,
 }
 
-impl Recovery {
-    /// Whether it is as it was again, or why it is not.
-    pub(crate) fn of(failure: Option<Cause>) -> Self {
-        failure.map_or(Self::Restored, Self::Failed)
-    }
-}
-
 /// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
