@@ -71,7 +71,7 @@ pub(super) fn look_up(
     match queues {
         Some(queues) => check_queues(&interface, queues, current)?,
         None if current > MAX_RINGS.into() => {
-            return Err(Error::ManyQueues { name: interface.name, queues: current, limit: MAX_RINGS });
+            return Err(Error::ManyQueues { name: interface.name, queues: current });
         }
         None => {}
     }
@@ -98,7 +98,7 @@ fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Resul
         return Err(Error::NoSuchQueue { name, queue, queues: current });
     }
     match queues.highest() {
-        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
+        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue }),
         _ => Ok(()),
     }
 }

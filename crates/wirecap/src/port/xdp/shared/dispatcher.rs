@@ -169,11 +169,9 @@ impl Founder {
 /// What the failure to join others means to the user.
 fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
     match source {
-        bpf::Error::NotPermitted { .. } => Error::JoinNotPermitted {
-            name: interface.name.clone(),
-            reason: source.to_string(),
-            program: crate::error::this_program(),
-        },
+        bpf::Error::NotPermitted { .. } => {
+            Error::JoinNotPermitted { name: interface.name.clone(), reason: source.to_string() }
+        }
         source => Error::Program { name: interface.name.clone(), source },
     }
 }
