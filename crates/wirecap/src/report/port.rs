@@ -7,7 +7,7 @@ use super::{
     HostUse, LengthLimit, QueueMode, QueueReport, TimestampReport, TransmitReport, diagnostic::Diagnostic,
 };
 
-/// One port. By default one without queues, whose packets have the times of their batches.
+/// One port.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortReport {

@@ -70,7 +70,7 @@ impl Uncertainty {
     }
 }
 
-/// Of batches, by the system clock.
+/// Of packets that have the times of their batches, by the system clock.
 impl Default for TimestampReport {
     fn default() -> Self {
         Self::batch(&BatchClock::system())

@@ -223,7 +223,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// Sends what was taken, and takes home what the kernel has sent by now.
+    /// Sends what was taken, and takes home what the kernel has sent so far.
     fn drop(&mut self) {
         // The account has what is left in flight.
         let _ = self.flush();

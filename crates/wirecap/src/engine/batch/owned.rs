@@ -124,7 +124,7 @@ impl<'b> OwnedPacket<'b> {
         let moved = self.with_cell(is_last, |reader, range, offset| {
             let (part, _) = reader.cells(range).nth(offset as usize)?;
             let address = part.address.checked_add_signed(start)?;
-            let len = u32::try_from(i64::from(part.len) + longer).ok()?;
+            let len = u32::try_from(i64::from(part.len).checked_add(longer)?).ok()?;
             reader.move_bytes(range, offset, address, len).then_some(())
         });
         if moved.is_some() {

@@ -158,20 +158,16 @@ impl Entry {
         programs.set_program(queue, program)?;
         Ok(entry)
     }
+}
 
-    /// Takes the entry back, if it is ours still. Nobody else can write it between the look and the deletion: the
+impl Drop for Entry {
+    /// Takes the entry back, if it is ours still. No other process can write it between the look and the deletion: the
     /// queue's socket is ours.
-    fn release(&self) {
+    fn drop(&mut self) {
         if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
             // What stays behind if it fails leaves all packets to the host once our sockets are gone.
             let _ = self.programs.delete(&self.queue.to_ne_bytes());
         }
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.release();
     }
 }
 
