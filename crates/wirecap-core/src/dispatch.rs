@@ -34,8 +34,8 @@ impl Dispatcher {
     /// when it is better to wait for more. A full run may hold nothing but the beginning of a packet: the
     /// pool has to hand over all the same, to go on with the next run.
     ///
-    /// `load` is how busy a worker is; `is_idle` whether it has taken all that this capture thread gave to it.
-    /// With `flush` nothing waits: the capture is ending.
+    /// `load` is how busy a worker is; `is_idle` whether it has taken all that this capture thread gave to
+    /// it. With `flush` nothing waits: the capture is ending.
     pub fn next(
         &mut self,
         pool: &Pool,
