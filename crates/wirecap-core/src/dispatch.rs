@@ -22,14 +22,6 @@ use crate::{
     pool::Pool,
 };
 
-/// What a [`Dispatcher`] looks at before it decides.
-pub trait Crew {
-    /// How busy a worker is.
-    fn load(&self, worker: usize) -> Load;
-    /// Whether the worker has taken all that was given to it by this capture thread.
-    fn is_idle(&self, worker: usize) -> bool;
-}
-
 /// Decides for one receive queue. The capture thread that serves the queue owns it.
 #[derive(Debug, Default)]
 pub struct Dispatcher {
@@ -42,31 +34,28 @@ impl Dispatcher {
     /// when it is better to wait for more. A full run may hold nothing but the beginning of a packet: the
     /// pool has to hand over all the same, to go on with the next run.
     ///
-    /// With `flush` nothing waits: the capture is ending.
+    /// `load` is how busy a worker is; `is_idle` whether it has taken all that this capture thread gave to
+    /// it. With `flush` nothing waits: the capture is ending.
     pub fn next(
         &mut self,
         pool: &Pool,
         home: usize,
         group: &BuddyGroup,
-        crew: &impl Crew,
+        load: impl Fn(usize) -> Load,
+        is_idle: impl Fn(usize) -> bool,
         flush: bool,
     ) -> Option<usize> {
         let full = pool.is_full();
         if !full && pool.filled_cells() == 0 {
             return None;
         }
-        let destination = self.destination(home, group, crew);
-        if !full && !flush && !crew.is_idle(destination) {
+        let keeper = self.keeper.filter(|&keeper| !load(keeper).gone);
+        let destination = keeper.unwrap_or_else(|| group.destination(home, load));
+        if !full && !flush && !is_idle(destination) {
             return None;
         }
         self.keeper = if full { None } else { Some(destination) };
         Some(destination)
-    }
-
-    fn destination(&self, home: usize, group: &BuddyGroup, crew: &impl Crew) -> usize {
-        self.keeper
-            .filter(|&keeper| !crew.load(keeper).gone)
-            .unwrap_or_else(|| group.destination(home, |worker| crew.load(worker)))
     }
 }
 

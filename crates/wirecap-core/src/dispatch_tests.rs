@@ -74,7 +74,7 @@ struct Workers {
     gone: Vec<bool>,
 }
 
-impl Crew for Workers {
+impl Workers {
     fn load(&self, worker: usize) -> Load {
         let backlog_cells = self.consumers[worker].backlog_cells();
         Load { backlog_cells, capacity_cells: self.capacity, gone: self.gone[worker] }
@@ -114,7 +114,14 @@ impl Bench {
         let Self { queues, crew, group, turn, .. } = self;
         let at = &mut queues[queue];
         while all || at.pool.is_full() {
-            let worker = at.dispatcher.next(&at.pool, queue, group, crew, false);
+            let worker = at.dispatcher.next(
+                &at.pool,
+                queue,
+                group,
+                |one| crew.load(one),
+                |one| crew.is_idle(one),
+                false,
+            );
             let next = worker.and_then(|worker| Some((worker, at.pool.hand_over()?)));
             let Some((worker, handover)) = next else { break };
             crew.producers[worker].push(*turn, handover).expect("room for all there is");
@@ -229,14 +236,27 @@ fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
         filler.finish();
     }
     assert!(pool.is_full());
-    assert_eq!(dispatcher.next(pool, 0, &bench.group, &bench.crew, false), Some(0), "to be handed over");
+    assert_eq!(
+        dispatcher.next(
+            pool,
+            0,
+            &bench.group,
+            |one| bench.crew.load(one),
+            |one| bench.crew.is_idle(one),
+            false
+        ),
+        Some(0),
+        "to be handed over"
+    );
     assert!(pool.hand_over().is_none(), "there is nothing to be handed over");
     assert!(!pool.is_full(), "the next chunk is filled from now on");
     let mut filler = pool.filler().unwrap();
     let address = fill_ring.pop_front().unwrap();
     assert!(filler.fill(Descriptor { address, len: 60, more: false, timestamp_ns: 4 }));
     filler.finish();
-    let worker = dispatcher.next(pool, 0, &bench.group, &bench.crew, false).unwrap();
+    let worker = dispatcher
+        .next(pool, 0, &bench.group, |one| bench.crew.load(one), |one| bench.crew.is_idle(one), false)
+        .unwrap();
     let handover = pool.hand_over().unwrap();
     assert_eq!((worker, handover.packets, handover.bytes, handover.cells()), (0, 1, 300, 5));
 }

@@ -58,7 +58,7 @@ pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use choice::{Choice, nearest};
 pub use chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber};
-pub use dispatch::{Crew, Dispatcher};
+pub use dispatch::Dispatcher;
 pub use filler::Filler;
 pub use geometry::{Geometry, GeometryError};
 pub use group::{BuddyGroup, Load};

@@ -194,7 +194,7 @@ impl Builder {
     /// Gives up opening with [`Error::GivenUp`] once this flag is set, by a signal for instance. Opening
     /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
-        self.hooks.gives_up = GivesUp::on(once);
+        self.hooks.gives_up = GivesUp(once);
         self
     }
 

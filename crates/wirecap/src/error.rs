@@ -2,12 +2,9 @@
 
 use std::io;
 
-use crate::{
-    Diagnostic, LeftToHost, QueueSet, QueueSetError,
-    diagnostic::{ModeRefusal, NicDataRefusal},
-};
+use crate::{Diagnostic, LeftToHost, QueueSet, QueueSetError, diagnostic::NicDataRefusal};
 use thiserror::Error;
-use wirecap_core::GeometryError;
+use wirecap_core::{GeometryError, chunk::MAX_RINGS};
 use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
 
 /// Why a capture could not be opened.
@@ -150,29 +147,25 @@ pub enum Error {
     /// A receive queue whose number is higher than those that can be captured.
     #[error(
         "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or give {name} no more queues than that: ethtool -L",
-        limit - 1
+        MAX_RINGS - 1
     )]
     QueueNumber {
         /// The interface.
         name: String,
         /// The queue that was asked for.
         queue: u16,
-        /// How many there may be.
-        limit: u16,
     },
     /// An interface has more receive queues than can be captured.
     #[error(
-        "{name} has {queues} receive queues, and wirecap captures {limit} of an interface at most; name some of them, as in \
+        "{name} has {queues} receive queues, and wirecap captures {MAX_RINGS} of an interface at most; name some of them, as in \
          {name}@0-{}, or give it fewer: ethtool -L",
-        limit - 1
+        MAX_RINGS - 1
     )]
     ManyQueues {
         /// The interface.
         name: String,
         /// Receive queues it has.
         queues: u32,
-        /// How many there may be.
-        limit: u16,
     },
     /// AF_PACKET cannot choose between receive queues.
     #[error(
@@ -232,15 +225,14 @@ pub enum Error {
     #[error(
         "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
          as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
-         cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}"
+         cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}",
+        program = this_program()
     )]
     JoinNotPermitted {
         /// The interface.
         name: String,
         /// Which step was refused.
         reason: String,
-        /// Path of the running program.
-        program: String,
     },
     /// The setting asks for times of a file, and the port is no file.
     #[error(
@@ -305,13 +297,12 @@ pub enum Error {
     #[error(
         "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
          filters in the kernel ({reason}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
-         sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}"
+         sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}",
+        program = this_program()
     )]
     NotPermitted {
         /// Which step was refused.
         reason: String,
-        /// Path of the running program.
-        program: String,
     },
     /// An AF_XDP socket could not be set up.
     #[error("{name}: {source}")]
@@ -399,24 +390,14 @@ impl From<netdev::Error> for Error {
 impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        Error::NotPermitted { reason: reason.to_string(), program: this_program() }
+        Error::NotPermitted { reason: reason.to_string() }
     }
 }
 
 /// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
 fn tried(attempts: &[Diagnostic]) -> String {
     let tried = attempts.iter().map(|attempt| match attempt {
-        Diagnostic::ModeUnavailable { mode, reason, .. } => {
-            let mode = mode.as_str();
-            match reason {
-                ModeRefusal::NotOffered => format!("{mode}: not offered by the driver"),
-                ModeRefusal::ShortCells { room, longest, .. } => {
-                    format!("{mode}: cells take {room} bytes of a frame, and frames have up to {longest}")
-                }
-                ModeRefusal::NoRxHash => format!("{mode}: without the NIC's hash"),
-                ModeRefusal::Failed(cause) => format!("{mode}: {cause}"),
-            }
-        }
+        Diagnostic::ModeUnavailable { mode, reason, .. } => format!("{mode}: {reason}"),
         Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
         other => other.code().replace('_', " "),
     });
@@ -433,6 +414,6 @@ fn size(bytes: u64) -> String {
 }
 
 /// Path of the running program.
-pub(crate) fn this_program() -> String {
+fn this_program() -> String {
     std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string())
 }

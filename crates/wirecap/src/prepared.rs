@@ -21,7 +21,7 @@ use crate::{
         queue::{OpenQueue, SocketParts},
     },
     report::BoundedMemory,
-    reserve::{CaptureMemory, Layout, Reserved},
+    reserve::{Layout, Reserved},
 };
 
 /// Open files for each port: two maps, two programs, a link, its network namespace, two for statistics,
@@ -124,8 +124,8 @@ impl PreparedCapture {
         }
         // They keep sockets open.
         drop(registrations);
-        let memory = CaptureMemory::new(memories, &layout, geometry, bounded);
-        let parts = Parts { ring_entries, changes, geometry, memory, clock, ports: open_ports, allocators };
+        let memory = layout.report(geometry, &memories, bounded, ring_entries);
+        let parts = Parts { changes, geometry, memory, memories, clock, ports: open_ports, allocators };
         Capture::start(&config, parts)
     }
 }

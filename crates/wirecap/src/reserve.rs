@@ -178,14 +178,30 @@ impl Layout {
         }
     }
 
-    /// What the kernel takes for rings and for its records of the cells, in bytes.
-    pub(crate) fn kernel_bytes(&self, geometry: Geometry) -> u64 {
-        self.beside(geometry).kernel - self.passive * geometry.pool_bytes()
-    }
-
     /// Bytes of cells, rings of passive ports among them.
     pub(crate) fn cells_bytes(&self, geometry: Geometry) -> u64 {
         self.pools() * geometry.pool_bytes()
+    }
+
+    /// What is said of the memory; all of `memories` are parts of one mapping.
+    pub(crate) fn report(
+        &self,
+        geometry: Geometry,
+        memories: &[Arc<PacketMemory>],
+        bounded: Option<BoundedMemory>,
+        ring_entries: u32,
+    ) -> MemoryReport {
+        MemoryReport {
+            cells_bytes: self.cells_bytes(geometry),
+            kernel_bytes: self.beside(geometry).kernel - self.passive * geometry.pool_bytes(),
+            cells_per_chunk: geometry.cells_per_chunk(),
+            chunks_per_pool: geometry.chunks_per_pool(),
+            cell_bytes: geometry.cell_bytes(),
+            bounded,
+            pages: memories[0].pages(),
+            fallbacks: memories[0].fallbacks().iter().map(Diagnostic::from).collect(),
+            ring_entries,
+        }
     }
 
     /// Allocates the memory, makes the pools in it, and brings in all pages.
@@ -243,44 +259,6 @@ fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Er
         let helped = helpers.into_iter().map(|helper| helper.join().expect("no panic"));
         work().and(helped.collect())
     })
-}
-
-/// The memory of a capture that runs.
-#[derive(Debug)]
-pub(crate) struct CaptureMemory {
-    memories: Vec<Arc<PacketMemory>>,
-    geometry: Geometry,
-    cells_bytes: u64,
-    kernel_bytes: u64,
-    bounded: Option<BoundedMemory>,
-}
-
-impl CaptureMemory {
-    pub(crate) fn new(
-        memories: Vec<Arc<PacketMemory>>,
-        layout: &Layout,
-        geometry: Geometry,
-        bounded: Option<BoundedMemory>,
-    ) -> Self {
-        let (cells_bytes, kernel_bytes) = (layout.cells_bytes(geometry), layout.kernel_bytes(geometry));
-        Self { memories, geometry, cells_bytes, kernel_bytes, bounded }
-    }
-
-    pub(crate) fn report(&self, ring_entries: u32) -> MemoryReport {
-        // All are parts of one mapping.
-        let memory = &self.memories[0];
-        MemoryReport {
-            cells_bytes: self.cells_bytes,
-            kernel_bytes: self.kernel_bytes,
-            cells_per_chunk: self.geometry.cells_per_chunk(),
-            chunks_per_pool: self.geometry.chunks_per_pool(),
-            cell_bytes: self.geometry.cell_bytes(),
-            bounded: self.bounded.clone(),
-            pages: memory.pages(),
-            fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
-            ring_entries,
-        }
-    }
 }
 
 impl BoundedMemory {

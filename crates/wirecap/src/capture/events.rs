@@ -5,13 +5,17 @@ use std::sync::PoisonError;
 use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
 
 use super::Capture;
-use crate::{Diagnostic, PortEvent, port::open_port::OpenPort};
+use crate::{PortEvent, port::open_port::OpenPort};
 
 impl Capture {
     /// What happened to the ports since the last call.
     pub fn events(&mut self) -> Vec<PortEvent> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut events = queues_changed(&mut ports);
+        let of_queues = ports.iter_mut().filter_map(|port| {
+            let warning = port.link.as_mut()?.news()?;
+            Some(PortEvent::Warning { port: port.report.name.clone(), warning })
+        });
+        let mut events: Vec<_> = of_queues.collect();
         let doubtful = ports.iter_mut().filter(|port| port.outlet.take_doubt());
         events.extend(doubtful.filter_map(OpenPort::look_at_link));
         events.extend(ports.iter_mut().flat_map(OpenPort::look_after));
@@ -24,7 +28,7 @@ impl Capture {
                     let event = if up && carrier { PortEvent::Up } else { PortEvent::Down };
                     events.extend(of_link.map(|port| {
                         port.outlet.note(up && carrier, mtu);
-                        event(port.name.clone())
+                        event(port.report.name.clone())
                     }));
                 }
                 // Some events are lost: that one is gone, or what it can send now.
@@ -46,34 +50,21 @@ impl Capture {
     /// as [`Capture::events`] has reported.
     pub fn all_ports_gone(&self) -> bool {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.iter().all(|port| port.removed || port.is_read) && ports.iter().any(|port| port.removed)
+        ports.iter().all(|port| port.report.removed || port.is_read)
+            && ports.iter().any(|port| port.report.removed)
     }
 
     /// The ports whose interfaces are gone, as far as [`Capture::events`] has reported.
     pub fn removed_ports(&self) -> Vec<String> {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.iter().filter(|port| port.removed).map(|port| port.name.clone()).collect()
+        ports.iter().filter(|port| port.report.removed).map(|port| port.report.name.clone()).collect()
     }
 }
 
-fn queues_changed(ports: &mut [OpenPort]) -> Vec<PortEvent> {
-    let added = ports.iter_mut().filter_map(|port| {
-        let link = port.link.as_mut()?;
-        let removed = link.taken_away().map(|queues| Diagnostic::QueuesGone { queues });
-        let added = || {
-            let queues = link.added()?;
-            Some(Diagnostic::QueuesNotCaptured { captured: link.captured(), queues })
-        };
-        let warning = removed.or_else(added)?;
-        Some(PortEvent::Warning { port: port.name.clone(), warning })
-    });
-    added.collect()
-}
-
 fn remove(ports: &mut [OpenPort], ifindex: u32, events: &mut Vec<PortEvent>) {
-    for port in ports.iter_mut().filter(|port| port.ifindex == Some(ifindex) && !port.removed) {
-        port.removed = true;
+    for port in ports.iter_mut().filter(|port| port.ifindex == Some(ifindex) && !port.report.removed) {
+        port.report.removed = true;
         port.outlet.note_gone();
-        events.push(PortEvent::Removed(port.name.clone()));
+        events.push(PortEvent::Removed(port.report.name.clone()));
     }
 }

@@ -18,16 +18,15 @@ use std::{
     time::Instant,
 };
 
-use wirecap_sys::netdev::LinkChanges;
+use wirecap_sys::{memory::PacketMemory, netdev::LinkChanges};
 
-use self::report_builder::ReportBuilder;
 pub(crate) use self::start::Parts;
 pub use self::stopper::Stopper;
 use crate::{
     Horizons, PacketAllocator, Report, Transmitter, Worker,
     engine::{Shared, queue::Queue},
     port::open_port::OpenPort,
-    reserve::CaptureMemory,
+    report::MemoryReport,
     transmit::Sent,
 };
 
@@ -36,8 +35,9 @@ use crate::{
 pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
-    memory: CaptureMemory,
-    ring_entries: u32,
+    memory: MemoryReport,
+    /// Kept as long as the capture.
+    _memories: Vec<Arc<PacketMemory>>,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
     /// What they have sent.
@@ -128,19 +128,6 @@ impl Capture {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-
-    fn report_with(&self, closed: bool) -> Report {
-        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let builder = ReportBuilder {
-            shared: &self.shared,
-            ports: &mut ports,
-            sent: &self.sent,
-            ring_entries: self.ring_entries,
-            worker_cores: &self.worker_cores,
-            closed,
-        };
-        builder.report(self.started.elapsed().as_secs_f64(), &self.memory)
     }
 }
 

@@ -2,44 +2,31 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, atomic::Ordering},
+    sync::{PoisonError, atomic::Ordering},
 };
 
 use wirecap_core::Spread;
-use wirecap_sys::clock::BatchClock;
 
+use super::Capture;
 use crate::{
-    Diagnostic,
-    engine::Shared,
+    Diagnostic, Timestamp,
     nic::link::LinkWatch,
     port::{open_port::OpenPort, queue::QueueCounts},
     report::{PortReport, QueueMode, QueueReport, Report, TimestampReport, WorkerReport},
-    reserve::CaptureMemory,
-    transmit::Sent,
 };
 
-/// Where the counters are.
-pub(crate) struct ReportBuilder<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) ports: &'a mut [OpenPort],
-    pub(crate) sent: &'a [Arc<Sent>],
-    pub(crate) ring_entries: u32,
-    pub(crate) worker_cores: &'a [Option<usize>],
-    /// The capture has ended: what no worker took is lost.
-    pub(crate) closed: bool,
-}
-
-impl ReportBuilder<'_> {
-    pub(crate) fn report(mut self, seconds: f64, memory: &CaptureMemory) -> Report {
+impl Capture {
+    /// The report so far; what no worker took is lost if the capture is `closed`.
+    pub(super) fn report_with(&self, closed: bool) -> Report {
+        let mut open_ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut offloaded_out = vec![0; self.shared.workers.len()];
         let mut ports = Vec::new();
-        let open_ports = std::mem::take(&mut self.ports);
         for (index, (port, queues)) in open_ports.iter_mut().zip(&self.shared.ports).enumerate() {
-            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out));
+            ports.push(self.port(index, port, queues.clone(), &mut offloaded_out, closed));
         }
         let drops = ports.iter_mut().map(|port: &mut PortReport| &mut port.dropped_before_xdp);
         drops_once(open_ports.iter().map(|port| port.ifindex).zip(drops));
-        let workers = self.shared.workers.iter().zip(self.worker_cores).zip(offloaded_out);
+        let workers = self.shared.workers.iter().zip(&self.worker_cores).zip(offloaded_out);
         let workers = workers.map(|((state, &core), offloaded_out)| WorkerReport {
             packets: state.packets.load(Ordering::Relaxed),
             bytes: state.bytes.load(Ordering::Relaxed),
@@ -47,9 +34,8 @@ impl ReportBuilder<'_> {
             offloaded_out,
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
-        let workers = workers.collect();
-        let memory = memory.report(self.ring_entries);
-        Report { seconds, ports, workers, memory }
+        let seconds = self.started.elapsed().as_secs_f64();
+        Report { seconds, ports, workers: workers.collect(), memory: self.memory.clone() }
     }
 
     fn port(
@@ -58,40 +44,23 @@ impl ReportBuilder<'_> {
         port: &mut OpenPort,
         range: Range<usize>,
         offloaded_out: &mut [u64],
+        closed: bool,
     ) -> PortReport {
-        let timestamp = self.timestamp(port, range.clone());
-        let sum = |count: fn(&QueueCounts) -> u64| {
-            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().counts())).sum()
+        let sum = |count: fn(&QueueCounts) -> u64| -> u64 {
+            self.shared.queues[range.clone()].iter().map(|queue| count(&queue.lock().source.counts())).sum()
         };
-        let untagged = port.puts_tags_back.then(|| sum(|counts| counts.untagged));
-        let warnings = warnings(port, &timestamp, untagged, self.closed);
-        let queues = range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out)).collect();
-        let sent = self.sent.iter().filter(|sent| sent.port == index).map(|sent| sent.report());
-        let transmitted: Vec<_> = sent.collect();
-        let is_sending = !transmitted.is_empty();
-        let mut report = PortReport {
-            name: port.name.clone(),
-            driver: port.driver.clone(),
-            fallbacks: port.fallbacks.clone(),
-            host_use: port.host_use.clone(),
-            timestamp,
-            untagged,
-            unhashed: port.has_hashes.then(|| sum(|counts| counts.unhashed)),
-            filter: port.filter.clone(),
-            multi_buffer: port.multi_buffer,
-            length_limit: port.length_limit,
-            rss: None,
-            link_type: port.link_type,
-            numa_node: port.numa_node,
-            removed: port.removed,
-            read_percent: None,
-            error: None,
-            dropped_before_xdp: port.link.as_mut().map_or(0, LinkWatch::dropped),
-            warnings,
-            queues,
-            unsent: port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent),
-            transmitted,
-        };
+        let mut report = port.report.clone();
+        self.measure(&mut report.timestamp, range.clone());
+        report.untagged = report.untagged.map(|_| sum(|counts| counts.untagged));
+        report.unhashed = report.unhashed.map(|_| sum(|counts| counts.unhashed));
+        report.queues =
+            range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out, closed)).collect();
+        let sent = self.sent.iter().filter(|sent| sent.port == index);
+        report.transmitted = sent.map(|sent| sent.report()).collect();
+        report.dropped_before_xdp = port.link.as_mut().map_or(0, LinkWatch::dropped);
+        let is_sending = !report.transmitted.is_empty();
+        report.unsent = port.link.as_mut().filter(|_| is_sending).map(LinkWatch::unsent);
+        report.warnings = warnings(port, &report, closed);
         port.backend.iter_mut().for_each(|backend| backend.report(&mut report));
         report
     }
@@ -108,34 +77,32 @@ impl ReportBuilder<'_> {
         (all, away)
     }
 
-    /// How the packets of a port are stamped. Each queue has clocks of its own: the worst of them counts.
-    fn timestamp(&self, port: &OpenPort, queues: Range<usize>) -> TimestampReport {
-        let mut report = port.timestamp.clone();
+    /// Adds how the packets of these queues of a port were stamped. Each queue has clocks of its own: the
+    /// worst of them counts.
+    fn measure(&self, report: &mut TimestampReport, queues: Range<usize>) {
         let (mut uncertainty, mut set_back_ns) = (Spread::new(), 0);
         for queue in &self.shared.queues[queues] {
             let mut owner = queue.lock();
-            uncertainty.add(owner.arrivals.uncertainty());
-            set_back_ns = owner.arrivals.set_back_ns().max(set_back_ns);
-            let report = report.get_or_insert_with(|| TimestampReport::batch(&owner.clock));
-            if port.timestamp.is_none() {
-                let bound_ns = owner.clock.error_bound_ns();
-                report.error_bound_ns = report.error_bound_ns.map(|so_far| so_far.max(bound_ns));
+            uncertainty.add(&owner.arrivals.uncertainty);
+            set_back_ns = owner.arrivals.set_back_ns.max(set_back_ns);
+            if report.source == Timestamp::Batch {
+                let of_queue = TimestampReport::batch(&owner.clock);
+                let error_bound_ns = report.error_bound_ns.max(of_queue.error_bound_ns);
+                *report = TimestampReport { error_bound_ns, ..of_queue };
                 continue;
             }
-            report.unstamped += owner.counts().unstamped;
-            owner.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
+            report.unstamped += owner.source.counts().unstamped;
+            owner.source.stamp_clock().into_iter().for_each(|clock| report.learn(clock));
         }
-        let mut report = report.unwrap_or_else(|| TimestampReport::batch(&BatchClock::system()));
         report.measure(&uncertainty, set_back_ns);
-        report
     }
 
-    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64]) -> QueueReport {
+    fn queue(&self, index: usize, mode: QueueMode, offloaded_out: &mut [u64], closed: bool) -> QueueReport {
         let queue = &self.shared.queues[index];
         let (delivered, away) = self.delivered(index);
         offloaded_out[queue.home] += away;
         let mut owner = queue.lock();
-        let counts = owner.counts();
+        let counts = owner.source.counts();
         let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
         let foreign = owner.pool.foreign();
         let stopped = self.shared.is_stopping();
@@ -149,7 +116,7 @@ impl ReportBuilder<'_> {
             foreign,
             ..counts.report(queue.ring_id, mode)
         };
-        report.lost.left_at_stop = if self.closed { captured.saturating_sub(delivered) } else { 0 };
+        report.lost.left_at_stop = if closed { captured.saturating_sub(delivered) } else { 0 };
         report.unexplained = report.account().unexplained();
         report
     }
@@ -168,25 +135,15 @@ fn drops_once<'r>(ports: impl Iterator<Item = (Option<u32>, &'r mut u64)>) {
 }
 
 /// What a user should know of a port.
-fn warnings(
-    port: &mut OpenPort,
-    timestamp: &TimestampReport,
-    untagged: Option<u64>,
-    closed: bool,
-) -> Vec<Diagnostic> {
-    let mut warnings = Vec::new();
-    if let Some(link) = &mut port.link {
-        let captured = link.captured();
-        let added = link.uncaptured(closed).map(|queues| Diagnostic::QueuesNotCaptured { captured, queues });
-        warnings.extend(added);
-        warnings.extend(link.missing(closed).map(|queues| Diagnostic::QueuesGone { queues }));
-    }
-    let &TimestampReport { source, unstamped, .. } = timestamp;
+fn warnings(port: &mut OpenPort, report: &PortReport, closed: bool) -> Vec<Diagnostic> {
+    let of_queues = port.link.as_mut().and_then(|link| link.warning(closed));
+    let mut warnings = Vec::from_iter(of_queues);
+    let &TimestampReport { source, unstamped, ref clock, .. } = &report.timestamp;
     warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
-    let untagged = untagged.filter(|&packets| packets > 0);
+    let untagged = report.untagged.filter(|&packets| packets > 0);
     warnings.extend(untagged.map(|packets| Diagnostic::Untagged { packets }));
-    let was_set = port.timestamp.as_ref().is_some_and(|start| start.clock != timestamp.clock);
-    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: timestamp.clock.clone() }));
+    let was_set = source != Timestamp::Batch && port.report.timestamp.clock != *clock;
+    warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: clock.clone() }));
     warnings
 }
 

@@ -11,7 +11,7 @@ use wirecap_core::{
     capture_queue,
 };
 use wirecap_file::LINK_TYPE_ETHERNET;
-use wirecap_sys::{clock::BatchClock, netdev::LinkChanges, xsk::Sender};
+use wirecap_sys::{clock::BatchClock, memory::PacketMemory, netdev::LinkChanges, xsk::Sender};
 
 use super::Capture;
 use crate::{
@@ -22,17 +22,17 @@ use crate::{
     },
     nic::link::LinkWatch,
     port::open_port::OpenPort,
-    reserve::CaptureMemory,
+    report::MemoryReport,
     transmit::AllocatorParts,
 };
 
 /// What the builder has opened.
 pub(crate) struct Parts {
-    pub(crate) ring_entries: u32,
     /// From before the ports were opened, so that nothing is missed.
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
-    pub(crate) memory: CaptureMemory,
+    pub(crate) memory: MemoryReport,
+    pub(crate) memories: Vec<Arc<PacketMemory>>,
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
     pub(crate) allocators: Vec<AllocatorParts>,
@@ -53,8 +53,8 @@ impl Capture {
         let senders = senders(&mut parts.ports);
         let (mut queues, ranges) = assemble(&mut parts.ports, config.homes, workers, &parts.clock);
         for queue in &mut queues {
-            queue.is_of_frames = parts.ports[queue.port].link_type == LINK_TYPE_ETHERNET;
-            queue.set_ring(parts.ring_entries);
+            queue.is_of_frames = parts.ports[queue.port].report.link_type == LINK_TYPE_ETHERNET;
+            queue.set_ring(parts.memory.ring_entries);
         }
         let wakers = engine::wakers(&mut queues, config.wait);
         let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
@@ -79,7 +79,7 @@ impl Capture {
             group_of,
             gauges,
             pull,
-            ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
+            ring_cells: parts.memory.ring_entries.min(parts.geometry.cells_per_pool()),
             orphans: Orphans::default(),
             capture_threads: AtomicUsize::new(threads),
             allocators,
@@ -91,12 +91,12 @@ impl Capture {
         let workers = consumers.into_iter().enumerate().map(worker).collect();
         let transmitters = transmitters(&shared, senders, &mut parts.ports);
         let mut capture = Self {
-            sent: transmitters.iter().map(|transmitter| Arc::clone(transmitter.sent())).collect(),
+            sent: transmitters.iter().map(|transmitter| Arc::clone(&transmitter.sent)).collect(),
             transmitters,
             allocators: PacketAllocator::all(&shared, allocator_pools),
             ports: Arc::new(Mutex::new(parts.ports)),
             memory: parts.memory,
-            ring_entries: parts.ring_entries,
+            _memories: parts.memories,
             workers,
             worker_cores,
             threads: Vec::new(),
@@ -172,7 +172,8 @@ fn transmitters(
         let Some(mut sender) = sender else { continue };
         let there = port.link.as_mut().and_then(LinkWatch::transmit_queues);
         if let Some(there) = there.filter(|&there| u32::from(queue.ring_id) >= there) {
-            port.fallbacks
+            port.report
+                .fallbacks
                 .push(Diagnostic::QueueDoesNotSend { queue: queue.ring_id, transmit_queues: there });
             continue;
         }

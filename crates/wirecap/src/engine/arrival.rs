@@ -26,14 +26,14 @@ const SET_BACK_NS: u64 = 10_000_000;
 #[derive(Debug)]
 pub(crate) struct ArrivalWatch {
     arrivals: Arrivals<Moment>,
-    /// Uncertainties of the packets that have the time of their batch.
-    uncertainty: Spread,
+    /// Uncertainties of the packets that have the time of their batch, in nanoseconds.
+    pub(crate) uncertainty: Spread,
     /// Packets so far have no later time, and later packets no earlier one, unless the clock is set back.
     last_ns: u64,
     /// The system clock at the last look.
     looked_ns: u64,
-    /// By how much it was set back, all times together.
-    set_back_ns: u64,
+    /// By how much it was set back, all times together, in nanoseconds.
+    pub(crate) set_back_ns: u64,
 }
 
 impl ArrivalWatch {
@@ -99,16 +99,6 @@ impl ArrivalWatch {
         let next_ns = self.arrivals.oldest().map_or(now_ns, |oldest| oldest.seen.utc_ns().min(now_ns));
         self.last_ns = self.last_ns.max(next_ns);
         self.last_ns
-    }
-
-    /// Uncertainties of the packets that have the time of their batch, in nanoseconds.
-    pub(crate) fn uncertainty(&self) -> &Spread {
-        &self.uncertainty
-    }
-
-    /// By how much the system clock was set back, all times together, in nanoseconds.
-    pub(crate) fn set_back_ns(&self) -> u64 {
-        self.set_back_ns
     }
 }
 

@@ -7,20 +7,17 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use wirecap_core::{CaptureProducer, Crew, Dispatcher, Handover, Load};
+use wirecap_core::{CaptureProducer, Dispatcher, Handover};
 use wirecap_sys::cpu;
 
 use super::{
     Shared,
     doze::Sleeper,
-    wait::{Idler, Rest},
+    wait::{Idler, LONG, Rest},
 };
-
-/// Practically forever.
-const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) struct CaptureThread {
     shared: Arc<Shared>,
@@ -110,9 +107,10 @@ impl CaptureThread {
             let received = owner.receive(None, &shared.stopping);
             moved |= received > 0;
             let full = owner.pool.is_full();
-            let crew = Workers { shared: &shared, capture_queues: &self.capture_queues };
+            let load = |worker| shared.load(worker);
+            let is_idle = |worker: usize| self.capture_queues[worker].is_empty();
             let dispatcher = &mut self.dispatchers[position];
-            let worker = dispatcher.next(&owner.pool, queue.home, group, &crew, stopping);
+            let worker = dispatcher.next(&owner.pool, queue.home, group, load, is_idle, stopping);
             if let Some((worker, handover)) =
                 worker.and_then(|worker| Some((worker, owner.pool.hand_over()?)))
             {
@@ -152,22 +150,6 @@ impl Idler for CaptureThread {
 
     fn sleeper(&self) -> &Sleeper {
         &self.shared.sleepers.capture_threads[self.index]
-    }
-}
-
-/// The workers as one capture thread sees them.
-struct Workers<'t> {
-    shared: &'t Shared,
-    capture_queues: &'t [CaptureProducer],
-}
-
-impl Crew for Workers<'_> {
-    fn load(&self, worker: usize) -> Load {
-        self.shared.load(worker)
-    }
-
-    fn is_idle(&self, worker: usize) -> bool {
-        self.capture_queues[worker].is_empty()
     }
 }
 

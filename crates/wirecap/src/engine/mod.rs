@@ -200,11 +200,6 @@ impl Shared {
         debug_assert!(refused.is_ok(), "{refused:?}");
     }
 
-    /// How many pools there are.
-    pub(crate) fn pools(&self) -> usize {
-        self.numbers.len()
-    }
-
     /// Where a pool is among those of the queues, in the order of `queues`, and those of the allocators
     /// behind them.
     #[inline]

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
-    clock::{BatchClock, StampClock},
+    clock::BatchClock,
     memory::{CellReader, LivePool},
     wake::Waker,
 };
@@ -21,7 +21,7 @@ use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest}
 use crate::packet::ChunkReader;
 use crate::port::{
     intake::Intake,
-    queue::{ClosedQueue, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
+    queue::{ClosedQueue, OpenQueue, Outlook, ReceiveQueue},
 };
 
 /// How often the queue tries to empty its ring at the end.
@@ -178,7 +178,7 @@ impl Queue {
 /// The part of a queue that one thread at a time may touch.
 #[derive(Debug)]
 pub(crate) struct QueueOwner {
-    pub(super) source: Box<dyn ReceiveQueue>,
+    pub(crate) source: Box<dyn ReceiveQueue>,
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
@@ -263,16 +263,6 @@ impl QueueOwner {
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
         self.on_hold = on_hold && self.can_wait;
         self.can_wait
-    }
-
-    /// The port's counters.
-    pub(crate) fn counts(&mut self) -> QueueCounts {
-        self.source.counts()
-    }
-
-    /// The clock of the port's stamps, if its packets are stamped one by one for it.
-    pub(crate) fn stamp_clock(&self) -> Option<&StampClock> {
-        self.source.stamp_clock()
     }
 
     fn close(&mut self) {

@@ -39,6 +39,8 @@ const BLOCK: Duration = Duration::from_millis(10);
 /// After so long without a packet a thread dozes. Short, since until then a thread with a small pool takes a
 /// core; but longer than the gaps in traffic whose every packet would wake all threads of a group.
 const SILENCE: Duration = Duration::from_millis(2);
+/// Practically forever.
+pub(super) const LONG: Duration = Duration::from_secs(3600);
 /// The first doze, and the longest: each is twice as long as the one before. Whatever ends them, it is looked
 /// at once more after that time, in case that nothing announced it: soon at first, while what is not
 /// announced may still be on its way.

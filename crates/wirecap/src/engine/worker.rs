@@ -12,11 +12,8 @@ use super::{
     Shared, add,
     batch::Batch,
     doze::Sleeper,
-    wait::{Idler, Rest, Waiter},
+    wait::{Idler, LONG, Rest, Waiter},
 };
-
-/// Practically forever.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// What came of waiting for packets.
 #[derive(Debug)]
@@ -147,9 +144,15 @@ impl Worker {
         }
     }
 
+    /// Takes what a capture thread has given to it or to buddies that are gone, or what is in a ring.
     fn take(&mut self, ending: bool) -> Option<Batch> {
-        let handover = if self.shared.pull { self.pull(ending) } else { self.pop() }?;
-        Some(self.deliver(handover))
+        let Self { shared, capture_queues, index, .. } = self;
+        let handover = if shared.pull {
+            self.pull(ending)
+        } else {
+            capture_queues.pop(shared.group_of[*index], &shared.orphans)
+        };
+        handover.map(|handover| self.deliver(handover))
     }
 
     /// Takes from an own ring, or helps a buddy.
@@ -184,11 +187,6 @@ impl Worker {
         // It may doze, and has to take these cells back when they come home.
         self.shared.sleepers.workers[buddy].wake();
         Some(handover)
-    }
-
-    /// Takes from the capture queues, and what waits for buddies that are gone.
-    fn pop(&mut self) -> Option<Handover> {
-        self.capture_queues.pop(self.shared.group_of[self.index], &self.shared.orphans)
     }
 
     fn deliver(&self, handover: Handover) -> Batch {

@@ -3,7 +3,7 @@
 use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf,
-    netdev::{self, HardwareType, Interface},
+    netdev::{self, HardwareType},
     process::Process,
 };
 
@@ -43,51 +43,28 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
     if interface.hardware_type != HardwareType::ETHERNET {
         return Ok(Vec::new());
     }
-    let holders = Holders::of(&interface);
+    let pids = |holders: &[Process]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
+    let attached = interface.xdp_programs.first().copied();
+    // Each queue with its own processes, of an interface that is shared.
+    let shared = attached.and_then(holders::holders_of_queues);
+    // The same for all queues, of one that is not.
+    let of_all = match attached.filter(|_| shared.is_none()) {
+        None => (Some(false), Vec::new()),
+        // A process that may not ask for the name may not see the table of a shared interface either.
+        Some(attached) if bpf::Program::name_by_id(attached.program_id).is_err() => (None, Vec::new()),
+        Some(attached) => (Some(true), pids(&bpf::program_holders(attached.program_id))),
+    };
+    let holders_of = |queue: u16| {
+        let Some(queues) = &shared else { return of_all.clone() };
+        let entry = queues.iter().find(|(number, _)| *number == u32::from(queue));
+        // An entry without a holder is of a process that was killed.
+        let pids = entry.map(|(_, holders)| pids(holders)).unwrap_or_default();
+        (Some(!pids.is_empty()), pids)
+    };
     let device = |queue: u16| {
-        let (taken, pids) = holders.of_queue(queue);
+        let (taken, pids) = holders_of(queue);
         QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
     };
     let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
     Ok((0..queues).map(device).collect())
-}
-
-/// Who has the queues of an interface.
-enum Holders {
-    Nobody,
-    /// The program is for all queues.
-    Whole(Vec<Process>),
-    /// Each queue with its own.
-    Queues(Vec<(u32, Vec<Process>)>),
-    /// There is a program, and we may not know which.
-    Unknown,
-}
-
-impl Holders {
-    fn of(interface: &Interface) -> Self {
-        let Some(&attached) = interface.xdp_programs.first() else { return Holders::Nobody };
-        if let Some(queues) = holders::holders_of_queues(attached) {
-            return Holders::Queues(queues);
-        }
-        // Whoever may not ask for the name may not see the table of a shared one either.
-        match bpf::Program::name_by_id(attached.program_id) {
-            Ok(_) => Holders::Whole(bpf::program_holders(attached.program_id)),
-            Err(_) => Holders::Unknown,
-        }
-    }
-
-    fn of_queue(&self, queue: u16) -> (Option<bool>, Vec<u32>) {
-        let pids = |holders: &[Process]| holders.iter().map(|holder| holder.pid).collect::<Vec<_>>();
-        match self {
-            Holders::Nobody => (Some(false), Vec::new()),
-            Holders::Whole(holders) => (Some(true), pids(holders)),
-            Holders::Queues(queues) => {
-                let entry = queues.iter().find(|(number, _)| *number == u32::from(queue));
-                // An entry without a holder is of a process that was killed.
-                let pids = entry.map(|(_, holders)| pids(holders)).unwrap_or_default();
-                (Some(!pids.is_empty()), pids)
-            }
-            Holders::Unknown => (None, Vec::new()),
-        }
-    }
 }

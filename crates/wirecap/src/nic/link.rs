@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use wirecap_sys::netdev::{self, Interface, LinkReader, LinkState, LinkStatistics};
 
+use crate::Diagnostic;
+
 /// How often the number of queues is looked at: the kernel announces a change to no listener that only follows the
 /// links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
@@ -27,9 +29,8 @@ pub(crate) struct LinkWatch {
     reader: LinkReader,
     ifindex: u32,
     before: LinkStatistics,
-    /// The last counts, for when the interface is gone.
-    dropped: u64,
-    unsent: u64,
+    /// The last counts since then, for when the interface is gone.
+    since: LinkStatistics,
     /// Receive queues from this number on are not captured, where all were to be.
     captured: u32,
     /// The highest receive queue that is captured, where only some were to be.
@@ -53,32 +54,28 @@ impl LinkWatch {
             Watched::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
             Watched::None => (u32::MAX, None),
         };
-        let (dropped, unsent, queues, looked) = (0, 0, current, Instant::now());
+        let (since, queues, looked) = (before.since(&before), current, Instant::now());
         let reported = if highest.is_some() { current } else { captured };
-        Ok(Self { reader, ifindex, before, dropped, unsent, captured, highest, queues, reported, looked })
-    }
-
-    /// How many receive queues are captured, where all were to be.
-    pub(crate) fn captured(&self) -> u32 {
-        self.captured
+        Ok(Self { reader, ifindex, before, since, captured, highest, queues, reported, looked })
     }
 
     /// Packets the NIC or its driver had no room for.
     pub(crate) fn dropped(&mut self) -> u64 {
-        if let Ok(now) = self.reader.statistics(self.ifindex) {
-            let since = now.since(&self.before);
-            self.dropped = since.rx_missed_errors + since.rx_fifo_errors;
-        }
-        self.dropped
+        let since = self.statistics();
+        since.rx_missed_errors + since.rx_fifo_errors
     }
 
     /// Packets that were given to the interface, by whomever, and that it has not sent.
     pub(crate) fn unsent(&mut self) -> u64 {
+        let since = self.statistics();
+        since.tx_dropped + since.tx_errors
+    }
+
+    fn statistics(&mut self) -> &LinkStatistics {
         if let Ok(now) = self.reader.statistics(self.ifindex) {
-            let since = now.since(&self.before);
-            self.unsent = since.tx_dropped + since.tx_errors;
+            self.since = now.since(&self.before);
         }
-        self.unsent
+        &self.since
     }
 
     /// Whether it can send now, and how long packets may be; `None` if it is gone.
@@ -91,40 +88,32 @@ impl LinkWatch {
         self.reader.transmit_queues(self.ifindex).ok().flatten()
     }
 
-    /// The number of receive queues, if one of them is not captured. Looks once a second at most, unless it has
-    /// to be `exact`.
-    pub(crate) fn uncaptured(&mut self, exact: bool) -> Option<u32> {
-        self.look(exact);
-        (self.queues > self.captured).then_some(self.queues)
-    }
-
-    /// The number of receive queues, if one that is captured is not among them any more.
-    pub(crate) fn missing(&mut self, exact: bool) -> Option<u32> {
-        self.look(exact);
-        self.highest.filter(|&highest| highest >= self.queues).map(|_| self.queues)
-    }
-
-    fn look(&mut self, exact: bool) {
+    /// That queues are not captured, or captured ones are gone. Looks once a second at most, unless it has to be `exact`.
+    pub(crate) fn warning(&mut self, exact: bool) -> Option<Diagnostic> {
         if exact || self.looked.elapsed() >= QUEUES_PERIOD {
             if let Ok(queues) = self.reader.queues(self.ifindex) {
                 self.queues = queues.current;
             }
             self.looked = Instant::now();
         }
+        let Self { captured, highest, queues, .. } = *self;
+        if queues > captured {
+            return Some(Diagnostic::QueuesNotCaptured { captured, queues });
+        }
+        highest.filter(|&highest| highest >= queues).map(|_| Diagnostic::QueuesGone { queues })
     }
 
-    /// The number of receive queues, if it grew since it was last reported.
-    pub(crate) fn added(&mut self) -> Option<u32> {
-        let queues = self.uncaptured(false).filter(|&queues| queues > self.reported)?;
-        self.reported = queues;
-        Some(queues)
-    }
-
-    /// The number of receive queues, if a captured one was taken away since it was last reported.
-    pub(crate) fn taken_away(&mut self) -> Option<u32> {
-        let queues = self.missing(false).filter(|&queues| queues < self.reported)?;
-        self.reported = queues;
-        Some(queues)
+    /// The warning, if there are more queues that are not captured, or fewer of the others, than when it was last reported.
+    pub(crate) fn news(&mut self) -> Option<Diagnostic> {
+        let warning = self.warning(false)?;
+        let is_worse = match self.highest {
+            None => self.queues > self.reported,
+            Some(_) => self.queues < self.reported,
+        };
+        is_worse.then(|| {
+            self.reported = self.queues;
+            warning
+        })
     }
 }
 
@@ -133,19 +122,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn captured_queues_that_are_taken_away_are_told_of_once() {
+    fn captured_queues_that_are_taken_away_are_reported_once() {
         let loopback = netdev::interface("lo").unwrap();
         assert_eq!(loopback.queues.current, 1);
         let mut interface =
             Interface { queues: netdev::Queues { current: 4, ..loopback.queues }, ..loopback };
         let mut watch = LinkWatch::open(&interface, Watched::Some(&[0, 3])).unwrap();
-        assert_eq!((watch.missing(false), watch.uncaptured(true), watch.taken_away()), (None, None, Some(1)));
-        assert_eq!((watch.missing(false), watch.taken_away()), (Some(1), None));
+        let gone = Some(Diagnostic::QueuesGone { queues: 1 });
+        assert_eq!(
+            (watch.warning(false), watch.warning(true), watch.news()),
+            (None, gone.clone(), gone.clone())
+        );
+        assert_eq!((watch.warning(false), watch.news()), (gone, None));
         let mut others = LinkWatch::open(&interface, Watched::Some(&[0])).unwrap();
-        assert_eq!((others.missing(true), others.taken_away()), (None, None), "not ours");
+        assert_eq!((others.warning(true), others.news()), (None, None), "not ours");
 
         interface.queues.current = 0;
         let mut all = LinkWatch::open(&interface, Watched::All).unwrap();
-        assert_eq!((all.uncaptured(true), all.added(), all.missing(true)), (None, None, None));
+        assert_eq!((all.warning(true), all.news()), (None, None));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
         .iter()
         .filter(|link| link.prog_id == program.program_id)
         .flat_map(|link| bpf::link_holders(link.id))
-        .map(|holder| format!("{} (pid {})", holder.name, holder.pid));
+        .map(|holder| holder.to_string());
     Err(Error::Held {
         name: interface.name.clone(),
         program: program_name,

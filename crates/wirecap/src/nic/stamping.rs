@@ -61,10 +61,19 @@ impl Stamping {
 
     fn kernel(interface: &Interface) -> Result<Self, Error> {
         // A fifth cheaper than CLOCK_TAI, and never set.
-        let (asked, clock) =
-            (StampSource::Clock(Helper::KtimeGetNs), stamp_clock(interface, ClockSource::Monotonic)?);
-        let (source, fallbacks) = (Timestamp::Kernel, Vec::new());
-        Ok(Self { source, asked, clock, switched_on: None, left_on: None, fallbacks })
+        let asked = StampSource::Clock(Helper::KtimeGetNs);
+        Self::new(interface, Timestamp::Kernel, asked, ClockSource::Monotonic)
+    }
+
+    fn new(
+        interface: &Interface,
+        source: Timestamp,
+        asked: StampSource,
+        clock: ClockSource,
+    ) -> Result<Self, Error> {
+        let clock = StampClock::new(clock, Arc::new(LeapSeconds::load()))
+            .map_err(|source| Error::Clock { name: interface.name.clone(), source })?;
+        Ok(Self { source, asked, clock, switched_on: None, left_on: None, fallbacks: Vec::new() })
     }
 
     fn hardware(interface: &Interface) -> Result<Self, Error> {
@@ -79,14 +88,8 @@ impl Stamping {
         let function = KernelFunction::find(RX_TIMESTAMP).map_err(failed)?;
         let function = function.ok_or_else(|| refusal(interface, NicDataRefusal::NoCall))?;
         let clock = clock.map_err(|source| Error::Clock { name: interface.name.clone(), source })?;
-        Ok(Self {
-            source: Timestamp::Hardware,
-            asked: StampSource::Driver { function, ifindex: interface.ifindex },
-            clock: stamp_clock(interface, clock)?,
-            switched_on: None,
-            left_on: None,
-            fallbacks: Vec::new(),
-        })
+        let asked = StampSource::Driver { function, ifindex: interface.ifindex };
+        Self::new(interface, Timestamp::Hardware, asked, clock)
     }
 
     /// Gives the NIC's setting back. A second call does nothing.
@@ -103,11 +106,6 @@ impl Stamping {
         let report = TimestampReport::of_packets(self.source, self.clock.clock(), resolution_ns);
         TimestampReport { error_bound_ns, ..report }
     }
-}
-
-fn stamp_clock(interface: &Interface, source: ClockSource) -> Result<StampClock, Error> {
-    StampClock::new(source, Arc::new(LeapSeconds::load()))
-        .map_err(|source| Error::Clock { name: interface.name.clone(), source })
 }
 
 impl Timestamp {

@@ -13,7 +13,7 @@ use crate::{
         intake::{BatchTime, Intake},
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::{Prepared, VlanTags},
+        xdp::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
 };
@@ -25,7 +25,7 @@ fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
         let tags = Tags::of(interface).ok().filter(|_| more);
-        let tags = tags.map_or(VlanTags::AsTheyAre(None), VlanTags::PutBack);
+        let tags = tags.ok_or(None);
         let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
         Ok(Prepared { stamping: Some(stamping), tags, hashing })
     })
@@ -59,7 +59,7 @@ fn packets_that_the_driver_does_not_stamp(more: bool) {
     let Opened { port, mut queue, mut pool } = open(&lab, Modes::Copy, more).unwrap();
     let reader = pool.reader();
     let is_of_tags = |fallback: &Diagnostic| matches!(fallback, Diagnostic::VlanTagsNotPutBack { .. });
-    assert!(!port.fallbacks.iter().any(is_of_tags), "{:?}", port.fallbacks);
+    assert!(!port.report.fallbacks.iter().any(is_of_tags), "{:?}", port.report.fallbacks);
     lab.send((0..FRAMES).map(|_| [[2; 6], [4; 6], [0x55; 6]].concat()));
     while u64::from(queue.backlog()) < FRAMES {
         std::thread::yield_now();
@@ -74,7 +74,7 @@ fn packets_that_the_driver_does_not_stamp(more: bool) {
     assert_eq!(times, (now_ns..now_ns + FRAMES).collect::<Vec<_>>());
     let counts = queue.counts();
     assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
-    let report = port.timestamp.unwrap();
+    let report = port.report.timestamp;
     assert_eq!(report.source, Timestamp::Hardware);
     assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));
 }

@@ -38,21 +38,17 @@ impl<'b> Cursor<'b> {
     pub(super) fn next_front(mut self, front: Front) -> PacketMeta {
         let before = match front {
             Front::Nothing => return PacketMeta::Nothing,
-            Front::Note => return self.next_note().map_or(PacketMeta::Nothing, PacketMeta::Note),
+            Front::Note => {
+                let next = self.cells.next_with_note();
+                let next = next.or_else(|| self.reader.cells(self.rest.take()?).next_with_note());
+                return next.map_or(PacketMeta::Nothing, |(_, _, note)| PacketMeta::Note(note));
+            }
             Front::Hash { at } => at,
         };
         let next = self.cells.next_with_word(before);
         let next = next.or_else(|| self.reader.cells(self.rest.take()?).next_with_word(before));
         let hash = next.and_then(|(_, _, word)| RxHash::from_front(word?));
         hash.map_or(PacketMeta::Nothing, PacketMeta::Hash)
-    }
-
-    fn next_note(mut self) -> Option<Note> {
-        let mut noted = self.cells.next_with_note();
-        if noted.is_none() {
-            noted = self.reader.cells(self.rest.take()?).next_with_note();
-        }
-        noted.map(|(_, _, note)| note)
     }
 }
 

@@ -77,9 +77,9 @@ impl PreparedPort {
         let far = pools.far.clone();
         let request = OpenRequest { context, facts: &facts, filter: filter.as_ref(), nic_id, registrations };
         let mut open = port.open(pools, &request)?;
-        open.fallbacks.extend(far);
-        open.host_use = facts.host_use;
-        open.numa_node = facts.numa_node;
+        open.report.fallbacks.extend(far);
+        open.report.host_use = facts.host_use;
+        open.report.numa_node = facts.numa_node;
         Ok(open)
     }
 }

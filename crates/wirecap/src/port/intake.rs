@@ -61,7 +61,8 @@ pub(crate) struct BatchEnd {
 #[must_use = "the cells count as filled only after finish()"]
 pub(crate) struct Intake<'q> {
     filler: LiveFiller<'q>,
-    batch: BatchTime,
+    /// What was known of it before; the least time grows with what is taken.
+    pub(crate) batch: BatchTime,
     /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
     latest_ns: u64,
@@ -76,16 +77,6 @@ impl<'q> Intake<'q> {
     #[inline]
     pub(crate) fn new(filler: LiveFiller<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
         Self { filler, batch, untimed: 0, latest_ns: 0, raised_ns: 0, near }
-    }
-
-    /// The present, when the batch is taken.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.batch.now_ns
-    }
-
-    /// Number of the first cell of the ring to leave there.
-    pub(crate) fn end(&self) -> u64 {
-        self.batch.end
     }
 
     /// How many cells it takes.

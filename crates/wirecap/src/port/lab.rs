@@ -15,6 +15,7 @@ use wirecap_sys::{
 use wirecap_testing::{PacketSender, SendPath};
 
 use super::{
+    contract::{OpenRequest, PortFacts},
     intake::{BatchTime, Intake},
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
@@ -68,15 +69,9 @@ impl Lab {
         let mut opened = self.inside.enter(|| {
             let interface = netdev::interface("in0")?;
             let prepared = prepare(&interface)?;
-            let opener = Opener {
-                name: "in0",
-                interface: &interface,
-                shared: false,
-                context,
-                filter: None,
-                memories: &[memory],
-                registrations: &[],
-            };
+            let facts = PortFacts::without_interface("in0".into(), vec![0]);
+            let request = OpenRequest { context, facts: &facts, filter: None, nic_id: 0, registrations: &[] };
+            let opener = Opener { request, interface: &interface, shared: false, memories: &[memory] };
             opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;

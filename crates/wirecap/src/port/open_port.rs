@@ -6,60 +6,48 @@ use wirecap_sys::netdev::{Interface, LinkState};
 
 use super::queue::OpenQueue;
 use crate::{
-    Diagnostic, HostUse, PortEvent,
+    Diagnostic, PortEvent,
     nic::{
         link::{LinkWatch, Watched},
         outlet::Outlet,
     },
-    report::{FilterReport, LengthLimit, PortReport, QueueMode, TimestampReport},
+    report::{PortReport, QueueMode},
 };
 
 /// What a port keeps while it is captured, and gives back at the end.
 pub(crate) trait PortBackend: Debug + Send {
     /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last call.
-    fn look_after(&mut self, port: &str) -> Vec<PortEvent>;
+    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
+        Vec::new()
+    }
 
     /// Gives everything back; an interface that `is_gone` has nothing to be put right. A second call does nothing. Returns whether
     /// packets may still be on their way to a queue.
     fn close(&mut self, is_gone: bool) -> bool;
 
     /// Waits for packets that were on their way when it was closed. Returns why some may be missing.
-    fn settle(&mut self) -> Option<Diagnostic>;
+    fn settle(&mut self) -> Option<Diagnostic> {
+        None
+    }
 
     /// Adds what only it knows to the report of its port, which has everything else.
-    fn report(&mut self, report: &mut PortReport);
+    fn report(&mut self, _report: &mut PortReport) {}
 }
 
 /// A port of a running capture.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
-    pub(crate) name: String,
+    /// What is said of it, as far as it is known while nothing is counted: VLAN tags that could not be put back and packets
+    /// without a hash are 0 where they are counted.
+    pub(crate) report: PortReport,
     pub(crate) mode: QueueMode,
     /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its sockets do.
     pub(crate) backend: Option<Box<dyn PortBackend>>,
     /// Its receive queues, until the engine takes them.
     pub(crate) queues: Vec<OpenQueue>,
     pub(crate) ifindex: Option<u32>,
-    pub(crate) driver: Option<String>,
-    pub(crate) numa_node: Option<u32>,
     /// What becomes of the interface; `None` for memory, and where the kernel does not say.
     pub(crate) link: Option<LinkWatch>,
-    pub(crate) filter: Option<FilterReport>,
-    pub(crate) fallbacks: Vec<Diagnostic>,
-    /// How its interface was used by the host and by others when it was opened.
-    pub(crate) host_use: Vec<HostUse>,
-    /// How its packets are stamped one by one; `None` when they have the times of their batches.
-    pub(crate) timestamp: Option<TimestampReport>,
-    /// Whether VLAN tags are put back into its packets, and the failures counted.
-    pub(crate) puts_tags_back: bool,
-    /// Whether its packets carry the NIC's hash, and those without it are counted.
-    pub(crate) has_hashes: bool,
-    pub(crate) multi_buffer: bool,
-    pub(crate) length_limit: Option<LengthLimit>,
-    /// What its packets begin with: a number of the pcap registry.
-    pub(crate) link_type: u16,
-    /// The interface was deleted.
-    pub(crate) removed: bool,
     /// The file is read.
     pub(crate) is_read: bool,
     /// Its sending side.
@@ -69,27 +57,16 @@ pub(crate) struct OpenPort {
 }
 
 impl OpenPort {
-    /// A port that is no interface, without queues.
+    /// A port that is no interface, without queues, whose packets have the times of their batches.
     pub(crate) fn new(name: &str, mode: QueueMode, link_type: u16) -> Self {
+        let report = PortReport { name: name.into(), link_type, ..PortReport::default() };
         Self {
-            name: name.into(),
+            report,
             mode,
-            queues: Vec::new(),
             backend: None,
+            queues: Vec::new(),
             ifindex: None,
-            driver: None,
-            numa_node: None,
             link: None,
-            filter: None,
-            fallbacks: Vec::new(),
-            host_use: Vec::new(),
-            timestamp: None,
-            puts_tags_back: false,
-            has_hashes: false,
-            multi_buffer: false,
-            length_limit: None,
-            link_type,
-            removed: false,
             is_read: false,
             outlet: Arc::default(),
             max_parts: u32::MAX,
@@ -101,7 +78,9 @@ impl OpenPort {
         let queues = !matches!(watched, Watched::None);
         match LinkWatch::open(interface, watched) {
             Ok(link) => self.link = Some(link),
-            Err(error) => self.fallbacks.push(Diagnostic::LinkNotWatched { queues, cause: error.into() }),
+            Err(error) => {
+                self.report.fallbacks.push(Diagnostic::LinkNotWatched { queues, cause: error.into() });
+            }
         }
         // It was looked up before its events were followed, and may have changed in between.
         let state = self.link.as_mut().and_then(LinkWatch::state);
@@ -109,25 +88,26 @@ impl OpenPort {
             state.unwrap_or(LinkState { carrier: interface.carrier, mtu: interface.mtu });
         self.outlet.note(carrier, mtu);
         self.ifindex = Some(interface.ifindex);
-        self.driver = interface.driver.as_ref().map(|driver| driver.name.clone());
+        self.report.driver = interface.driver.as_ref().map(|driver| driver.name.clone());
     }
 
     /// Looks after the port. Returns what happened to it since the last call.
     pub(crate) fn look_after(&mut self) -> Vec<PortEvent> {
-        let events = self.backend.as_mut().map_or_else(Vec::new, |backend| backend.look_after(&self.name));
+        let events =
+            self.backend.as_mut().map_or_else(Vec::new, |backend| backend.look_after(&self.report.name));
         self.is_read |= events.iter().any(|event| matches!(event, PortEvent::Read(_)));
         events
     }
 
     /// Gives everything back. Returns whether packets may still be on their way.
     pub(crate) fn close(&mut self) -> bool {
-        let removed = self.removed;
+        let removed = self.report.removed;
         self.backend.as_mut().is_some_and(|backend| backend.close(removed))
     }
 
     /// Waits for packets that were on their way when it was closed.
     pub(crate) fn settle(&mut self) {
-        self.fallbacks.extend(self.backend.as_mut().and_then(|backend| backend.settle()));
+        self.report.fallbacks.extend(self.backend.as_mut().and_then(|backend| backend.settle()));
     }
 
     /// Looks whether its interface can send now. Returns the change, if there is one.
@@ -135,6 +115,6 @@ impl OpenPort {
         let LinkState { carrier, mtu } = self.link.as_mut()?.state()?;
         let was_up = self.outlet.note(carrier, mtu);
         let event = if carrier { PortEvent::Up } else { PortEvent::Down };
-        (was_up != carrier).then(|| event(self.name.clone()))
+        (was_up != carrier).then(|| event(self.report.name.clone()))
     }
 }

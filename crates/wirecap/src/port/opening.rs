@@ -27,18 +27,13 @@ pub(crate) struct Hooks {
     pub(crate) gives_up: GivesUp,
 }
 
-/// Whether opening is given up.
+/// Whether opening is given up: once the flag is set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct GivesUp(Option<Arc<AtomicBool>>);
+pub(crate) struct GivesUp(pub(crate) Arc<AtomicBool>);
 
 impl GivesUp {
-    /// Once this is set.
-    pub(crate) fn on(wanted: Arc<AtomicBool>) -> Self {
-        Self(Some(wanted))
-    }
-
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.as_ref().is_some_and(|wanted| wanted.load(Ordering::Relaxed))
+        self.0.load(Ordering::Relaxed)
     }
 
     /// # Errors

@@ -22,8 +22,8 @@ pub(crate) mod tags;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
-        Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+        self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, MapSpec, Program, ProgramKind,
+        ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
     xsk::Socket,
 };
@@ -49,15 +49,16 @@ const COUNTERS_BYTES: u32 = 56;
 const ASKED_TIME: i16 = tags::STACK_END - 8;
 const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over another one");
 
-/// What else holds of a program that is run by a dispatcher, for some queues: see `shared/`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    /// Whether the dispatcher takes packets of several buffers.
-    pub(crate) frags: bool,
-}
-
 /// Name of the program in the kernel.
 pub(crate) const NAME: &str = "wirecap";
+
+/// Name of the map of counters.
+const COUNTERS: &str = "wirecap_counts";
+
+/// A map whose keys are the numbers from 0 on.
+pub(crate) fn array(kind: MapKind, value_size: u32, max_entries: u32, name: &str) -> Result<Map, bpf::Error> {
+    Map::create(&MapSpec { kind, key_size: 4, value_size, max_entries, name })
+}
 
 /// The program of a port with its maps.
 #[derive(Debug)]
@@ -83,8 +84,9 @@ pub(crate) struct ProgramPlan {
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
-    /// A dispatcher runs the program, for captured queues only.
-    pub(crate) share: Option<Share>,
+    /// Whether the dispatcher takes packets of several buffers that runs the program, for captured queues only: see `shared/`.
+    /// `None` where no dispatcher does.
+    pub(crate) share: Option<bool>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
     /// How VLAN tags are put back into packets of the captured queues, if they are.
@@ -96,7 +98,7 @@ pub(crate) struct ProgramPlan {
 impl ProgramPlan {
     /// Whether the program gets packets of several buffers.
     pub(crate) fn frags(&self) -> bool {
-        self.share.map_or(self.longest_frame.is_none(), |share| share.frags)
+        self.share.unwrap_or(self.longest_frame.is_none())
     }
 
     /// Whether the driver is asked before the filter sees the packet.
@@ -124,40 +126,14 @@ impl ProgramPlan {
 }
 
 impl CaptureProgram {
-    /// Loads the program without a filter.
-    pub(crate) fn load(plan: ProgramPlan) -> Result<Self, bpf::Error> {
-        Self::load_any(plan, None).map_err(|error| match error {
-            wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
-                cause
-            }
-            error => unreachable!("no filter was translated: {error}"),
-        })
-    }
-
-    /// Loads the program with a filter in it.
-    pub(crate) fn load_with_filter(
+    /// Loads the program, with a filter in it if there is one.
+    pub(crate) fn load(
         plan: ProgramPlan,
-        filter: &PortFilter,
+        filter: Option<&PortFilter>,
     ) -> Result<Self, wirecap_filter::Error> {
-        Self::load_any(plan, Some(filter))
-    }
-
-    fn load_any(plan: ProgramPlan, filter: Option<&PortFilter>) -> Result<Self, wirecap_filter::Error> {
         let ProgramPlan { queues, captured, .. } = plan;
-        let counters = Map::create(&MapSpec {
-            kind: MapKind::PerCpuArray,
-            key_size: 4,
-            value_size: COUNTERS_BYTES,
-            max_entries: queues + 1,
-            name: "wirecap_counts",
-        })?;
-        let sockets = Map::create(&MapSpec {
-            kind: MapKind::XskMap,
-            key_size: 4,
-            value_size: 4,
-            max_entries: queues,
-            name: "wirecap_socks",
-        })?;
+        let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, queues + 1, COUNTERS)?;
+        let sockets = array(MapKind::XskMap, 4, queues, "wirecap_socks")?;
         let insns = assemble(&counters, &sockets, plan, filter)?;
         let spec = ProgramSpec {
             frags: plan.frags(),
@@ -245,7 +221,11 @@ fn assemble(
         if let Some(stamping) = plan.stamping {
             stamping.emit_ask(&mut asm, ASKED_TIME);
         }
-        put_tag_back(&mut asm, tags);
+        let (failed, done) = (asm.label(), asm.label());
+        tags.emit_put_back(&mut asm, failed, done);
+        asm.bind(failed);
+        count(&mut asm, R8, UNTAGGED);
+        asm.bind(done);
     }
     if let Some(filter) = filter {
         sift(&mut asm, filter, plan)?;
@@ -268,10 +248,11 @@ fn assemble(
     asm.bind(keep);
     if let Some(stamping) = plan.stamping {
         let asked = plan.tags.map(|_| ASKED_TIME);
-        stamp(&mut asm, plan.captured, stamping, asked);
+        mark(&mut asm, plan.captured, UNSTAMPED, |asm, failed| stamping.emit(asm, failed, asked));
     }
     if let Some(hashing) = plan.hashing {
-        hash(&mut asm, plan, hashing);
+        let behind = plan.stamp_bytes();
+        mark(&mut asm, plan.captured, UNHASHED, |asm, failed| hashing.emit_write(asm, behind, failed));
     }
     asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
@@ -322,35 +303,15 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     Ok(())
 }
 
-/// Puts the tags of packets back, and counts those for which that fails.
-fn put_tag_back(asm: &mut Assembler, tags: Tags) {
+/// Does something with packets of captured queues, which jumps to its label where it fails, and counts that. The others are the
+/// host's, and leave as they came.
+fn mark(asm: &mut Assembler, captured: u32, failures: i16, emit: impl FnOnce(&mut Assembler, Label)) {
     let (failed, done) = (asm.label(), asm.label());
-    tags.emit_put_back(asm, failed, done);
-    asm.bind(failed);
-    count(asm, Reg::R8, UNTAGGED);
-    asm.bind(done);
-}
-
-/// Stamps packets of captured queues, and counts those that cannot be stamped. The others are the host's, and leave as they
-/// came.
-fn stamp(asm: &mut Assembler, captured: u32, stamping: StampSource, asked: Option<i16>) {
-    let (unstamped, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);
-    stamping.emit(asm, unstamped, asked);
+    emit(asm, failed);
     asm.jump(done);
-    asm.bind(unstamped);
-    count(asm, Reg::R8, UNSTAMPED);
-    asm.bind(done);
-}
-
-/// Writes the hash in front of packets of captured queues, and counts those that have none.
-fn hash(asm: &mut Assembler, plan: ProgramPlan, hashing: RxHashing) {
-    let (unhashed, done) = (asm.label(), asm.label());
-    asm.jump_if(Cond::Ge, Reg::R7, plan.captured as i32, done);
-    hashing.emit_write(asm, plan.stamp_bytes(), unhashed);
-    asm.jump(done);
-    asm.bind(unhashed);
-    count(asm, Reg::R8, UNHASHED);
+    asm.bind(failed);
+    count(asm, Reg::R8, failures);
     asm.bind(done);
 }
 

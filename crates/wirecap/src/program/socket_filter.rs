@@ -13,9 +13,10 @@ use wirecap_filter::{
     ebpf::{SocketSplice, translate_for_socket},
 };
 use wirecap_sys::bpf::{
-    self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
-    Size,
+    self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
 };
+
+use super::{COUNTERS, array};
 
 // Offsets in `struct __sk_buff` of <linux/bpf.h>.
 const SKB_KIND: i16 = 4;
@@ -38,13 +39,7 @@ pub(crate) struct SocketFilter {
 impl SocketFilter {
     /// Loads it. Without `outgoing`, packets that the host sends are not even counted.
     pub(crate) fn load(filter: &Filter, outgoing: bool) -> Result<Self, wirecap_filter::Error> {
-        let counters = Map::create(&MapSpec {
-            kind: MapKind::PerCpuArray,
-            key_size: 4,
-            value_size: COUNTERS_BYTES,
-            max_entries: 1,
-            name: "wirecap_counts",
-        })?;
+        let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, 1, COUNTERS)?;
         let insns = assemble(&counters, filter, outgoing)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap", &insns))?;
         Ok(Self { program, counters })

@@ -9,7 +9,7 @@ use crate::{
     port::{
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::{Prepared, VlanTags},
+        xdp::Prepared,
     },
     program::{CaptureProgram, ProgramPlan},
 };
@@ -51,7 +51,7 @@ fn can_ask_drivers(test: &str) -> bool {
 fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> Opened {
     let opened = lab.open(Modes::Copy, move |interface| {
         let tags = change(Tags::of(interface).unwrap());
-        Ok(Prepared { stamping: None, tags: VlanTags::PutBack(tags), hashing: None })
+        Ok(Prepared { stamping: None, tags: Ok(tags), hashing: None })
     });
     opened.unwrap()
 }
@@ -70,7 +70,7 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
         assert_eq!(opened.receive(FRAMES), expected);
         let counts = opened.queue.counts();
         assert_eq!((counts.seen, counts.untagged), (FRAMES.into(), untagged.into()));
-        assert!(opened.port.puts_tags_back && opened.port.fallbacks.is_empty());
+        assert!(opened.port.report.untagged.is_some() && opened.port.report.fallbacks.is_empty());
     }
 }
 
@@ -98,7 +98,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
                 tags: Some(Tags::of(&interface).unwrap()),
                 hashing: None,
             };
-            let program = CaptureProgram::load(plan).unwrap();
+            let program = CaptureProgram::load(plan, None).unwrap();
             let link = Link::attach_xdp(&program.program, interface.ifindex, XdpMode::Native).unwrap();
             (program, link)
         });
@@ -126,8 +126,10 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_said() {
     let mut opened = open(&lab, |tags| Tags { function, ..tags });
     lab.send(frames());
     assert_eq!(opened.receive(FRAMES), without_tags(&frames()));
-    let [said] = opened.port.fallbacks.as_slice() else { panic!("{:?}", opened.port.fallbacks) };
+    let [said] = opened.port.report.fallbacks.as_slice() else {
+        panic!("{:?}", opened.port.report.fallbacks)
+    };
     let rejected = |cause: &Cause| cause.text.contains("rejected");
     assert!(matches!(said, Diagnostic::VlanTagsNotPutBack { cause } if rejected(cause)), "{said:?}");
-    assert!(!opened.port.puts_tags_back);
+    assert!(opened.port.report.untagged.is_none());
 }

@@ -9,6 +9,8 @@ use wirecap_sys::{
     process::Process,
 };
 
+use super::as_text;
+
 /// EtherType of the link layer discovery protocol (IEEE 802.1AB).
 const ETHERTYPE_LLDP: u16 = 0x88cc;
 
@@ -171,10 +173,6 @@ impl LeftToHost {
         let keep: Vec<_> = uses.iter().filter(|host_use| host_use.keeps_interface()).cloned().collect();
         (!keep.is_empty()).then_some(LeftToHost::InUse(keep))
     }
-}
-
-fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&value.to_string())
 }
 
 fn as_text_or_null<S: Serializer>(

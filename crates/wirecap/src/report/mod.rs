@@ -21,7 +21,7 @@ mod queue;
 mod timestamp;
 mod transmit;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wirecap_core::QueueAccount;
 
 pub use self::{
@@ -33,6 +33,10 @@ pub use self::{
     timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };
+
+fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&value.to_string())
+}
 
 /// One worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

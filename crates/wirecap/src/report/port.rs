@@ -8,7 +8,7 @@ use super::{
 };
 
 /// One port.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortReport {
     /// Name of the interface, or `trace:` and the name of the file.

@@ -70,18 +70,19 @@ impl Uncertainty {
     }
 }
 
+/// Of packets that have the times of their batches, by the system clock.
+impl Default for TimestampReport {
+    fn default() -> Self {
+        Self::batch(&BatchClock::system())
+    }
+}
+
 impl TimestampReport {
     /// Of batches.
     pub(crate) fn batch(clock: &BatchClock) -> Self {
-        Self {
-            source: Timestamp::Batch,
-            clock: clock.clock(),
-            resolution_ns: clock.resolution_ns(),
-            error_bound_ns: clock.is_counter().then(|| clock.error_bound_ns()),
-            uncertainty: None,
-            unstamped: 0,
-            set_back_ns: 0,
-        }
+        let error_bound_ns = clock.is_counter().then(|| clock.error_bound_ns());
+        let report = Self::of_packets(Timestamp::Batch, clock.clock(), clock.resolution_ns());
+        Self { error_bound_ns, ..report }
     }
 
     /// Of packets that are stamped one by one.

@@ -19,7 +19,7 @@ pub struct NotSent<'b> {
 impl NotSent<'_> {
     /// Drops the packet, and counts it as dropped by this transmitter for this reason.
     pub fn give_up(self, transmitter: &Transmitter) {
-        transmitter.sent().count_dropped(self.reason);
+        transmitter.sent.count_dropped(self.reason);
     }
 
     /// Waits until there is room for the packet, at most `timeout`, and sends it. Other reasons than [those
@@ -120,7 +120,7 @@ impl Drain<'_> {
             run.packets += 1;
             run.bytes += u64::from(part.len);
         }
-        transmitter.sent().count(run.packets, run.bytes);
+        transmitter.sent.count(run.packets, run.bytes);
         run
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Sent {
     /// The port, by its position in the list of ports.
     pub(crate) port: usize,
-    queue: u16,
+    pub(super) queue: u16,
     packets: AtomicU64,
     bytes: AtomicU64,
     copied_bytes: AtomicU64,

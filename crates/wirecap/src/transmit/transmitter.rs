@@ -27,21 +27,19 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
-    port: usize,
-    queue: u16,
     worker: usize,
     outlet: Arc<Outlet>,
-    sent: Arc<Sent>,
+    /// For reports.
+    pub(crate) sent: Arc<Sent>,
     shares: Shares,
 }
 
 impl Transmitter {
     pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
-        let (port, queue, worker) = (of.port, of.ring_id, of.home);
-        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(port, queue)));
-        let shares = Shares::new(shared.pools());
-        Self { shared: Arc::clone(shared), sender, port, queue, worker, outlet, sent, shares }
+        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(of.port, of.ring_id)));
+        let shares = Shares::new(shared.numbers.len());
+        Self { shared: Arc::clone(shared), sender, worker: of.home, outlet, sent, shares }
     }
 
     /// Limits it to its share of each pool, as one of `outputs` outputs: the kernel has at most R × M / (2 ×
@@ -54,19 +52,14 @@ impl Transmitter {
         self.shares.limit((cells / (2 * outputs.max(1))) as u32);
     }
 
-    /// What it has sent, for reports.
-    pub(crate) fn sent(&self) -> &Arc<Sent> {
-        &self.sent
-    }
-
     /// Which port it sends from, by its position in the list of ports.
     pub fn port(&self) -> usize {
-        self.port
+        self.sent.port
     }
 
     /// Which queue of the port it sends from.
     pub fn queue(&self) -> u16 {
-        self.queue
+        self.sent.queue
     }
 
     /// The worker that is home of its queue.
@@ -119,19 +112,8 @@ impl Transmitter {
         if !self.sender.takes(cells) {
             return Err(Refusal::TooLong);
         }
-        if !self.sender.has_room(cells) {
-            self.complete();
-            if !self.sender.has_room(cells) {
-                return Err(Refusal::Full);
-            }
-        }
         let pool = packet.pool_index();
-        if !self.shares.has_room(pool, cells) {
-            self.complete();
-            if !self.shares.has_room(pool, cells) {
-                return Err(Refusal::OverShare);
-            }
-        }
+        self.find_room(cells, pool)?;
         if !packet.send(&mut self.sender) {
             return Err(Refusal::NotSendable);
         }
@@ -151,14 +133,20 @@ impl Transmitter {
     /// Whether a packet of one cell of this pool and this length would be taken.
     #[inline]
     pub(super) fn has_place(&mut self, len: usize, pool: usize) -> bool {
-        if self.outlet.refuses(len).is_some() {
-            return false;
+        self.outlet.refuses(len).is_none() && self.find_room(1, pool).is_ok()
+    }
+
+    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come home.
+    #[inline]
+    fn find_room(&mut self, cells: u32, pool: usize) -> Result<(), Refusal> {
+        if self.sender.has_room(cells) && self.shares.has_room(pool, cells) {
+            return Ok(());
         }
-        let has_room = |this: &mut Self| this.sender.has_room(1) && this.shares.has_room(pool, 1);
-        has_room(self) || {
-            self.complete();
-            has_room(self)
+        self.complete();
+        if !self.sender.has_room(cells) {
+            return Err(Refusal::Full);
         }
+        if self.shares.has_room(pool, cells) { Ok(()) } else { Err(Refusal::OverShare) }
     }
 
     /// Takes the first cell of a range of this pool, a packet by itself. Returns whether it has; else the
@@ -235,7 +223,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// Sends what was taken, and takes home what the kernel has sent by now.
+    /// Sends what was taken, and takes home what the kernel has sent so far.
     fn drop(&mut self) {
         // The account has what is left in flight.
         let _ = self.flush();
@@ -246,8 +234,8 @@ impl fmt::Debug for Transmitter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Transmitter")
-            .field("port", &self.port)
-            .field("queue", &self.queue)
+            .field("port", &self.port())
+            .field("queue", &self.queue())
             .field("packets", &self.packets())
             .field("in_flight", &self.sender.in_flight())
             .finish_non_exhaustive()

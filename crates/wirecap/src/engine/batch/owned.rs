@@ -101,32 +101,55 @@ impl<'b> OwnedPacket<'b> {
     /// The first part, to be changed in place.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        self.first_mut(|reader, range| reader.bytes_mut(range, 0))
+        self.with_cell(false, |reader, range, first| reader.bytes_mut(range, first))
     }
 
-    /// Does something with the range of the first cell.
+    /// Does something with the first cell, or the last: its range, and its place in that.
     #[inline]
-    fn first_mut<'a, T>(&'a mut self, change: impl FnOnce(&'a CellReader, &'a mut ChunkRange) -> T) -> T {
+    fn with_cell<'a, T>(
+        &'a mut self,
+        is_last: bool,
+        change: impl FnOnce(&'a CellReader, &'a mut ChunkRange, u32) -> T,
+    ) -> T {
         let Self { owner, ranges, .. } = self;
-        change(owner.reader(), ranges.iter_mut().flatten().next().expect("a packet has a cell"))
+        let mut ranges = ranges.iter_mut().flatten();
+        let range = if is_last { ranges.next_back() } else { ranges.next() }.expect("a packet has a cell");
+        let offset = if is_last { range.count() - 1 } else { 0 };
+        change(owner.reader(), range, offset)
+    }
+
+    /// Moves the beginning of the first part, or of the last, by `start` bytes, and makes that part longer by
+    /// `longer` bytes.
+    fn move_part(&mut self, is_last: bool, start: i64, longer: i64) -> bool {
+        let moved = self.with_cell(is_last, |reader, range, offset| {
+            let (part, _) = reader.cells(range).nth(offset as usize)?;
+            let address = part.address.checked_add_signed(start)?;
+            let len = u32::try_from(i64::from(part.len).checked_add(longer)?).ok()?;
+            reader.move_bytes(range, offset, address, len).then_some(())
+        });
+        if moved.is_some() {
+            self.len = (self.len as i64 + longer) as usize;
+        }
+        moved.is_some()
     }
 
     /// Makes the packet longer at its beginning, for a header; returns the new bytes, which may hold
     /// anything, or `None` when there is no room: the kernel leaves 256 bytes in front of a packet.
     pub fn prepend(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        self.move_start(-(i64::try_from(bytes).ok()?)).then(|| &mut self.data_mut()[..bytes])
+        let longer = i64::try_from(bytes).ok()?;
+        self.move_part(false, -longer, longer).then(|| &mut self.data_mut()[..bytes])
     }
 
     /// Makes the packet shorter at its beginning. Returns whether its first part has more bytes than that.
     pub fn trim_front(&mut self, bytes: usize) -> bool {
-        bytes < self.data().len() && self.move_start(bytes as i64)
+        bytes < self.data().len() && self.move_part(false, bytes as i64, -(bytes as i64))
     }
 
     /// Makes the packet longer at its end, for a trailer; returns the new bytes, which may hold anything, or
     /// `None` when its last cell has no room for them.
     pub fn append(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        self.move_end(i64::try_from(bytes).ok()?).then(|| {
-            let last = self.last_mut(|reader, range, offset| reader.bytes_mut(range, offset));
+        self.move_part(true, 0, i64::try_from(bytes).ok()?).then(|| {
+            let last = self.with_cell(true, |reader, range, offset| reader.bytes_mut(range, offset));
             let start = last.len() - bytes;
             &mut last[start..]
         })
@@ -135,28 +158,7 @@ impl<'b> OwnedPacket<'b> {
     /// Makes the packet shorter at its end. Returns whether its last part has more bytes than that.
     pub fn trim_end(&mut self, bytes: usize) -> bool {
         let last = self.parts().last().map_or(0, <[u8]>::len);
-        bytes < last && self.move_end(-(bytes as i64))
-    }
-
-    /// Moves the end of the last part, its beginning staying where it is.
-    fn move_end(&mut self, by: i64) -> bool {
-        let moved = self.last_mut(|reader, range, offset| {
-            let (part, _) = reader.cells(range).nth(offset as usize)?;
-            let len = u32::try_from(i64::from(part.len) + by).ok()?;
-            reader.move_bytes(range, offset, part.address, len).then_some(())
-        });
-        if moved.is_some() {
-            self.len = (self.len as i64 + by) as usize;
-        }
-        moved.is_some()
-    }
-
-    /// Does something with the last cell: its range, and its place in that.
-    fn last_mut<'a, T>(&'a mut self, change: impl FnOnce(&'a CellReader, &'a mut ChunkRange, u32) -> T) -> T {
-        let Self { owner, ranges, .. } = self;
-        let last = ranges.iter_mut().flatten().next_back().expect("a packet has a cell");
-        let offset = last.count() - 1;
-        change(owner.reader(), last, offset)
+        bytes < last && self.move_part(true, 0, -(bytes as i64))
     }
 
     /// Where its parts lie, in bytes from the start of the packet memory. Only moving an end of the packet
@@ -164,20 +166,6 @@ impl<'b> OwnedPacket<'b> {
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         let reader = self.reader();
         self.ranges.iter().flatten().flat_map(move |range| reader.cells(range)).map(|(part, _)| part.address)
-    }
-
-    /// Moves the beginning of the first part, its end staying where it is.
-    fn move_start(&mut self, by: i64) -> bool {
-        let moved = self.first_mut(|reader, range| {
-            let (part, _) = reader.cells(range).next()?;
-            let address = part.address.checked_add_signed(by)?;
-            let len = u32::try_from(i64::from(part.len) - by).ok()?;
-            reader.move_bytes(range, 0, address, len).then_some(())
-        });
-        if moved.is_some() {
-            self.len = (self.len as i64 - by) as usize;
-        }
-        moved.is_some()
     }
 
     /// Keeps it for longer than its batch. The pool lacks the cells of the packet, and no others: see

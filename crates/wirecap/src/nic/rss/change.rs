@@ -21,6 +21,8 @@ pub(super) struct Change<D: Hashing> {
     device: D,
     before: RssHash,
     set: RssHash,
+    /// Ports that want it and have not left. INVARIANT: once it is 0, it stays so.
+    pub(super) ports: usize,
     pub(super) end: End,
     /// In order. After one that is left alone it is not looked at any more.
     pub(super) lapses: Vec<Recovery>,
@@ -44,7 +46,7 @@ impl<D: Hashing> Change<D> {
     /// command that makes it so.
     pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
         let (before, set) = Self::set(&mut device, interface)?;
-        Ok(Self { device, before, set, end: End::Open, lapses: Vec::new() })
+        Ok(Self { device, before, set, ports: 1, end: End::Open, lapses: Vec::new() })
     }
 
     /// What was before, and what is now.

@@ -36,19 +36,12 @@ pub(super) struct Parts<D: Hashing> {
 }
 
 /// Where a change was made. It ends with the last port that has a part in it.
-type Made<D> = (Place, Weak<Mutex<Common<D>>>);
-
-#[derive(Debug)]
-struct Common<D: Hashing> {
-    change: Change<D>,
-    /// Parts that have not left. INVARIANT: once it is 0, it stays so.
-    present: usize,
-}
+type Made<D> = (Place, Weak<Mutex<Change<D>>>);
 
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
 pub(super) struct Part<D: Hashing> {
-    shared: Arc<Mutex<Common<D>>>,
+    shared: Arc<Mutex<Change<D>>>,
     present: bool,
     /// Lapses of the change that this port knows of.
     known: usize,
@@ -73,7 +66,7 @@ impl<D: Hashing> Parts<D> {
         if let Some(part) = joined {
             return Ok(part);
         }
-        let shared = Arc::new(Mutex::new(Common { change: make()?, present: 1 }));
+        let shared = Arc::new(Mutex::new(make()?));
         made.extend(place.map(|place| (place, Arc::downgrade(&shared))));
         Ok(Part { shared, present: true, known: 0 })
     }
@@ -81,10 +74,10 @@ impl<D: Hashing> Parts<D> {
 
 impl<D: Hashing> Part<D> {
     /// `None` if the last one has left.
-    fn join(shared: Arc<Mutex<Common<D>>>) -> Option<Self> {
+    fn join(shared: Arc<Mutex<Change<D>>>) -> Option<Self> {
         let mut locked = lock(&shared);
-        let (present, known) = (locked.present > 0, locked.change.lapses.len());
-        locked.present += usize::from(present);
+        let (present, known) = (locked.ports > 0, locked.lapses.len());
+        locked.ports += usize::from(present);
         drop(locked);
         present.then_some(Self { shared, present, known })
     }
@@ -94,10 +87,10 @@ impl<D: Hashing> Part<D> {
         if !std::mem::take(&mut self.present) {
             return;
         }
-        let mut shared = lock(&self.shared);
-        shared.present -= 1;
-        if shared.present == 0 {
-            shared.change.restore();
+        let mut change = lock(&self.shared);
+        change.ports -= 1;
+        if change.ports == 0 {
+            change.restore();
         }
     }
 
@@ -106,14 +99,14 @@ impl<D: Hashing> Part<D> {
         if !self.present {
             return None;
         }
-        let change = &mut lock(&self.shared).change;
+        let mut change = lock(&self.shared);
         change.look(interface);
         let known = std::mem::replace(&mut self.known, change.lapses.len());
         change.lapses[known..].last().cloned()
     }
 
     pub(super) fn in_words(&self, interface: &str) -> String {
-        let change = &lock(&self.shared).change;
+        let change = lock(&self.shared);
         if !self.present && change.end == End::Open {
             return format!("{}; it stays for another capture of this process", change.how());
         }
@@ -127,6 +120,6 @@ impl<D: Hashing> Drop for Part<D> {
     }
 }
 
-fn lock<D: Hashing>(shared: &Mutex<Common<D>>) -> MutexGuard<'_, Common<D>> {
+fn lock<D: Hashing>(shared: &Mutex<Change<D>>) -> MutexGuard<'_, Change<D>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -29,13 +29,13 @@ use super::{
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, Rss, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
     nic::{link::Watched, preflight},
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
@@ -56,8 +56,7 @@ const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct PacketQueue {
     socket: PacketSocket,
-    cells_per_block: u32,
-    cell_bytes: u32,
+    geometry: Geometry,
     filter: Option<QueueFilter>,
     last: QueueCounts,
     /// Blocks until the counters are read again.
@@ -89,10 +88,6 @@ struct PacketBackend {
 }
 
 impl PortBackend for PacketBackend {
-    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     /// Ends the listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
     fn close(&mut self, _is_gone: bool) -> bool {
         self.promiscuous = None;
@@ -108,8 +103,6 @@ impl PortBackend for PacketBackend {
         let handed_over = self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK));
         (!handed_over).then_some(Diagnostic::LastBlockKept)
     }
-
-    fn report(&mut self, _report: &mut PortReport) {}
 }
 
 /// An interface to listen on.
@@ -172,22 +165,23 @@ impl Port for PacketPort {
         let (sockets, closers) = open_sockets(&interface, facts.rings.len(), &context).map_err(failed)?;
         let (filters, not_in_kernel) = queue_filters(filter, &interface, sockets.len());
         let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
-        open.length_limit = length_limit(&interface, context.geometry);
+        let report = &mut open.report;
+        report.length_limit = length_limit(&interface, context.geometry);
         let (timestamp, other_timestamps) = timestamp(context.config.timestamp);
-        open.timestamp = Some(timestamp);
-        open.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
+        report.timestamp = timestamp;
+        report.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
             filter.report(match &placed.in_kernel {
                 Some(_) => FilterPlace::Kernel,
                 None => FilterPlace::of(&placed.user),
             })
         });
-        open.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
-        open.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+        report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
+        report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
             program_id: attached.program_id,
             program: bpf::Program::name_by_id(attached.program_id).ok(),
         }));
-        open.fallbacks.extend(not_in_kernel);
-        open.fallbacks.extend(open.length_limit.map(|limit| cut_short(limit, context.geometry)));
+        report.fallbacks.extend(not_in_kernel);
+        report.fallbacks.extend(report.length_limit.map(|limit| cut_short(limit, context.geometry)));
         for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
             let id = PoolId { nic_id, ring_id };
             open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
@@ -197,7 +191,7 @@ impl Port for PacketPort {
         open.backend = Some(Box::new(PacketBackend { closers, promiscuous }));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
-        open.fallbacks.extend(other_timestamps);
+        open.report.fallbacks.extend(other_timestamps);
         Ok(open)
     }
 }
@@ -299,14 +293,8 @@ fn listen(
 
 impl PacketQueue {
     fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        Self {
-            socket,
-            cells_per_block: geometry.cells_per_chunk(),
-            cell_bytes: geometry.cell_bytes(),
-            filter,
-            last: QueueCounts::default(),
-            until_counted: BLOCKS_BETWEEN_COUNTS,
-        }
+        let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
+        Self { socket, geometry, filter, last, until_counted }
     }
 
     /// Takes the next block, without what the filter does not want.
@@ -326,7 +314,7 @@ impl PacketQueue {
 impl ReceiveQueue for PacketQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         // A block takes a whole chunk.
-        if max < self.cells_per_block {
+        if max < self.geometry.cells_per_chunk() {
             return;
         }
         if let Some(block) = self.receive_block() {
@@ -345,18 +333,18 @@ impl ReceiveQueue for PacketQueue {
     }
 
     fn backlog(&self) -> u32 {
-        self.socket.backlog() * self.cells_per_block
+        self.socket.backlog() * self.geometry.cells_per_chunk()
     }
 
     fn look(&self) -> Look {
         // Of the block that the kernel fills, as many cells as its packets take.
-        let begun_cells = self.socket.begun_bytes().div_ceil(self.cell_bytes);
+        let begun_cells = self.socket.begun_bytes().div_ceil(self.geometry.cell_bytes());
         // What is in a block that is not full comes when the kernel hands it over.
         let outlook = match self.socket.is_ready() || self.socket.is_filling() {
             true => Outlook::Open,
             false => Outlook::NotOlderThan(STAMP_TO_BLOCK.as_nanos() as u64),
         };
-        let unreceived = self.backlog() + begun_cells.min(self.cells_per_block);
+        let unreceived = self.backlog() + begun_cells.min(self.geometry.cells_per_chunk());
         Look { waiting: None, unreceived, outlook }
     }
 

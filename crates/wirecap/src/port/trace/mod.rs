@@ -28,11 +28,10 @@ use std::{
 };
 
 use wirecap_core::{Direction, Geometry};
-use wirecap_file::{MAX_CAPTURED_LEN, Packet, Reader, Record};
+use wirecap_file::{MAX_CAPTURED_LEN, Packet, Record};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
-    input::Input,
     memory::{CellWriter, FilledCell, HEAD_ROOM_BYTES, LivePool, Note},
 };
 
@@ -67,18 +66,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The one queue of the port.
 #[derive(Debug)]
 pub(crate) struct TraceQueue {
-    /// For messages.
-    name: String,
-    reader: Reader<Input>,
+    trace: Trace,
     writer: CellWriter,
-    link_type: u16,
     filter: Option<UserFilter>,
     /// The longest packet that lies in two chunks at most, in bytes.
     longest: usize,
     /// What of a packet found no room yet.
     rest: Rest,
-    /// Nothing more is read.
-    is_read: bool,
     /// Nothing was there at the last attempt: a pipe.
     is_dry: bool,
     /// Since when, while `is_dry`.
@@ -150,21 +144,22 @@ impl Port for Trace {
             status.end(None);
         }
         let mut port = OpenPort::new(&trace.name, QueueMode::Trace, trace.link_type);
-        port.multi_buffer = true;
-        port.length_limit = (longest < MAX_CAPTURED_LEN as usize)
+        port.report.multi_buffer = true;
+        port.report.length_limit = (longest < MAX_CAPTURED_LEN as usize)
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
-        port.fallbacks.extend(port.length_limit.map(too_long));
+        port.report.fallbacks.extend(port.report.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
             let user = UserFilter::new(&filter.filter);
             let reason = user.interpreted().map(Cause::of);
-            port.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
-            port.filter = Some(filter.report(FilterPlace::of(&user)));
+            port.report.fallbacks.extend(reason.map(|cause| Diagnostic::FilterInterpreted { cause }));
+            port.report.filter = Some(filter.report(FilterPlace::of(&user)));
             user
         });
         let wanted = request.context.config.timestamp.filter(|&wanted| wanted != Timestamp::File);
         let other = |wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::File };
-        port.fallbacks.extend(wanted.map(other));
-        port.timestamp = Some(TimestampReport::of_packets(Timestamp::File, Clock::File, trace.resolution_ns));
+        port.report.fallbacks.extend(wanted.map(other));
+        port.report.timestamp =
+            TimestampReport::of_packets(Timestamp::File, Clock::File, trace.resolution_ns);
         port.backend = Some(Box::new(TraceBackend::new(&status)));
         let reader = ChunkReader::Cells(pool.reader(), Front::Note);
         let waker = trace.reader.get_ref().waker();
@@ -206,18 +201,14 @@ impl TraceQueue {
         longest: usize,
         status: Arc<Status>,
     ) -> Self {
-        let Trace { name, reader, link_type, is_read, .. } = trace;
         let note = Note { original_len: 0, direction: None };
         let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
         Self {
-            name,
-            reader,
+            trace,
             writer,
-            link_type,
             filter,
             longest,
             rest,
-            is_read,
             is_dry: false,
             dry_since: None,
             counts: QueueCounts::default(),
@@ -251,9 +242,9 @@ impl TraceQueue {
 
     /// Reads on to the next packet, and fills a cell with the beginning of it.
     fn next_packet(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
-        while self.writer.attached() > 0 && !self.has_ended() && turn.next(self.reader.offset()) {
-            match self.reader.next() {
-                Ok(Some(Record::Packet(packet))) if packet.link_type != self.link_type => {
+        while self.writer.attached() > 0 && !self.has_ended() && turn.next(self.trace.reader.offset()) {
+            match self.trace.reader.next() {
+                Ok(Some(Record::Packet(packet))) if packet.link_type != self.trace.link_type => {
                     let (interface, other) = (packet.interface, packet.link_type);
                     let error = self.other_link_type(interface, other);
                     self.end(Some(error));
@@ -283,7 +274,7 @@ impl TraceQueue {
                     break;
                 }
                 Err(source) => {
-                    let error = Error::Trace { name: self.name.clone(), source };
+                    let error = Error::Trace { name: self.trace.name.clone(), source };
                     self.end(Some(error));
                 }
             }
@@ -293,23 +284,23 @@ impl TraceQueue {
 
     /// Whether nothing more is read.
     fn has_ended(&self) -> bool {
-        self.is_read || self.status.is_closed()
+        self.trace.is_read || self.status.is_closed()
     }
 
     fn end(&mut self, error: Option<Error>) {
-        self.is_read = true;
+        self.trace.is_read = true;
         self.status.end(error.map(|error| error.to_string()));
     }
 
     fn other_link_type(&self, interface: u32, other: u16) -> Error {
-        let described = self.reader.interfaces().get(interface as usize);
+        let described = self.trace.reader.interfaces().get(interface as usize);
         let name = described.and_then(|interface| interface.name());
         Error::LinkTypes {
-            name: self.name.clone(),
+            name: self.trace.name.clone(),
             interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
-            link_type: self.link_type,
+            link_type: self.trace.link_type,
             other,
-            offset: self.reader.record_offset(),
+            offset: self.trace.reader.record_offset(),
         }
     }
 }
@@ -330,12 +321,12 @@ impl Rest {
 impl ReceiveQueue for TraceQueue {
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>) {
         self.is_dry = false;
-        let offset = self.reader.offset();
+        let offset = self.trace.reader.offset();
         let mut turn = Turn::new(offset);
         intake.take_timed((0..max).map_while(|_| self.next_part(&mut turn)));
-        let since = self.dry_since.take().filter(|_| self.reader.offset() == offset);
+        let since = self.dry_since.take().filter(|_| self.trace.reader.offset() == offset);
         self.dry_since = self.is_dry.then(|| since.unwrap_or_else(Instant::now));
-        self.status.read_to(self.reader.offset());
+        self.status.read_to(self.trace.reader.offset());
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {

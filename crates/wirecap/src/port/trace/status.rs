@@ -76,10 +76,6 @@ impl PortBackend for TraceBackend {
         false
     }
 
-    fn settle(&mut self) -> Option<Diagnostic> {
-        None
-    }
-
     fn report(&mut self, report: &mut PortReport) {
         let packets = report.queues.iter().map(|queue| queue.lost.too_long).sum();
         let longest = self.status.longest as u64;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wirecap_core::geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
+use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::{LivePool, PacketMemory},
@@ -13,9 +13,8 @@ use wirecap_sys::{
 };
 
 use super::{
-    bind::{BusyWait, socket_error},
     closing::Opening,
-    frame_room::cell_payload,
+    frame_room::{self, cell_payload},
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
@@ -25,9 +24,8 @@ use super::{
 use crate::{
     Diagnostic, Error,
     diagnostic::{Cause, KernelRefusal, ModeRefusal},
-    filter::PortFilter,
     nic::stamping::Stamping,
-    port::{opening::OpenContext, queue::QueueCounts},
+    port::{contract::OpenRequest, queue::QueueCounts},
     program::{CaptureProgram, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::QueueMode,
 };
@@ -35,17 +33,12 @@ use crate::{
 /// An interface that is being opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct XdpOpener<'a> {
-    /// As the port is called.
-    pub(crate) name: &'a str,
+    pub(crate) request: OpenRequest<'a>,
     pub(crate) interface: &'a Interface,
     /// Other processes may have the queues that this port has not.
     pub(crate) shared: bool,
-    pub(crate) context: OpenContext<'a>,
-    pub(crate) filter: Option<&'a PortFilter>,
     /// By pool.
     pub(crate) memories: &'a [Arc<PacketMemory>],
-    /// Registrations of other ports that may be shared, with their modes.
-    pub(crate) registrations: &'a [(Registration, BindMode)],
 }
 
 /// What the program does to packets beside choosing them, as far as it can be done.
@@ -93,13 +86,13 @@ impl Attempt<'_> {
             hashing: self.prepared.hashing,
         };
         let (program, not_in_kernel) = self.load(plan)?;
-        let filter = PlacedFilter::new(self.opener.filter, not_in_kernel, plan.frags());
+        let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
 
         let mut opened = Opening::default();
         for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
-            self.opener.context.hooks.gives_up.check()?;
-            let registration = self.registration(memory, opened.queues());
+            self.opener.request.context.hooks.gives_up.check()?;
+            let registration = self.registration(memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
@@ -108,12 +101,21 @@ impl Attempt<'_> {
             let (sieve, stamps) =
                 (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.prepared.stamping.as_ref()));
             let multi_buffer = self.multi_buffer;
-            opened.push(XdpQueue { entry: None, socket, program, queue, multi_buffer, sieve, stamps, last });
+            opened.queues.push(XdpQueue {
+                entry: None,
+                socket,
+                program,
+                queue,
+                multi_buffer,
+                sieve,
+                stamps,
+                last,
+            });
         }
-        for queue in opened.queues_mut() {
+        for queue in &mut opened.queues {
             queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
         }
-        let entries = opened.queues().iter().filter_map(|queue| queue.entry.as_ref());
+        let entries = opened.queues.iter().filter_map(|queue| queue.entry.as_ref());
         let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
         let link = link.map_err(program_error)?;
         Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
@@ -124,26 +126,24 @@ impl Attempt<'_> {
     fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());
         let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));
-        let others = if self.multi_buffer { &[] } else { self.opener.registrations };
+        let others = if self.multi_buffer { &[] } else { self.opener.request.registrations };
         own.or_else(|| with_mode(others, self.bind_mode, |other| other.is_of(memory)).cloned())
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
     fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
-        let with_filter = self.opener.filter.map(|filter| CaptureProgram::load_with_filter(plan, filter));
-        let not_in_kernel = match with_filter {
-            Some(Ok(program)) => return Ok((program, None)),
-            Some(Err(error)) => Some(KernelRefusal::from(&error)),
-            None => None,
+        let refused = match CaptureProgram::load(plan, self.opener.request.filter) {
+            Err(error) if self.opener.request.filter.is_some() => Some(KernelRefusal::from(&error)),
+            loaded => return Ok((loaded.map_err(|error| self.load_error(error))?, None)),
         };
         // If it was not for the filter, it fails again.
-        let program = CaptureProgram::load(plan).map_err(|source| self.program_error(source))?;
-        Ok((program, not_in_kernel))
+        let program = CaptureProgram::load(plan, None).map_err(|error| self.load_error(error))?;
+        Ok((program, refused))
     }
 
     fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
-        let context = self.opener.context;
-        let socket_error = |source| socket_error(&self.opener.interface.name, source);
+        let context = self.opener.request.context;
+        let socket_error = |source| self.socket_error(source);
         let config = SocketConfig {
             ifindex: self.opener.interface.ifindex,
             queue_id: u32::from(pool.id().ring_id),
@@ -158,10 +158,19 @@ impl Attempt<'_> {
         pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
-        let queue = pool.id().ring_id;
-        let wait = BusyWait { interface: self.opener.interface, queue, way: self.way, hooks: context.hooks };
-        wait.bind(&mut socket, self.bind_mode)?;
+        self.bind(pool.id().ring_id, &mut socket)?;
         Ok(socket)
+    }
+
+    /// Why the mode cannot be tried, if it cannot.
+    pub(super) fn refused(&self, geometry: Geometry) -> Option<Diagnostic> {
+        self.way.refuses(self.xdp_mode).or_else(|| {
+            let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
+            let reason = frame_room::refuses(self.opener.interface, geometry, self.bind_mode)
+                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
+            let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+            Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
+        })
     }
 
     /// Whether another mode would fail in the same way.
@@ -211,6 +220,22 @@ impl Attempt<'_> {
         };
         let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
         Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
+    }
+
+    fn load_error(&self, error: wirecap_filter::Error) -> Error {
+        use wirecap_filter::Error::{Kernel, KernelPrivilege};
+        match error {
+            Kernel { cause } | KernelPrivilege { cause } => self.program_error(cause),
+            error => error.into(),
+        }
+    }
+
+    /// What the failure to set up a socket means to the user.
+    pub(super) fn socket_error(&self, source: XskError) -> Error {
+        match source {
+            XskError::NotPermitted => Error::not_permitted(source),
+            source => Error::Socket { name: self.opener.interface.name.clone(), source },
+        }
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {

@@ -10,66 +10,48 @@
 
 use std::time::Duration;
 
-use wirecap_sys::{
-    netdev::{self, Interface},
-    xsk::{BindMode, Socket, XskError},
-};
+use wirecap_sys::{netdev, xsk::Socket};
 
-use super::shared::Way;
-use crate::{Error, QueueWait, nic::preflight, port::opening::Hooks};
+use super::{
+    attempt::{Attempt, XdpOpener},
+    shared::Way,
+};
+use crate::{Error, QueueWait, nic::preflight};
 
 /// How long a queue may stay busy after its last user has gone.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// A wait that is longer is reported.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// A wait for a queue that a socket is to have.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BusyWait<'a> {
-    pub(super) interface: &'a Interface,
-    pub(super) queue: u16,
-    pub(super) way: &'a Way,
-    pub(super) hooks: &'a Hooks,
-}
-
-impl BusyWait<'_> {
-    /// Gives the queue to `socket`.
+impl Attempt<'_> {
+    /// Gives the receive queue to `socket`.
     ///
     /// # Errors
     /// Who has it, or what the kernel said.
-    pub(super) fn bind(self, socket: &mut Socket, mode: BindMode) -> Result<(), Error> {
+    pub(super) fn bind(&self, queue: u16, socket: &mut Socket) -> Result<(), Error> {
+        let XdpOpener { interface, request, .. } = self.opener;
+        let hooks = request.context.hooks;
+        let wait = || QueueWait { interface: interface.name.clone(), queue, timeout: TIMEOUT };
         let (mut refused, mut reported) = (None, false);
-        let bound = socket.bind(mode, TIMEOUT, |waited| {
-            refused = self.hooks.gives_up.check().and_then(|()| self.check_holder()).err();
+        let bound = socket.bind(self.bind_mode, TIMEOUT, |waited| {
+            refused = hooks.gives_up.check().and_then(|()| self.check_holder(queue)).err();
             if waited >= MOMENT && !std::mem::replace(&mut reported, waited >= MOMENT) {
-                self.hooks.on_wait.inspect(|report| report(&self.wait()));
+                hooks.on_wait.inspect(|report| report(&wait()));
             }
             refused.is_none()
         });
         match refused {
             Some(error) => Err(error),
-            None => bound.map_err(|source| socket_error(&self.interface.name, source)),
+            None => bound.map_err(|source| self.socket_error(source)),
         }
     }
 
     /// Fails if a program on the interface says who has the queue.
-    fn check_holder(self) -> Result<(), Error> {
-        let interface = netdev::interface(&self.interface.name)?;
+    fn check_holder(&self, queue: u16) -> Result<(), Error> {
+        let interface = netdev::interface(&self.opener.interface.name)?;
         match self.way {
             Way::Whole => preflight::check_holder(&interface),
-            Way::Found | Way::Join(_) => Way::of_queues(&interface, [self.queue]).map(drop),
+            Way::Found | Way::Join(_) => Way::of_queues(&interface, [queue]).map(drop),
         }
-    }
-
-    fn wait(self) -> QueueWait {
-        QueueWait { interface: self.interface.name.clone(), queue: self.queue, timeout: TIMEOUT }
-    }
-}
-
-/// What the failure to set up a socket means to the user.
-pub(super) fn socket_error(interface: &str, source: XskError) -> Error {
-    match source {
-        XskError::NotPermitted => Error::not_permitted(source),
-        source => Error::Socket { name: interface.into(), source },
     }
 }

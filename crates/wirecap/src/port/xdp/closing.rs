@@ -13,30 +13,20 @@ const THREADS: usize = 16;
 
 /// The sockets of a port that is being opened. Dropping it closes them.
 #[derive(Debug, Default)]
-pub(super) struct Opening(Vec<XdpQueue>);
+pub(super) struct Opening {
+    pub(super) queues: Vec<XdpQueue>,
+}
 
 impl Opening {
-    pub(super) fn push(&mut self, queue: XdpQueue) {
-        self.0.push(queue);
-    }
-
-    pub(super) fn queues(&self) -> &[XdpQueue] {
-        &self.0
-    }
-
-    pub(super) fn queues_mut(&mut self) -> &mut [XdpQueue] {
-        &mut self.0
-    }
-
     /// All sockets, once the port is open.
     pub(super) fn finish(mut self) -> Vec<XdpQueue> {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.queues)
     }
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        let queues = std::mem::take(&mut self.0);
+        let queues = std::mem::take(&mut self.queues);
         if queues.len() <= FEW {
             return;
         }

@@ -38,7 +38,6 @@ use self::{attempt::XdpOpener, open::Opened};
 pub(crate) use self::{
     attempt::{Prepared, XdpOpener as Opener},
     queue::XdpQueue,
-    vlan_tags::VlanTags,
 };
 use super::{
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
@@ -72,7 +71,7 @@ pub(super) fn look_up(
     match queues {
         Some(queues) => check_queues(&interface, queues, current)?,
         None if current > MAX_RINGS.into() => {
-            return Err(Error::ManyQueues { name: interface.name, queues: current, limit: MAX_RINGS });
+            return Err(Error::ManyQueues { name: interface.name, queues: current });
         }
         None => {}
     }
@@ -99,7 +98,7 @@ fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Resul
         return Err(Error::NoSuchQueue { name, queue, queues: current });
     }
     match queues.highest() {
-        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue, limit: MAX_RINGS }),
+        queue if queue >= MAX_RINGS => Err(Error::QueueNumber { name, queue }),
         _ => Ok(()),
     }
 }
@@ -124,29 +123,26 @@ impl Port for XdpPort {
     }
 
     fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
-        let OpenRequest { context, facts, filter, registrations, .. } = *request;
+        let facts = request.facts;
         let PortPools { mut pools, memories, .. } = pools;
         let opener = XdpOpener {
-            name: &facts.name,
+            request: *request,
             interface: &self.interface,
             shared: self.queues.is_some(),
-            context,
-            filter,
             memories: &memories,
-            registrations,
         };
         let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
         backend.upkeep.watch_host(&facts.host_use);
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
         for (mut queue, pool) in queues.into_iter().zip(pools) {
-            let sender = queue.take_sender().map_err(|source| Error::Transmit {
+            let sender = queue.socket.take_sender().map_err(|source| Error::Transmit {
                 port: facts.name.clone(),
                 queue: pool.id().ring_id,
                 source,
             })?;
             let socket = Some(SocketParts { sender, registration: queue.registration() });
-            let waker = Some(queue.waker());
+            let waker = Some(queue.socket.waker());
             // Only now: a pool that was given to a second socket is a new one.
             let reader = ChunkReader::Cells(pool.reader(), front);
             port.queues.push(OpenQueue { waker, socket, ..OpenQueue::new(queue, pool, reader) });

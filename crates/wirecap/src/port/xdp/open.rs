@@ -20,19 +20,19 @@ use wirecap_sys::{
 use super::{
     attempt::{Attempt, AttemptResult, Prepared, XdpOpener},
     backend::XdpBackend,
-    frame_room::{self, cell_payload, longest_frame},
+    frame_room::{cell_payload, longest_frame},
     queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
-    vlan_tags::{self, VlanTags},
+    vlan_tags,
 };
 use crate::{
     Diagnostic, Error, Modes, Rss,
-    diagnostic::{ModeRefusal, TooLong},
+    diagnostic::TooLong,
     nic::{preflight, rss::SymmetricRss, stamping::Stamping},
-    port::{open_port::OpenPort, opening::OpenContext},
+    port::open_port::OpenPort,
     program::rx_hash::RxHashing,
-    report::{BeyondLimit, LengthLimit, QueueMode},
+    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
 
 impl Modes {
@@ -65,13 +65,14 @@ pub(crate) struct Opened {
 impl XdpOpener<'_> {
     /// Opens a socket for each of `pools`, whose `ring_id` names the queue, and attaches the program.
     pub(crate) fn open(self, pools: &mut [LivePool]) -> Result<Opened, Error> {
-        let Self { interface, shared, context: OpenContext { config, .. }, .. } = self;
+        let Self { interface, shared, request, .. } = self;
+        let config = request.context.config;
         preflight::check_kind(interface)?;
         // Before anything is set on the NIC: another's capture must not feel that this one is refused.
         self.way(pools)?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;
-        let tags = VlanTags::prepare(interface, shared);
+        let tags = vlan_tags::prepare(interface, shared);
         self.open_prepared(Prepared { stamping, tags, hashing }, pools)
     }
 
@@ -81,7 +82,8 @@ impl XdpOpener<'_> {
         mut prepared: Prepared,
         pools: &mut [LivePool],
     ) -> Result<Opened, Error> {
-        let Self { interface, shared, context: OpenContext { config, .. }, .. } = self;
+        let Self { interface, shared, request, .. } = self;
+        let config = request.context.config;
         let promiscuous = if config.promiscuous { Some(promiscuous(interface)?) } else { None };
         let rss = (config.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
@@ -96,8 +98,10 @@ impl XdpOpener<'_> {
             }
         };
         let fallbacks = prepared.stamping.iter_mut().flat_map(|stamping| take(&mut stamping.fallbacks));
-        opened.port.fallbacks.extend(fallbacks);
-        opened.port.timestamp = prepared.stamping.as_ref().map(Stamping::report);
+        opened.port.report.fallbacks.extend(fallbacks);
+        if let Some(stamping) = &prepared.stamping {
+            opened.port.report.timestamp = stamping.report();
+        }
         opened.backend = XdpBackend { promiscuous, rss, stamping: prepared.stamping, ..opened.backend };
         Ok(opened)
     }
@@ -110,7 +114,7 @@ impl XdpOpener<'_> {
 
     /// Tries the modes, the best first.
     fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut [LivePool]) -> Result<Opened, Error> {
-        let Self { interface, context, .. } = self;
+        let interface = self.interface;
         let geometry = pools[0].geometry();
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
@@ -120,18 +124,18 @@ impl XdpOpener<'_> {
             if large_frames && !multi_buffer {
                 failures.push(unsplit(geometry, can_split));
             }
-            for &(xdp_mode, bind_mode) in context.config.xdp_mode.attempts() {
-                if let Some(refused) = self.refuses(way, prepared, geometry, xdp_mode, bind_mode) {
+            for &(xdp_mode, bind_mode) in self.request.context.config.xdp_mode.attempts() {
+                let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
+                let mut attempt =
+                    Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
+                if let Some(refused) = attempt.refused(geometry) {
                     // The same for zero-copy and copy.
                     if !failures.contains(&refused) {
                         failures.push(refused);
                     }
                     continue;
                 }
-                let tags = prepared.tags.in_mode(xdp_mode);
-                let mut attempt =
-                    Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
-                let mut not_put_back = prepared.tags.reason().cloned();
+                let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
                 let mut run = attempt.run(pools);
                 if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
                     not_put_back = Some(reason);
@@ -148,8 +152,10 @@ impl XdpOpener<'_> {
                                 .extend(not_put_back.map(|cause| Diagnostic::VlanTagsNotPutBack { cause }));
                             failures.extend(vlan_tags::lost(interface));
                         }
+                        let mut opened = self.opened(&attempt, result, failures);
                         let limit = (large_frames && !multi_buffer).then(|| length_limit(geometry));
-                        return Ok(self.opened(&attempt, result, failures, limit));
+                        opened.port.report.length_limit = limit;
+                        return Ok(opened);
                     }
                     Err(error) if attempt.is_final(&error) => return Err(error),
                     Err(error) => {
@@ -162,45 +168,21 @@ impl XdpOpener<'_> {
         Err(Error::NoMode { name: interface.name.clone(), attempts: failures })
     }
 
-    /// Why a mode cannot be tried, if it cannot.
-    fn refuses(
-        self,
-        way: &Way,
-        prepared: &Prepared,
-        geometry: Geometry,
-        xdp_mode: XdpMode,
-        bind_mode: BindMode,
-    ) -> Option<Diagnostic> {
-        way.refuses(xdp_mode).or_else(|| {
-            let unhashed = prepared.hashing.is_some() && xdp_mode == XdpMode::Generic;
-            let reason = frame_room::refuses(self.interface, geometry, bind_mode)
-                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
-            let mode = QueueMode::of(xdp_mode, bind_mode);
-            Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
-        })
-    }
-
     /// The port that an attempt has made. Promiscuous mode and the NIC's settings are still missing.
-    fn opened(
-        self,
-        attempt: &Attempt<'_>,
-        result: AttemptResult,
-        fallbacks: Vec<Diagnostic>,
-        length_limit: Option<LengthLimit>,
-    ) -> Opened {
+    fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> Opened {
         let AttemptResult { link, queues, filter, hash_at } = result;
         let mode = QueueMode::of(attempt.xdp_mode, queues[0].bind_mode());
         let features = self.interface.xdp_features;
         let max_parts = features.and_then(|features| features.zero_copy_max_segments);
-        let port = OpenPort {
-            filter: self.filter.zip(filter.runs).map(|(filter, runs)| filter.report(runs)),
+        let mut port = OpenPort::new(&self.request.facts.name, mode, LINK_TYPE_ETHERNET);
+        port.max_parts = max_parts.filter(|_| mode == QueueMode::ZeroCopy).unwrap_or(u32::MAX);
+        port.report = PortReport {
+            filter: self.request.filter.zip(filter.runs).map(|(filter, runs)| filter.report(runs)),
             fallbacks,
-            puts_tags_back: attempt.tags.is_some(),
-            has_hashes: hash_at.is_some(),
+            untagged: attempt.tags.map(|_| 0),
+            unhashed: hash_at.map(|_| 0),
             multi_buffer: attempt.multi_buffer,
-            length_limit,
-            max_parts: max_parts.filter(|_| mode == QueueMode::ZeroCopy).unwrap_or(u32::MAX),
-            ..OpenPort::new(self.name, mode, LINK_TYPE_ETHERNET)
+            ..port.report
         };
         let program = Arc::clone(&queues[0].program);
         let (promiscuous, rss, stamping, upkeep) = (None, None, None, Upkeep::default());

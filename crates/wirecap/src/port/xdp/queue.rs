@@ -1,12 +1,11 @@
 //! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
 
-use std::{io, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
-    wake::Waker,
-    xsk::{BindMode, Registration, Sender, Socket},
+    xsk::{BindMode, Registration, Socket},
 };
 
 use super::{shared::Entry, sieve::Sieve, stamp_reader::StampReader};
@@ -35,19 +34,6 @@ pub(crate) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Takes the sending half out of the socket, if it has one; once.
-    ///
-    /// # Errors
-    /// What the kernel said to one more descriptor.
-    pub(crate) fn take_sender(&mut self) -> io::Result<Option<Sender>> {
-        self.socket.take_sender()
-    }
-
-    /// What becomes readable when packets wait.
-    pub(super) fn waker(&self) -> Waker {
-        self.socket.waker()
-    }
-
     /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several parts.
     pub(super) fn registration(&self) -> Option<(Registration, BindMode)> {
         (!self.multi_buffer).then(|| (self.socket.registration(), self.bind_mode()))

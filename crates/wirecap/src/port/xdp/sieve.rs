@@ -99,7 +99,7 @@ impl Sieve {
         intake: &mut Intake<'_>,
     ) {
         let mut left =
-            (intake.end().saturating_sub(socket.waiting().start)).min(socket.filled().into()) as u32;
+            (intake.batch.end.saturating_sub(socket.waiting().start)).min(socket.filled().into()) as u32;
         let least_space = intake.space().saturating_sub(max);
         loop {
             let space = intake.space() - least_space;

@@ -77,7 +77,7 @@ impl StampReader {
         let Some(stamps) = &mut self.stamps else {
             return intake.take(cells);
         };
-        let (now_ns, in_packet) = (intake.now_ns(), &mut self.in_packet);
+        let (now_ns, in_packet) = (intake.batch.now_ns, &mut self.in_packet);
         stamps.look(now_ns);
         intake.take_stamped(cells.map(|cell| {
             let time = if *in_packet {

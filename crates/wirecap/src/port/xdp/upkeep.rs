@@ -138,7 +138,7 @@ impl Upkeep {
         lost: Option<QueueSet>,
         lapse: Option<Recovery>,
     ) -> impl Iterator<Item = Diagnostic> + use<> {
-        let of_queues = Recovery::of(self.failure.clone());
+        let of_queues = self.failure.clone().map_or(Recovery::Restored, Recovery::Failed);
         let detached = detached.map(|recovery| Diagnostic::Detached { recovery });
         let lost = lost.map(|queues| Diagnostic::QueuesLost { queues, recovery: of_queues });
         let lapse = lapse.map(|recovery| Diagnostic::RssChanged { recovery });
@@ -164,7 +164,7 @@ mod tests {
         let failure = || Some(bpf::Error::BadName { name: "x".into() });
         let lost = |queues: &str, failure: Option<bpf::Error>| Diagnostic::QueuesLost {
             queues: queues.parse().unwrap(),
-            recovery: Recovery::of(failure.map(Cause::from)),
+            recovery: failure.map_or(Recovery::Restored, |failure| Recovery::Failed(failure.into())),
         };
         upkeep.note(EntryCheck { missing: vec![1, 2], failure: failure() });
         assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-2", failure())));

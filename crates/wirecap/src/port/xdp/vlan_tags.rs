@@ -8,51 +8,24 @@
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to look for it; in a cell the
 //! packet would be without. No driver is asked to leave tags on: the setting is the NIC's, and the host's VLANs use it, too.
 
-use wirecap_sys::{bpf::XdpMode, netdev::Interface};
+use wirecap_sys::netdev::Interface;
 
 use crate::{Diagnostic, diagnostic::Cause, program::tags::Tags};
 
-/// What can be done about tags on an interface.
-#[derive(Debug, Clone)]
-pub(crate) enum VlanTags {
-    /// The program puts them back, where the driver runs it.
-    PutBack(Tags),
-    /// Nothing, for a reason if there was something to be done.
-    AsTheyAre(Option<Cause>),
-}
+/// How the program puts tags back on an interface, where the driver runs it; or why not, if there was something to be done.
+pub(crate) type VlanTags = Result<Tags, Option<Cause>>;
 
-impl VlanTags {
-    /// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program that is
-    /// bound to a device into a table of programs.
-    pub(super) fn prepare(interface: &Interface, shared: bool) -> Self {
-        // A virtual device hands on what a program on this machine has made, with the tag beside the packet whatever its
-        // setting for tags that come in.
-        let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
-        let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
-        if shared || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
-            return Self::AsTheyAre(None);
-        }
-        match Tags::of(interface) {
-            Ok(tags) => Self::PutBack(tags),
-            Err(cause) => Self::AsTheyAre(Some(cause)),
-        }
+/// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program that is bound to a
+/// device into a table of programs.
+pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
+    // A virtual device hands on what a program on this machine has made, with the tag beside the packet whatever its
+    // setting for tags that come in.
+    let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
+    let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
+    if shared || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
+        return Err(None);
     }
-
-    /// How they are put back in this mode.
-    pub(super) fn in_mode(&self, mode: XdpMode) -> Option<Tags> {
-        match (self, mode) {
-            (Self::PutBack(tags), XdpMode::Native) => Some(*tags),
-            (Self::PutBack(_), XdpMode::Generic) | (Self::AsTheyAre(_), _) => None,
-        }
-    }
-
-    /// Why they cannot be put back although the driver hands them to programs.
-    pub(super) fn reason(&self) -> Option<&Cause> {
-        match self {
-            Self::PutBack(_) => None,
-            Self::AsTheyAre(reason) => reason.as_ref(),
-        }
-    }
+    Tags::of(interface).map_err(Some)
 }
 
 /// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual device it is not
@@ -80,7 +53,7 @@ mod tests {
     const NIC: Option<&str> = Some("0000:01:00.0");
 
     #[test]
-    fn nics_that_take_tags_off_are_told_of() {
+    fn nics_that_take_tags_off_are_reported() {
         let missing = Diagnostic::VlanTagsMissing { interface: "lo".into() };
         assert_eq!(lost(&interface(NIC, true)), Some(missing));
         assert_eq!(lost(&interface(NIC, false)), None);
@@ -94,14 +67,14 @@ mod tests {
             let features = XdpFeatures { rx_metadata: Some(metadata), ..XdpFeatures::default() };
             let interface = Interface { xdp_features: Some(features), ..interface(bus, takes) };
             // A kernel without the call gives a reason.
-            !matches!(VlanTags::prepare(&interface, shared), VlanTags::AsTheyAre(None))
+            prepare(&interface, shared) != Err(None)
         };
         assert!(looks(NIC, true, true, false));
         assert!(looks(None, false, true, false), "veth has them beside the packet whatever its setting");
         assert!(!looks(NIC, false, true, false), "they stay on");
         assert!(!looks(NIC, true, false, false), "the driver hands out none");
         assert!(!looks(NIC, true, true, true), "queues of it");
-        let unknown = VlanTags::prepare(&interface(NIC, true), false);
-        assert!(matches!(unknown, VlanTags::AsTheyAre(None)), "an older kernel");
+        let unknown = prepare(&interface(NIC, true), false);
+        assert!(unknown == Err(None), "an older kernel");
     }
 }

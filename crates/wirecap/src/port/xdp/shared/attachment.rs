@@ -14,7 +14,6 @@ use super::{
 use crate::{
     Diagnostic, Error,
     nic::{holders, preflight},
-    program::Share,
 };
 
 /// How the program of a port gets to its packets.
@@ -97,13 +96,18 @@ pub(crate) enum Hook<'a> {
 }
 
 impl Hook<'_> {
-    /// What the program has to know of those it shares the interface with.
-    pub(crate) fn share(&self) -> Option<Share> {
+    /// The table of a dispatcher, and whether that takes packets of several buffers.
+    fn table(&self) -> Option<(&Arc<Map>, bool)> {
         match self {
             Hook::Whole => None,
-            Hook::Founder(founder) => Some(Share { frags: founder.frags }),
-            Hook::Member(dispatcher) => Some(Share { frags: dispatcher.frags }),
+            Hook::Founder(founder) => Some((&founder.programs, founder.frags)),
+            Hook::Member(dispatcher) => Some((&dispatcher.programs, dispatcher.frags)),
         }
+    }
+
+    /// Whether the dispatcher takes packets of several buffers; `None` where the program is attached itself.
+    pub(crate) fn share(&self) -> Option<bool> {
+        self.table().map(|(_, frags)| frags)
     }
 
     /// Has `program` get the packets of `queue`, whose socket is ours, as soon as there is a dispatcher.
@@ -111,11 +115,7 @@ impl Hook<'_> {
     /// # Errors
     /// What the kernel said.
     pub(crate) fn entry(&self, queue: u32, program: &Program) -> Result<Option<Entry>, bpf::Error> {
-        match self {
-            Hook::Whole => Ok(None),
-            Hook::Founder(founder) => Entry::new(&founder.programs, queue, program).map(Some),
-            Hook::Member(dispatcher) => Entry::new(&dispatcher.programs, queue, program).map(Some),
-        }
+        self.table().map(|(programs, _)| Entry::new(programs, queue, program)).transpose()
     }
 
     /// From now on packets come.
@@ -158,20 +158,16 @@ impl Entry {
         programs.set_program(queue, program)?;
         Ok(entry)
     }
+}
 
-    /// Takes the entry back, if it is ours still. Nobody else can write it between the look and the deletion: the
+impl Drop for Entry {
+    /// Takes the entry back, if it is ours still. No other process can write it between the look and the deletion: the
     /// queue's socket is ours.
-    fn release(&self) {
+    fn drop(&mut self) {
         if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
             // What stays behind if it fails leaves all packets to the host once our sockets are gone.
             let _ = self.programs.delete(&self.queue.to_ne_bytes());
         }
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.release();
     }
 }
 

@@ -5,8 +5,8 @@ use std::{ops::Range, sync::Arc};
 use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf::{
-        self, Assembler, Cond, Helper, Label, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
-        Reg, SharedMap, Size, XDP_PASS, XdpMode, xdp_md,
+        self, Assembler, Cond, Helper, Label, Link, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg,
+        SharedMap, Size, XDP_PASS, XdpMode, xdp_md,
     },
     netdev::{self, AttachedMode, AttachedProgram, Interface},
 };
@@ -146,13 +146,7 @@ impl Founder {
     /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
     pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
         let queues = queues.min(MAX_RINGS.into());
-        let programs = Map::create(&MapSpec {
-            kind: MapKind::ProgArray,
-            key_size: 4,
-            value_size: 4,
-            max_entries: queues + 1,
-            name: TABLE,
-        })?;
+        let programs = program::array(MapKind::ProgArray, 4, queues + 1, TABLE)?;
         let mut asm = Assembler::new();
         asm.load(Size::Word, Reg::R3, Reg::R1, xdp_md::RX_QUEUE_INDEX);
         let pass = asm.label();
@@ -175,11 +169,9 @@ impl Founder {
 /// What the failure to join others means to the user.
 fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
     match source {
-        bpf::Error::NotPermitted { .. } => Error::JoinNotPermitted {
-            name: interface.name.clone(),
-            reason: source.to_string(),
-            program: crate::error::this_program(),
-        },
+        bpf::Error::NotPermitted { .. } => {
+            Error::JoinNotPermitted { name: interface.name.clone(), reason: source.to_string() }
+        }
         source => Error::Program { name: interface.name.clone(), source },
     }
 }
