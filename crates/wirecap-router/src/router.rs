@@ -131,7 +131,7 @@ impl Router {
         };
         let mac = |port: &RouterPort| {
             let own = port.mac.and_then(|mac| SourceMac::try_from(mac).ok());
-            own.ok_or_else(|| Error::NoEthernetAddress { interface: port.name() })
+            own.ok_or_else(|| Error::NoEthernetAddress(port.name()))
         };
         Ok(Self {
             port_of: routes.devices().iter().map(port_of).collect::<Result<_, _>>()?,

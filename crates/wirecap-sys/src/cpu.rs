@@ -45,15 +45,7 @@ pub fn precise_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-
-/// Whether [`wait_for_kernel`] works here.
-pub fn can_wait_for_kernel() -> bool {
-    // SAFETY: membarrier takes no pointers.
-    let commands = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) };
-    commands >= 0 && commands & libc::c_long::from(MEMBARRIER_CMD_GLOBAL) != 0
-}
 
 /// Waits until every packet the kernel was processing when this was called has been dealt with: an RCU
 /// grace period, since XDP programs and the hand-over to sockets run inside RCU read sections. Returns

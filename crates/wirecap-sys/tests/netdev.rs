@@ -175,8 +175,8 @@ fn the_queues_are_asked_for_again_from_anywhere() {
     assert_eq!(reader.queues(left).unwrap().current, 4);
     assert_eq!(reader.queues(three).unwrap().current, 3);
     assert_eq!(reader.statistics(left).unwrap().rx_packets, 0);
-    assert!(matches!(reader.queues(99_999), Err(Error::NoSuchIndex { .. })));
-    assert!(matches!(reader.statistics(99_999), Err(Error::NoSuchIndex { .. })));
+    assert!(matches!(reader.queues(99_999), Err(Error::NoSuchIndex(_))));
+    assert!(matches!(reader.statistics(99_999), Err(Error::NoSuchIndex(_))));
 }
 
 #[test]
@@ -256,11 +256,11 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
 
         // Cut to 15 bytes these would be accepted or misunderstood.
         assert!(matches!(interface("left_and_much_more"), Err(Error::NoSuchInterface { .. })));
-        assert!(matches!(interface(&"left".repeat(32)), Err(Error::NameTooLong { .. })));
+        assert!(matches!(interface(&"left".repeat(32)), Err(Error::NameTooLong(_))));
         assert!(matches!(interface("left:1"), Err(Error::NameInvalid { .. })));
         assert!(matches!(LinkStatistics::of("rihgt"), Err(Error::NoSuchInterface { .. })));
         for ifindex in [0, 99_999, u32::MAX] {
-            assert!(matches!(LinkStatistics::of_index(ifindex), Err(Error::NoSuchIndex { .. })), "{ifindex}");
+            assert!(matches!(LinkStatistics::of_index(ifindex), Err(Error::NoSuchIndex(_))), "{ifindex}");
         }
     });
 }
@@ -328,7 +328,7 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         falls_to(1);
         drop(second);
         falls_to(0);
-        assert!(matches!(Promiscuous::enable(99_999), Err(Error::NoSuchIndex { ifindex: 99_999 })));
+        assert!(matches!(Promiscuous::enable(99_999), Err(Error::NoSuchIndex(99_999))));
     });
 }
 

@@ -18,7 +18,7 @@ const PACKET_HEAD_LEN: usize = 20;
 /// Adds a comment to those of its block.
 fn keep<T>(comments: &mut Vec<T>, comment: T) -> Result<(), Damage> {
     if comments.len() >= MAX_COMMENTS as usize {
-        return Err(Damage::TooManyComments { max: MAX_COMMENTS });
+        return Err(Damage::TooManyComments);
     }
     comments.push(comment);
     Ok(())

@@ -128,7 +128,7 @@ impl<R: Read> Reader<R> {
         } else if let Some(layout) = pcap::FileLayout::of(start) {
             Decoder::Pcap(pcap::Decoder::new(&mut source, layout)?)
         } else {
-            return Err(Error::NotACapture { start });
+            return Err(Error::NotACapture(start));
         };
         Ok(Self { source, decoder, ended: false })
     }

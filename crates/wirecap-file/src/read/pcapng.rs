@@ -71,7 +71,7 @@ impl Decoder {
             block::INTERFACE => {
                 let id = self.interfaces.len() as u32;
                 if id >= MAX_INTERFACES {
-                    return Err(Damage::TooManyInterfaces { max: MAX_INTERFACES });
+                    return Err(Damage::TooManyInterfaces);
                 }
                 let interface = blocks::interface(body, order, id)?;
                 self.interfaces.push(KnownInterface::from(&interface));
@@ -144,7 +144,7 @@ fn byte_order(header: &[u8]) -> Result<ByteOrder, Damage> {
     } else if found.swap_bytes() == BYTE_ORDER_MAGIC {
         Ok(ByteOrder::Big)
     } else {
-        Err(Damage::ByteOrderMagic { found })
+        Err(Damage::ByteOrderMagic(found))
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn interface_name(ifindex: u32) -> Option<String> {
 pub(super) fn object_name(name: &str) -> Result<[u8; NAME_LEN], Error> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
     if name.is_empty() || name.len() >= NAME_LEN || !name.bytes().all(valid) {
-        return Err(Error::BadName { name: name.into() });
+        return Err(Error::BadName(name.into()));
     }
     let mut padded = [0; NAME_LEN];
     padded[..name.len()].copy_from_slice(name.as_bytes());
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(&object_name("xdp_count.1").unwrap()[..12], b"xdp_count.1\0");
         assert_eq!(text(&object_name("abc").unwrap()), "abc");
         for bad in ["", "sixteen_letters_", "sp ace", "dash-ed", "ümlaut"] {
-            assert!(matches!(object_name(bad), Err(Error::BadName { .. })), "{bad:?}");
+            assert!(matches!(object_name(bad), Err(Error::BadName(_))), "{bad:?}");
         }
     }
 

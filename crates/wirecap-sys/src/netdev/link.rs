@@ -163,7 +163,7 @@ fn link_request(ifindex: u32) -> Message {
 /// suggestion.
 fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
     match selector {
-        Selector::Index(ifindex) => Error::NoSuchIndex { ifindex },
+        Selector::Index(ifindex) => Error::NoSuchIndex(ifindex),
         Selector::Name(name) => {
             let existing = links(rtnetlink).unwrap_or_default();
             let names =

@@ -28,7 +28,7 @@ impl Promiscuous {
     pub fn enable(ifindex: u32) -> Result<Self> {
         let action = || format!("putting the interface with index {ifindex} into promiscuous mode");
         let Ok(signed_index) = i32::try_from(ifindex) else {
-            return Err(Error::NoSuchIndex { ifindex });
+            return Err(Error::NoSuchIndex(ifindex));
         };
         // Protocol 0: the socket receives nothing, it only holds the membership.
         let failed = |source| explain(Error::System { action: action(), source }, ifindex);
@@ -54,7 +54,7 @@ impl Promiscuous {
 /// Puts the errors that have a reason of their own into words.
 fn explain(error: Error, ifindex: u32) -> Error {
     match (error.errno(), error) {
-        (Some(libc::ENODEV), _) => Error::NoSuchIndex { ifindex },
+        (Some(libc::ENODEV), _) => Error::NoSuchIndex(ifindex),
         (Some(libc::EPERM | libc::EACCES), Error::System { action, .. }) => {
             Error::NotPermitted { action, capability: "CAP_NET_RAW" }
         }

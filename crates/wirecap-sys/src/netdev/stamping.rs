@@ -151,7 +151,7 @@ impl Nic {
     /// The driver has to be asked by the name, which may have changed.
     fn ask(&mut self, number: libc::c_ulong, config: &mut StampConfig) -> io::Result<()> {
         let name = self.name().map_err(|error| match error {
-            Error::NoSuchIndex { .. } => io::Error::from_raw_os_error(libc::ENODEV),
+            Error::NoSuchIndex(_) => io::Error::from_raw_os_error(libc::ENODEV),
             error => io::Error::other(error),
         })?;
         self.ethtool.call(number, &name, config)

@@ -474,7 +474,7 @@ fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result
     };
     socket_option::set(fd, abi::SOL_XDP, abi::XDP_UMEM_REG, &registration).map_err(|source| {
         match source.raw_os_error() {
-            Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.whole_len() },
+            Some(libc::ENOBUFS) => XskError::MemoryLockLimit(memory.whole_len()),
             _ => XskError::SetUp { step: "registering the packet memory", source },
         }
     })

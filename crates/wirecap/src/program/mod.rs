@@ -127,9 +127,7 @@ impl CaptureProgram {
     /// Loads the program without a filter.
     pub(crate) fn load(plan: ProgramPlan) -> Result<Self, bpf::Error> {
         Self::load_any(plan, None).map_err(|error| match error {
-            wirecap_filter::Error::Kernel { cause } | wirecap_filter::Error::KernelPrivilege { cause } => {
-                cause
-            }
+            wirecap_filter::Error::Kernel(cause) | wirecap_filter::Error::KernelPrivilege(cause) => cause,
             error => unreachable!("no filter was translated: {error}"),
         })
     }

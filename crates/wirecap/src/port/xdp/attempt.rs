@@ -177,7 +177,7 @@ impl Attempt<'_> {
             Error::Socket { source, .. } => matches!(
                 source,
                 XskError::Busy { .. }
-                    | XskError::MemoryLockLimit { .. }
+                    | XskError::MemoryLockLimit(_)
                     | XskError::RingMemory { .. }
                     | XskError::NotSupported
             ),
