@@ -43,7 +43,7 @@ pub struct RouterPort {
 
 impl From<&Interface> for RouterPort {
     fn from(interface: &Interface) -> Self {
-        let names = [&interface.name].into_iter().chain(&interface.alternative_names);
+        let names = interface.names();
         let addresses = interface.addresses.iter();
         Self {
             names: names.cloned().collect(),

@@ -25,7 +25,7 @@ pub enum ClockSource {
 /// The clock of a NIC, open.
 #[derive(Debug, Clone)]
 pub struct PtpClock {
-    file: Arc<File>,
+    pub(super) file: Arc<File>,
     pub(super) path: String,
     /// As its driver calls it.
     pub(super) name: String,
@@ -46,14 +46,6 @@ impl PtpClock {
             }
             Err(source) => Err(ClockError::Open { path, source }),
         }
-    }
-
-    /// One that cannot be read, in place of a NIC's.
-    #[cfg(test)]
-    pub(super) fn unreadable() -> Self {
-        let path = "/dev/null".to_owned();
-        let file = Arc::new(File::open(&path).expect("every Linux has it"));
-        Self { file, path, name: "none".into() }
     }
 
     /// Its device, and what its driver calls it.

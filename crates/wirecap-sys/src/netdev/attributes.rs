@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::MacAddress;
 
 /// How many receive queues an interface has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
     /// In use now: queue numbers are 0 to `current` - 1.
     pub current: u32,
@@ -17,11 +17,12 @@ pub struct Queues {
 }
 
 /// Where the number of queues comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueSource {
     /// The driver (ETHTOOL_GCHANNELS).
     Driver,
     /// The driver does not say; this is what the kernel allocated, of which the driver may use fewer.
+    #[default]
     Allocated,
 }
 
@@ -88,7 +89,7 @@ impl fmt::Display for InterfaceAddress {
 }
 
 /// The kernel's ARPHRD_ number of a link: it decides which header a packet begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HardwareType(pub u16);
 
 impl HardwareType {

@@ -12,7 +12,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::attributes::Driver;
+use super::attributes::{Driver, QueueSource, Queues};
 use super::error::{Error, Result};
 use super::link::text;
 use super::name::MAX_NAME_BYTES;
@@ -39,13 +39,8 @@ struct DriverInfo {
     version: [u8; 32],
     firmware_version: [u8; 32],
     bus_info: [u8; 32],
-    erom_version: [u8; 32],
-    reserved: [u8; 12],
-    private_flags: u32,
-    statistics: u32,
-    test_info_bytes: u32,
-    eeprom_dump_bytes: u32,
-    register_dump_bytes: u32,
+    /// From `erom_version` to `regdump_len`.
+    not_read: [u8; 64],
 }
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 
@@ -70,19 +65,11 @@ const _: () = assert!(size_of::<ChannelInfo>() == 36);
 struct LinkSettings {
     command: u32,
     speed_mbps: u32,
-    duplex: u8,
-    port: u8,
-    phy_address: u8,
-    autonegotiation: u8,
-    mdio_support: u8,
-    crossover: u8,
-    crossover_control: u8,
+    /// From `duplex` to `eth_tp_mdix_ctrl`.
+    not_read: [u8; 7],
     link_mode_words: i8,
-    transceiver: u8,
-    master_slave_config: u8,
-    master_slave_state: u8,
-    rate_matching: u8,
-    reserved: [u32; 7],
+    /// From `transceiver` to `reserved`.
+    nor_these: [u8; 32],
     link_modes: [u32; 3 * MAX_LINK_MODE_WORDS],
 }
 const _: () = assert!(mem::offset_of!(LinkSettings, link_mode_words) == 15);
@@ -123,13 +110,6 @@ unsafe impl Request for Value {}
 // each, a number that is the kernel's own when it does so, and at most 127.
 unsafe impl Request for LinkSettings {}
 
-/// How many receive queues there are, as the driver says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Channels {
-    pub current: u32,
-    pub max: u32,
-}
-
 /// A socket to ask drivers through, in the namespace of the thread that opened it.
 #[derive(Debug)]
 pub(super) struct Ethtool {
@@ -158,13 +138,13 @@ impl Ethtool {
     }
 
     /// Receive queues: those with a transmit queue of their own ("combined") and those without.
-    pub fn channels(&self, interface: &str) -> Option<Channels> {
+    pub fn channels(&self, interface: &str) -> Option<Queues> {
         let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
         self.ask(interface, &mut info)?;
         let current = info.rx_count.saturating_add(info.combined_count);
         // The two maxima are alternatives in the drivers that have both, so they must not be added.
         let max = info.max_rx.max(info.max_combined).max(current);
-        (current > 0).then_some(Channels { current, max })
+        (current > 0).then_some(Queues { current, max, source: QueueSource::Driver })
     }
 
     /// Whether VLAN tags are taken off packets that come in ("rx-vlan-offload").

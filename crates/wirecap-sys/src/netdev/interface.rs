@@ -9,7 +9,7 @@ use super::{Error, Promiscuous};
 use super::{MacAddress, Result, numa};
 
 /// A network interface, as it was when it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Name, at most 15 bytes.
     pub name: String,
@@ -60,7 +60,7 @@ impl Interface {
     /// Whether this is its name, or one of its alternative names.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.alternative_names.iter().any(|alternative| alternative == name)
+        self.names().any(|own| own == name)
     }
 
     /// Whether the host can be reached over this interface: it has an IPv4 address, or an IPv6 address other
@@ -76,33 +76,28 @@ impl Interface {
         self.promiscuity > 0
     }
 
+    /// Every name it has, the alternative ones last.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.name].into_iter().chain(&self.alternative_names)
+    }
+
     fn assemble(
         link: Link,
         addresses: &[(u32, InterfaceAddress)],
         ethtool: &Ethtool,
         features: Option<XdpFeatures>,
     ) -> Self {
-        let ifindex = link.header.ifindex;
+        let queues = queues(&link, ethtool);
+        let Self { name, ifindex, mac, .. } = &link.interface;
         Self {
-            ifindex,
-            up: link.header.up(),
-            carrier: link.header.carrier(),
-            mtu: link.mtu,
-            hardware_type: link.hardware_type,
-            mac: link.mac,
-            addresses: InterfaceAddress::of(ifindex, addresses),
-            master: link.master,
-            peer: link.peer,
-            promiscuity: link.promiscuity,
-            driver: ethtool.driver(&link.name),
-            queues: queues(&link, ethtool),
-            speed_mbps: ethtool.speed_mbps(&link.name),
-            takes_vlan_tags: ethtool.takes_vlan_tags(&link.name).unwrap_or(false),
-            numa_node: numa::numa_node(&link.name, ifindex, link.mac),
-            xdp_programs: link.xdp_programs,
+            addresses: InterfaceAddress::of(*ifindex, addresses),
+            driver: ethtool.driver(name),
+            queues,
+            speed_mbps: ethtool.speed_mbps(name),
+            takes_vlan_tags: ethtool.takes_vlan_tags(name).unwrap_or(false),
+            numa_node: numa::numa_node(name, *ifindex, *mac),
             xdp_features: features,
-            alternative_names: link.alternative_names,
-            name: link.name,
+            ..link.interface
         }
     }
 }
@@ -121,7 +116,7 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     let mut features = NetdevFamily::open()?.all()?;
     let ethtool = Ethtool::open()?;
     let assemble = |link: Link| {
-        let features = features.remove(&link.header.ifindex);
+        let features = features.remove(&link.interface.ifindex);
         Interface::assemble(link, &addresses, &ethtool, features)
     };
     Ok(links.into_iter().map(assemble).collect())
@@ -145,7 +140,7 @@ fn interface_of(selector: Selector<'_>) -> Result<Interface> {
     let mut rtnetlink = link::open()?;
     let link = link::link(&mut rtnetlink, selector)?;
     let addresses = link::addresses(&mut rtnetlink)?;
-    let features = NetdevFamily::open()?.one(link.header.ifindex)?;
+    let features = NetdevFamily::open()?.one(link.interface.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
 }
 
@@ -154,7 +149,7 @@ fn interface_of(selector: Selector<'_>) -> Result<Interface> {
 /// # Errors
 /// [`Error::NoSuchIndex`] once the interface is gone; else as [`interfaces`].
 pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
-    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
+    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.interface.xdp_programs)
 }
 
 /// The interface with index `ifindex` of this network namespace, also after it was renamed.
@@ -166,10 +161,8 @@ pub fn interface_with_index(ifindex: u32) -> Result<Interface> {
 }
 
 pub(super) fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
-    match ethtool.channels(&link.name) {
-        Some(channels) => {
-            Queues { current: channels.current, max: channels.max, source: QueueSource::Driver }
-        }
+    match ethtool.channels(&link.interface.name) {
+        Some(queues) => queues,
         None => {
             let allocated = link.rx_queues_allocated.max(1);
             Queues { current: allocated, max: allocated, source: QueueSource::Allocated }

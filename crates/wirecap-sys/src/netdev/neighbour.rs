@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use libc::{AF_INET, AF_INET6, NDA_DST, NDA_LLADDR};
-use netlink_packet_core::{DecodeError, parse_u32};
+use netlink_packet_core::{parse_ip, parse_u32};
 
 use super::{
     MacAddress,
@@ -87,7 +87,7 @@ impl Neighbour {
         let (mut address, mut mac, mut extended) = (None, None, 0);
         each_attribute(action, attributes, |kind, value| {
             match kind {
-                NDA_DST => address = Some(ip_address(value)?),
+                NDA_DST => address = Some(parse_ip(value)?),
                 NDA_LLADDR => mac = mac_address(value),
                 NDA_FLAGS_EXT => extended = parse_u32(value)?,
                 _ => {}
@@ -132,14 +132,6 @@ impl NeighbourState {
         } else {
             Self::Idle
         }
-    }
-}
-
-fn ip_address(value: &[u8]) -> std::result::Result<IpAddr, DecodeError> {
-    match value.len() {
-        4 => Ok(IpAddr::from(<[u8; 4]>::try_from(value).expect("four bytes"))),
-        16 => Ok(IpAddr::from(<[u8; 16]>::try_from(value).expect("sixteen bytes"))),
-        other => Err(DecodeError::from(format!("an IP address of {other} bytes"))),
     }
 }
 

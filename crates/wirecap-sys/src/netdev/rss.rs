@@ -186,7 +186,7 @@ impl RssReader {
 
     /// Its name now: the driver has to be asked by it, and it may have changed.
     fn name(&mut self) -> Result<String> {
-        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.name)
+        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.interface.name)
     }
 }
 

@@ -170,7 +170,7 @@ impl Device for Nic {
     }
 
     fn name(&mut self) -> Result<String> {
-        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.name)
+        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.interface.name)
     }
 }
 
