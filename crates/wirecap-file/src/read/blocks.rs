@@ -185,7 +185,7 @@ fn captured_bytes(rest: &[u8], captured: u32) -> Result<&[u8], Damage> {
     rest.get(..captured as usize).ok_or(Damage::CapturedLength { captured, max: rest.len() as u32 })
 }
 
-fn packet<'a>(
+pub(super) fn packet<'a>(
     interface: &KnownInterface,
     timestamp_ns: Option<u64>,
     original_len: u32,

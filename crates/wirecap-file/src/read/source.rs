@@ -11,6 +11,7 @@
 
 use std::io::{ErrorKind, Read};
 
+use super::truncated;
 use crate::Error;
 
 /// 256 KiB.
@@ -65,6 +66,21 @@ impl<R: Read> Source<R> {
             self.fill(len)?;
         }
         Ok(self.end - self.start)
+    }
+
+    /// Like [`Source::require`], for a part of the file that must be there as a whole, or not at all: false at
+    /// a clean end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] in `what`, [`Error::Read`].
+    #[inline]
+    pub(super) fn require_whole(&mut self, what: &'static str, len: usize) -> Result<bool, Error> {
+        let present = self.require(len)?;
+        if present != 0 && present < len {
+            return Err(truncated(self.offset, what, present, len));
+        }
+        Ok(present != 0)
     }
 
     /// Takes `len` bytes, which must have been required.
