@@ -10,13 +10,7 @@ use std::{
 
 use wirecap::Batch;
 
-use super::{
-    backlog::Backlog,
-    block::Block,
-    encode::Encoding,
-    error::RecordError,
-    records::Records,
-};
+use super::{backlog::Backlog, block::Block, encode::Encoding, error::RecordError, records::Records};
 
 /// Encodes what one worker captures, and hands it to the writer.
 ///

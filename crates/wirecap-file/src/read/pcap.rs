@@ -2,13 +2,13 @@
 
 use std::io::Read;
 
+use super::MAX_BLOCK_LEN;
 use super::blocks::packet;
 use super::byte_order::ByteOrder;
 use super::known::KnownInterface;
 use super::record::{Interface, Record};
 use super::source::Source;
 use super::time::Resolution;
-use super::MAX_BLOCK_LEN;
 use crate::pcap::{
     FILE_HEADER_LEN, MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, MODIFIED_RECORD_HEADER_LEN,
     RECORD_HEADER_LEN,

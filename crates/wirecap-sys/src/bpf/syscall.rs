@@ -1,8 +1,10 @@
 //! The one call, bpf(2), and what every user of it shares: owned file descriptors, names, locked memory.
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::net::if_::if_indextoname;
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use super::attr::{Attr, Command, GetId, GetInfo, NAME_LEN};
 use super::error::Error;
@@ -72,22 +74,12 @@ pub(super) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Re
 }
 
 fn lift_memlock() -> bool {
-    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a live rlimit, which the kernel only reads.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) == 0 }
+    setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_ok()
 }
 
 /// Name of an interface of the current network namespace.
 pub(super) fn interface_name(ifindex: u32) -> Option<String> {
-    let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
-    // SAFETY: `name` has the IF_NAMESIZE bytes that if_indextoname(3) may write.
-    let found = unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) };
-    if found.is_null() {
-        return None;
-    }
-    // SAFETY: on success the buffer holds a zero-terminated name, and it lives until the end of this
-    // function.
-    Some(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+    if_indextoname(ifindex).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// An object's name as the kernel wants it: zero padded and zero terminated.

@@ -85,6 +85,14 @@ impl Error {
         Error::System { action: action.into(), source }
     }
 
+    /// The kernel's refusal to do `action`, which takes `capability`.
+    pub(super) fn refused(action: impl Into<String>, capability: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: action.into(), capability },
+            _ => Error::system(action, source),
+        }
+    }
+
     /// The kernel's errno, if it was the kernel that refused.
     pub(super) fn errno(&self) -> Option<i32> {
         match self {

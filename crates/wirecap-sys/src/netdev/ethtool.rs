@@ -14,8 +14,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::attributes::{Driver, QueueSource, Queues};
 use super::error::{Error, Result};
-use super::link::text;
+use super::link::{self, Selector, text};
 use super::name::MAX_NAME_BYTES;
+use super::netlink::Conversation;
 use crate::socket_option;
 
 // linux/ethtool.h and linux/sockios.h; not in libc.
@@ -204,6 +205,26 @@ impl Ethtool {
         // for writes of as much as the kernel writes (trait Request), and outlives the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &raw mut ifreq) };
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// The driver of the interface with an index, in the namespace of the thread that opened it.
+#[derive(Debug)]
+pub(super) struct DriverByIndex {
+    rtnetlink: Conversation,
+    pub ethtool: Ethtool,
+    pub ifindex: u32,
+}
+
+impl DriverByIndex {
+    /// Opens the sockets. Needs no privilege.
+    pub fn open(ifindex: u32) -> Result<Self> {
+        Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()?, ifindex })
+    }
+
+    /// The name of the interface now: the driver has to be asked by it, and it may have changed.
+    pub fn name(&mut self) -> Result<String> {
+        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.interface.name)
     }
 }
 

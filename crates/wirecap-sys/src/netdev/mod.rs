@@ -77,6 +77,7 @@ pub use routes::{Route, find_route};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
+pub use subscription::Subscription;
 pub use surroundings::{PacketSocket, PppoeSession, Surroundings, Upper};
 pub use wirecap_headers::MacAddress;
 pub use xdp_features::{RxMetadata, XdpFeatures};

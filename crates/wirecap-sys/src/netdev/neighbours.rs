@@ -117,9 +117,7 @@ impl Neighbours {
     fn request(&mut self, scope: Scope, address: IpAddr, request: &Message) -> Result<()> {
         let action = format!("asking for the Ethernet address of {address}");
         match self.0.ask(&action, scope, request) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
-                Err(Error::NotPermitted { action, capability: "CAP_NET_ADMIN" })
-            }
+            Err(Error::System { source, .. }) => Err(Error::refused(action, "CAP_NET_ADMIN", source)),
             answered => answered.map(drop),
         }
     }

@@ -28,7 +28,7 @@ use crate::mapped::Mapped;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]
-struct RingMap<T> {
+pub(super) struct RingMap<T> {
     /// Keeps the memory; `None` when a test owns it.
     _mapped: Option<Mapped>,
     /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
@@ -48,7 +48,7 @@ unsafe impl<T: Send> Send for RingMap<T> {}
 unsafe impl<T: Send> Sync for RingMap<T> {}
 
 impl<T> RingMap<T> {
-    fn new(
+    pub(super) fn new(
         fd: BorrowedFd<'_>,
         page_offset: libc::off_t,
         offsets: RingOffsets,
@@ -105,16 +105,7 @@ pub struct ConsumerRing<T> {
 }
 
 impl<T: Copy> ConsumerRing<T> {
-    pub(super) fn map(
-        fd: BorrowedFd<'_>,
-        page_offset: libc::off_t,
-        offsets: RingOffsets,
-        size: RingSize,
-    ) -> io::Result<Self> {
-        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
-    }
-
-    fn over(map: RingMap<T>) -> Self {
+    pub(super) fn over(map: RingMap<T>) -> Self {
         let consumer = map.consumer().load(Ordering::Relaxed);
         Self { map, consumer, cached_producer: consumer, taken: consumer.into() }
     }
@@ -223,16 +214,7 @@ pub struct ProducerRing<T> {
 }
 
 impl<T: Copy> ProducerRing<T> {
-    pub(super) fn map(
-        fd: BorrowedFd<'_>,
-        page_offset: libc::off_t,
-        offsets: RingOffsets,
-        size: RingSize,
-    ) -> io::Result<Self> {
-        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
-    }
-
-    fn over(map: RingMap<T>) -> Self {
+    pub(super) fn over(map: RingMap<T>) -> Self {
         let producer = map.producer().load(Ordering::Relaxed);
         Self { map, producer, cached_consumer: producer }
     }

@@ -15,7 +15,7 @@ use super::{
     abi::{self, RingDescriptor},
     cursor::RingSize,
     received::{Contents, Receiving},
-    ring::{ConsumerRing, ProducerRing},
+    ring::{ConsumerRing, ProducerRing, RingMap},
 };
 use crate::{
     bpf::{self, Map},
@@ -212,16 +212,16 @@ impl Socket {
         let offsets: abi::MmapOffsets =
             socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
-        let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, rings.fill);
+        let fill = RingMap::new(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, rings.fill);
         let completion =
-            ConsumerRing::map(raw, abi::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.completion, rings.completion);
-        let rx = rings.rx.map(|size| ConsumerRing::map(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
-        let tx = rings.tx.map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
+            RingMap::new(raw, abi::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.completion, rings.completion);
+        let rx = rings.rx.map(|size| RingMap::new(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
+        let tx = rings.tx.map(|size| RingMap::new(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
         Ok(Self {
-            fill: fill.map_err(&page)?,
-            completion: Some(completion.map_err(&page)?),
-            rx: rx.transpose().map_err(&page)?,
-            tx: tx.transpose().map_err(&page)?,
+            fill: ProducerRing::over(fill.map_err(&page)?),
+            completion: Some(ConsumerRing::over(completion.map_err(&page)?)),
+            rx: rx.transpose().map_err(&page)?.map(ConsumerRing::over),
+            tx: tx.transpose().map_err(&page)?.map(ProducerRing::over),
             memory: Arc::clone(memory),
             fd,
             config,
