@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::records::Records;
 
-/// The packets of one batch, encoded; or packets that will not come, without records: those behind them do not
-/// wait for them.
+/// The packets of one batch, encoded; or packets that will not come, without records: those behind them do
+/// not wait for them.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Which receive queue they came from, as [`Queues`](super::queues::Queues) numbers it.

@@ -47,14 +47,12 @@ pub fn precise_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-
 /// Waits until every packet the kernel was processing when this was called has been dealt with: an RCU
 /// grace period, since XDP programs and the hand-over to sockets run inside RCU read sections. Returns
 /// whether the kernel does this (not with `nohz_full`).
 pub fn wait_for_kernel() -> bool {
     // SAFETY: membarrier takes no pointers.
-    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
+    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
 }
 
 /// CPU time the process has used so far, user and system, in seconds.

@@ -1,7 +1,7 @@
 //! What all our sockets do with the kernel: opened, options set and read.
 
 use std::{
-    io,
+    io, mem,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     ptr,
 };
@@ -10,7 +10,7 @@ use std::{
 ///
 /// # Safety
 /// That is so, padding included.
-pub(crate) unsafe trait Integers: Default {}
+pub(crate) unsafe trait Integers {}
 // SAFETY: an integer.
 unsafe impl Integers for u32 {}
 // SAFETY: an integer.
@@ -46,18 +46,22 @@ pub(crate) fn set<T>(fd: impl AsFd, level: libc::c_int, option: libc::c_int, val
 
 /// Reads an option (`getsockopt`).
 pub(crate) fn get<T: Integers>(fd: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
+    of_number(fd.as_fd().as_raw_fd(), level, option)
+}
+
+/// Reads an option of whatever has this number, if it is a socket that has the option. A number that is no
+/// descriptor, or another one since, makes it fail or describe that one: memory is not concerned.
+pub(crate) fn of_number<T: Integers>(
+    number: libc::c_int,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<T> {
+    // SAFETY: `T` consists of integers, for which all zero bytes are a value.
+    let mut value: T = unsafe { mem::zeroed() };
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into a value for which any bytes are valid; both
     // outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_fd().as_raw_fd(),
-            level,
-            option,
-            ptr::from_mut(&mut value).cast(),
-            &raw mut len,
-        )
-    };
+    let result =
+        unsafe { libc::getsockopt(number, level, option, ptr::from_mut(&mut value).cast(), &raw mut len) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

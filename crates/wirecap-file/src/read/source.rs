@@ -68,8 +68,8 @@ impl<R: Read> Source<R> {
         Ok(self.end - self.start)
     }
 
-    /// Like [`Source::require`], for a part of the file that must be there as a whole, or not at all: false at
-    /// a clean end.
+    /// Like [`Source::require`], for a part of the file that must be there as a whole, or not at all: false
+    /// at a clean end.
     ///
     /// # Errors
     ///

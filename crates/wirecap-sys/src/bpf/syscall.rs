@@ -79,7 +79,9 @@ fn lift_memlock() -> bool {
 
 /// Name of an interface of the current network namespace.
 pub(super) fn interface_name(ifindex: u32) -> Option<String> {
-    if_indextoname(ifindex).ok().map(|name| name.to_string_lossy().into_owned())
+    // nix takes the C function's null for a name without a byte.
+    let name = if_indextoname(ifindex).ok().filter(|name| !name.is_empty());
+    name.map(|name| name.to_string_lossy().into_owned())
 }
 
 /// An object's name as the kernel wants it: zero padded and zero terminated.

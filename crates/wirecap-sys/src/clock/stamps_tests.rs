@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use super::*;
-use crate::clock::system_ns;
+use crate::clock::{PtpClock, system_ns};
 
 const SECOND: i64 = NS_PER_S as i64;
 /// 2017-01-01T00:00:00Z, after the leap second, in nanoseconds.

@@ -19,8 +19,7 @@ use super::name::MAX_NAME_BYTES;
 use super::netlink::Conversation;
 use crate::socket_option;
 
-// linux/ethtool.h and linux/sockios.h; not in libc.
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+// linux/ethtool.h; not in libc.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
@@ -182,7 +181,7 @@ impl Ethtool {
 
     /// Has the driver do what `request` says, and fill it in.
     pub(super) fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
-        self.call(SIOCETHTOOL, interface, request)
+        self.call(libc::SIOCETHTOOL, interface, request)
     }
 
     /// Makes a request of the driver by another ioctl that takes an `ifreq` with a pointer.

@@ -63,19 +63,6 @@ impl Interface {
         self.names().any(|own| own == name)
     }
 
-    /// Whether the host can be reached over this interface: it has an IPv4 address, or an IPv6 address other
-    /// than the link-local one that every interface gives itself.
-    #[must_use]
-    pub fn has_ip_address(&self) -> bool {
-        self.addresses.iter().any(|address| !address.is_ipv6_link_local())
-    }
-
-    /// Whether it is in promiscuous mode now, at the request of any process.
-    #[must_use]
-    pub fn is_promiscuous(&self) -> bool {
-        self.promiscuity > 0
-    }
-
     /// Every name it has, the alternative ones last.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         [&self.name].into_iter().chain(&self.alternative_names)

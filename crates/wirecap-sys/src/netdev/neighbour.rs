@@ -6,7 +6,10 @@
 
 use std::net::IpAddr;
 
-use libc::{AF_INET, AF_INET6, NDA_DST, NDA_LLADDR};
+use libc::{
+    AF_INET, AF_INET6, NDA_DST, NDA_LLADDR, NTF_EXT_LEARNED, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
+    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE,
+};
 use netlink_packet_core::{parse_ip, parse_u32};
 
 use super::{
@@ -18,21 +21,10 @@ use super::{
 
 /// Length of `struct ndmsg`.
 const HEADER_BYTES: usize = 12;
-/// Flags that newer kernels keep apart (include/uapi/linux/neighbour.h).
+/// Flags that newer kernels keep apart (include/uapi/linux/neighbour.h; not in libc).
 const NDA_FLAGS_EXT: u16 = 15;
-
-/// States (include/uapi/linux/neighbour.h).
-const NUD_INCOMPLETE: u16 = 0x01;
-const NUD_REACHABLE: u16 = 0x02;
-const NUD_STALE: u16 = 0x04;
-const NUD_DELAY: u16 = 0x08;
-const NUD_PROBE: u16 = 0x10;
-const NUD_FAILED: u16 = 0x20;
-const NUD_NOARP: u16 = 0x40;
-const NUD_PERMANENT: u16 = 0x80;
-
-/// Flags of entries that a routing daemon or a switch has learned, or that are not to be moved.
-const NTF_EXT_LEARNED: u8 = 0x10;
+/// Flag of an entry that is not to be moved (not in libc). One that a routing daemon or a switch has learned
+/// has `NTF_EXT_LEARNED`.
 const NTF_STICKY: u8 = 0x40;
 
 /// What the kernel knows of an address on a link.

@@ -16,7 +16,7 @@
 
 use std::net::IpAddr;
 
-use libc::{EEXIST, ENOENT, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
+use libc::{EEXIST, ENOENT, NTF_USE, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::{
@@ -24,9 +24,6 @@ use super::{
     neighbour::{Neighbour, NeighbourState},
     netlink::{Conversation, Message, Scope},
 };
-
-/// Flag of an entry that is made to be used, not set.
-const NTF_USE: u8 = 0x01;
 
 /// Asks the kernel about neighbours, in the network namespace of the thread that opened it.
 ///

@@ -11,18 +11,17 @@
 
 use std::io;
 
+use libc::{
+    HWTSTAMP_FILTER_ALL, SIOCGHWTSTAMP, SIOCSHWTSTAMP, SOF_TIMESTAMPING_RAW_HARDWARE,
+    SOF_TIMESTAMPING_RX_HARDWARE, SOF_TIMESTAMPING_RX_SOFTWARE,
+};
+
 use super::Interface;
 use super::error::{Error, Result};
 use super::ethtool::{DriverByIndex, Ethtool, Request};
 
-// linux/ethtool.h, linux/sockios.h and linux/net_tstamp.h; not in libc.
+// linux/ethtool.h; not in libc.
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
-const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
-const SOF_TIMESTAMPING_RX_HARDWARE: u32 = 1 << 2;
-const SOF_TIMESTAMPING_RX_SOFTWARE: u32 = 1 << 3;
-const SOF_TIMESTAMPING_RAW_HARDWARE: u32 = 1 << 6;
-const HWTSTAMP_FILTER_ALL: u32 = 1;
 
 /// `struct ethtool_ts_info`
 #[repr(C)]

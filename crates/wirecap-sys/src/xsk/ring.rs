@@ -20,10 +20,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering, fence},
 };
 
-use super::{
-    abi::{RingOffsets, XDP_RING_NEED_WAKEUP},
-    cursor::RingSize,
-};
+use super::{abi::XDP_RING_NEED_WAKEUP, cursor::RingSize};
 use crate::mapped::Mapped;
 
 /// The parts of a ring's mapping.
@@ -51,10 +48,10 @@ impl<T> RingMap<T> {
     pub(super) fn new(
         fd: BorrowedFd<'_>,
         page_offset: libc::off_t,
-        offsets: RingOffsets,
+        offsets: libc::xdp_ring_offset,
         size: RingSize,
     ) -> io::Result<Self> {
-        let len = offsets.descriptors as usize + size.entries() as usize * size_of::<T>();
+        let len = offsets.desc as usize + size.entries() as usize * size_of::<T>();
         let mapped = Mapped::ring(fd, len, page_offset)?;
         // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
         // from them, and lays the fields out aligned (`struct xdp_ring`).
@@ -63,7 +60,7 @@ impl<T> RingMap<T> {
             producer: at(offsets.producer).cast(),
             consumer: at(offsets.consumer).cast(),
             flags: at(offsets.flags).cast(),
-            entries: at(offsets.descriptors).cast(),
+            entries: at(offsets.desc).cast(),
             _mapped: Some(mapped),
             size,
             _entries: PhantomData,
