@@ -31,16 +31,17 @@ pub(crate) fn open(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd
 
 /// Sets an option (`setsockopt`).
 pub(crate) fn set<T>(fd: impl AsFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let (value, len) = (ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_fd().as_raw_fd(),
-            level,
-            option,
-            ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
+    let result = unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, option, value, len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Binds a socket to an address of its family.
+pub(crate) fn bind<T>(fd: impl AsFd, address: &T) -> io::Result<()> {
+    let (address, len) = (ptr::from_ref(address).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
+    let result = unsafe { libc::bind(fd.as_fd().as_raw_fd(), address, len) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

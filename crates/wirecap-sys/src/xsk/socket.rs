@@ -1,7 +1,7 @@
 //! One AF_XDP socket: its rings, its binding to a queue, its counters.
 
 use std::{
-    io, mem,
+    io,
     ops::Range,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr,
@@ -321,7 +321,7 @@ impl Socket {
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            let source = match bind(&self.fd, &address) {
+            let source = match socket_option::bind(&self.fd, &address) {
                 Ok(()) => {
                     self.shared = None;
                     return Ok(());
@@ -369,16 +369,7 @@ impl Socket {
         if self.fill.needs_wakeup() {
             // SAFETY: a receive without a buffer reads nothing into our memory. Errors (EAGAIN,
             // ENETDOWN) mean that there is nothing to wake.
-            unsafe {
-                libc::recvfrom(
-                    self.fd.as_raw_fd(),
-                    ptr::null_mut(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    ptr::null_mut(),
-                    ptr::null_mut(),
-                )
-            };
+            unsafe { libc::recv(self.fd.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
         }
     }
 }
@@ -481,16 +472,4 @@ fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result
             _ => XskError::SetUp { step: "registering the packet memory", source },
         }
     })
-}
-
-fn bind(fd: &OwnedFd, address: &libc::sockaddr_xdp) -> io::Result<()> {
-    // SAFETY: pointer and length are those of one structure laid out as `struct sockaddr_xdp`.
-    let result = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            ptr::from_ref(address).cast(),
-            mem::size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
