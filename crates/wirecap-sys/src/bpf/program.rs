@@ -10,7 +10,7 @@ use super::error::Error;
 use super::insn::Insn;
 use super::privilege::lacks_perfmon;
 use super::syscall::{
-    address, address_mut, bpf, bpf_fd, object_info, object_name, open_by_id, text, with_memlock,
+    address, address_mut, bpf, bpf_fd, if_there, object_info, object_name, open_by_id, text, with_memlock,
 };
 
 /// The license given to the kernel with every program, one that lets it call all helpers.
@@ -205,11 +205,7 @@ impl Program {
             let name = text(&prog_info(fd.as_fd())?.name);
             io::Result::Ok(Self { fd, name })
         };
-        match open() {
-            Ok(program) => Ok(Some(program)),
-            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(cause) => Err(Error::call(format!("open the BPF program with id {id}"), cause)),
-        }
+        if_there(open()).map_err(|cause| Error::call(format!("open the BPF program with id {id}"), cause))
     }
 
     /// A descriptor of any program of this machine.

@@ -62,6 +62,14 @@ pub(super) unsafe fn object_info<T: Attr>(fd: BorrowedFd<'_>, info: T) -> io::Re
     Ok(info)
 }
 
+/// What a call gives; `None` if there is no such thing (`ENOENT`).
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Runs `call`, and once more with the limit of locked memory lifted if it was refused for permission.
 ///
 /// Before Linux 5.11 maps and programs were charged to `RLIMIT_MEMLOCK` (64 KiB by default), and exceeding it

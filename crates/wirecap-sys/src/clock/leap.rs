@@ -165,7 +165,8 @@ impl LeapSeconds {
     }
 }
 
-/// The built-in table as a list has it: seconds since 1900, and how many seconds UTC is behind TAI from then on.
+/// The built-in table as a list has it: seconds since 1900, and how many seconds UTC is behind TAI from then
+/// on.
 fn built_in_entries() -> [(u64, u64); BUILT_IN_DAYS.len()] {
     std::array::from_fn(|index| (BUILT_IN_DAYS[index] * S_PER_DAY, FIRST_BEHIND_S + index as u64))
 }
