@@ -11,7 +11,6 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::truncated;
 use crate::Error;
 
 /// 256 KiB.
@@ -118,6 +117,10 @@ impl<R: Read> Source<R> {
         debug_assert!(self.start <= self.end && self.end <= self.buffer.len());
         Ok(())
     }
+}
+
+pub(super) fn truncated(offset: u64, what: &'static str, present: usize, needed: usize) -> Error {
+    Error::Truncated { offset, what, present: present as u64, needed: needed as u64 }
 }
 
 #[cfg(test)]
