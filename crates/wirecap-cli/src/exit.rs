@@ -56,11 +56,11 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | NoPort
                 | NoWorker
                 | PortTwice(_)
-                | Interface(NameInvalid { .. } | NameTooLong { .. })
+                | Interface(NameInvalid { .. } | NameTooLong(_))
                 | QueueSet { .. }
                 | PassiveQueues { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
-                | Filter(Expression { .. } | Invalid { .. } | NotLive { .. })
+                | Filter(Expression { .. } | Invalid { .. } | NotLive(_))
         )
     );
     if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {

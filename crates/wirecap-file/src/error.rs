@@ -16,20 +16,15 @@ use crate::Format;
 /// use wirecap_file::{Error, Reader};
 ///
 /// let Err(error) = Reader::new(b"\x1f\x8b\x08\x00".as_slice()) else { unreachable!() };
-/// assert!(matches!(error, Error::NotACapture { .. }));
+/// assert!(matches!(error, Error::NotACapture(_)));
 /// assert!(error.to_string().contains("gunzip"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name's extension stands for no format.
-    #[error(
-        "cannot tell the capture format from the name {path:?}: end it in .pcapng (recommended) or .pcap"
-    )]
-    UnknownExtension {
-        /// The name as given.
-        path: PathBuf,
-    },
+    /// The extension of this name stands for no format.
+    #[error("cannot tell the capture format from the name {0:?}: end it in .pcapng (recommended) or .pcap")]
+    UnknownExtension(PathBuf),
     /// The file could not be opened.
     #[error("cannot open the capture file {path:?}: {source}; check the name and that you may read it")]
     Open {
@@ -51,12 +46,9 @@ pub enum Error {
     /// The file has no bytes at all.
     #[error("the capture file is empty: whatever wrote it stopped before its header; capture again")]
     Empty,
-    /// The first bytes belong to no format read here.
-    #[error("not a pcap or pcapng file: it starts with the bytes {start:02x?}; {}", hint_for_start(.start))]
-    NotACapture {
-        /// The first four bytes.
-        start: [u8; 4],
-    },
+    /// The first bytes belong to no format read here; these are four of them.
+    #[error("not a pcap or pcapng file: it starts with the bytes {0:02x?}; {hint}", hint = hint_for_start(.0))]
+    NotACapture([u8; 4]),
     /// The format is known, this version of it is not.
     #[error(
         "the header at byte {offset} says {format} version {major}.{minor}, which cannot be read here; \
@@ -114,12 +106,10 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// A section header without the magic number that shows its byte order.
-    #[error("its byte-order magic is {found:#010x}, which is 0x1a2b3c4d in neither byte order")]
-    ByteOrderMagic {
-        /// What stands in its place, read as little-endian.
-        found: u32,
-    },
+    /// A section header without the magic number that shows its byte order: what stands in its
+    /// place, read as little-endian.
+    #[error("its byte-order magic is {0:#010x}, which is 0x1a2b3c4d in neither byte order")]
+    ByteOrderMagic(u32),
     /// A total length no block can have.
     #[error("its total length is {length}, which is not a multiple of 4 from {min} to {max}")]
     BlockLength {
@@ -155,17 +145,11 @@ pub enum Damage {
         known: u32,
     },
     /// Too many interfaces to be true.
-    #[error("it describes one interface more than the {max} that are read from one file")]
-    TooManyInterfaces {
-        /// The limit.
-        max: u32,
-    },
+    #[error("it describes one interface more than the {} that are read from one file", crate::MAX_INTERFACES)]
+    TooManyInterfaces,
     /// More comments than any program writes into a block.
-    #[error("it has more than {max} comments, the limit for one block")]
-    TooManyComments {
-        /// The limit.
-        max: u32,
-    },
+    #[error("it has more than {} comments, the limit for one block", crate::MAX_COMMENTS)]
+    TooManyComments,
     /// An option longer than what is left of its block.
     #[error("its option with code {code} claims {length} bytes, but {left} are left in the block")]
     OptionLength {

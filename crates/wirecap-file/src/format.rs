@@ -37,7 +37,7 @@ impl Format {
         match path.extension() {
             Some(extension) if extension.eq_ignore_ascii_case("pcap") => Ok(Self::Pcap),
             Some(extension) if extension.eq_ignore_ascii_case("pcapng") => Ok(Self::Pcapng),
-            _ => Err(Error::UnknownExtension { path: path.to_path_buf() }),
+            _ => Err(Error::UnknownExtension(path.to_path_buf())),
         }
     }
 

@@ -55,7 +55,7 @@ fn decode_condition(insn: &Insn, index: usize, len: usize) -> Result<Op, Invalid
         0x25 => Cond::Gt,
         0x35 => Cond::Ge,
         0x45 => Cond::Set,
-        _ => return Err(Invalid::Code { code: insn.code }),
+        _ => return Err(Invalid::Code(insn.code)),
     };
     let then = target(index, insn.jt.into(), len)?;
     let otherwise = target(index, insn.jf.into(), len)?;
@@ -66,7 +66,7 @@ fn decode_alu(code: u16, k: u32) -> Result<Op, Invalid> {
     let operand = operand(code, k);
     let alu = match (code & !0x08, operand) {
         (0x34 | 0x94, Operand::K(0)) => return Err(Invalid::DivisionByZero),
-        (0x64 | 0x74, Operand::K(bits @ 32..)) => return Err(Invalid::Shift { bits }),
+        (0x64 | 0x74, Operand::K(bits @ 32..)) => return Err(Invalid::Shift(bits)),
         (0x04, _) => Alu::Add,
         (0x14, _) => Alu::Sub,
         (0x24, _) => Alu::Mul,
@@ -77,7 +77,7 @@ fn decode_alu(code: u16, k: u32) -> Result<Op, Invalid> {
         (0x74, _) => Alu::Rsh,
         (0x94, _) => Alu::Mod,
         (0xa4, _) => Alu::Xor,
-        _ => return Err(Invalid::Code { code }),
+        _ => return Err(Invalid::Code(code)),
     };
     Ok(Op::Alu(alu, operand))
 }
@@ -97,12 +97,12 @@ fn operand(code: u16, k: u32) -> Operand {
 }
 
 fn slot(k: u32) -> Result<usize, Invalid> {
-    if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(Invalid::Slot { slot: k }) }
+    if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(Invalid::Slot(k)) }
 }
 
 /// The instruction `distance` after the next one. libpcap takes the distance of an unconditional jump for
 /// signed, and makes loops of it; those of conditional ones are too short to be negative.
 fn target(index: usize, distance: u32, len: usize) -> Result<usize, Invalid> {
     let target = index as i64 + 1 + i64::from(distance as i32);
-    usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(Invalid::Jump { target })
+    usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(Invalid::Jump(target))
 }

@@ -22,12 +22,9 @@ pub enum Error {
     #[error(
         "filter `{}`: `inbound`, `outbound` and `ifindex` are not supported when reading files, which do not record them; leave \
          them out, and choose addresses instead",
-        shortened(.expression)
+        shortened(.0)
     )]
-    NotLive {
-        /// The expression.
-        expression: String,
-    },
+    NotLive(String),
     /// libpcap itself is missing or of no use; also a snapshot length it does not take.
     #[error(transparent)]
     Libpcap(pcap::Error),
@@ -47,15 +44,12 @@ pub enum Error {
         /// Why.
         cause: machine_code::Error,
     },
-    /// No memory that could be executed.
+    /// No memory that could be executed: the kernel's answer.
     #[error(
-        "no executable memory for the filter's native code ({cause}); use the interpreter, or allow it: \
+        "no executable memory for the filter's native code ({0}); use the interpreter, or allow it: \
          MemoryDenyWriteExecute= of systemd and execmem of SELinux forbid it"
     )]
-    ExecutableMemory {
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    ExecutableMemory(io::Error),
     /// The filter looks at an offset that eBPF instructions cannot name.
     #[error(
         "instruction {index} of the filter reads {end} bytes into the packet, more than {limit}; run the filter in user space"
@@ -72,60 +66,39 @@ pub enum Error {
     #[error("the filter loops, as `protochain` makes it; run it in user space")]
     Loops,
     /// The verifier forbids this process arithmetic on addresses, without which headers of variable length
-    /// and `len` cannot be looked at.
+    /// and `len` cannot be looked at: what the kernel said.
     #[error(
         "the filter cannot run in the kernel without CAP_PERFMON: add it (run with sudo, or setcap \
          cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep on the program), or run the filter in user space"
     )]
-    KernelPrivilege {
-        /// What the kernel said.
-        cause: bpf::Error,
-    },
-    /// The filter is too long for eBPF's jumps, or the kernel refused it.
-    #[error("the filter cannot run in the kernel, run it in user space: {cause}")]
-    Kernel {
-        /// What the assembler or the kernel said.
-        cause: bpf::Error,
-    },
+    KernelPrivilege(bpf::Error),
+    /// The filter is too long for eBPF's jumps, or the kernel refused it: the words of either.
+    #[error("the filter cannot run in the kernel, run it in user space: {0}")]
+    Kernel(bpf::Error),
 }
 
 /// Why an instruction is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The program as a whole.
-    #[error("a program has 1 to {} instructions, this one {len}", crate::MAX_INSNS)]
-    Length {
-        /// Its length.
-        len: usize,
-    },
-    /// No such operation.
-    #[error("there is no operation {code:#x}")]
-    Code {
-        /// The operation code.
-        code: u16,
-    },
+    /// The program as a whole: its length.
+    #[error("a program has 1 to {most} instructions, this one {0}", most = crate::MAX_INSNS)]
+    Length(usize),
+    /// No such operation code.
+    #[error("there is no operation {0:#x}")]
+    Code(u16),
     /// No such slot.
-    #[error("there is no slot {slot} in the scratch memory of {} slots", crate::MEMORY_SLOTS)]
-    Slot {
-        /// The slot.
-        slot: u32,
-    },
+    #[error("there is no slot {0} in the scratch memory of {slots} slots", slots = crate::MEMORY_SLOTS)]
+    Slot(u32),
     /// A constant divisor of zero.
     #[error("it divides by zero")]
     DivisionByZero,
-    /// A constant shift that leaves nothing.
-    #[error("it shifts 32 bits by {bits}")]
-    Shift {
-        /// The distance.
-        bits: u32,
-    },
-    /// A jump out of the program.
-    #[error("it jumps to instruction {target}, which is not there")]
-    Jump {
-        /// Where to; negative in front of the first one.
-        target: i64,
-    },
+    /// A constant shift that leaves nothing: the distance.
+    #[error("it shifts 32 bits by {0}")]
+    Shift(u32),
+    /// A jump out of the program: where to; negative in front of the first one.
+    #[error("it jumps to instruction {0}, which is not there")]
+    Jump(i64),
     /// The last instruction is no return.
     #[error("it is the last one and no return")]
     NoReturn,
@@ -135,7 +108,7 @@ impl Error {
     /// libpcap's refusal of an expression, with a hint.
     pub(crate) fn from_libpcap(expression: &str, cause: pcap::Error) -> Self {
         match cause {
-            pcap::Error::Expression { message } => {
+            pcap::Error::Expression(message) => {
                 let hint = hint(&message);
                 Self::Expression { expression: expression.to_owned(), message, hint }
             }
@@ -147,8 +120,8 @@ impl Error {
 impl From<bpf::Error> for Error {
     fn from(cause: bpf::Error) -> Self {
         match &cause {
-            bpf::Error::Rejected { lacks_perfmon: true, .. } => Self::KernelPrivilege { cause },
-            _ => Self::Kernel { cause },
+            bpf::Error::Rejected { lacks_perfmon: true, .. } => Self::KernelPrivilege(cause),
+            _ => Self::Kernel(cause),
         }
     }
 }
@@ -229,7 +202,7 @@ mod tests {
             ("only ether/fddi/tr broadcast supported here", "broadcast address"),
             ("gateway requires a name", "pcap-filter(7)"),
         ] {
-            let cause = pcap::Error::Expression { message: message.to_owned() };
+            let cause = pcap::Error::Expression(message.to_owned());
             let text = Error::from_libpcap("ip", cause).to_string();
             assert!(text.contains(message) && text.contains(hinted), "{text}");
         }
@@ -241,7 +214,7 @@ mod tests {
             let (name, log) = ("filter".into(), "R2 pointer -= pointer prohibited".into());
             let cause = io::Error::from_raw_os_error(13);
             let error = Error::from(bpf::Error::Rejected { name, cause, log, lacks_perfmon });
-            assert_eq!(matches!(error, Error::KernelPrivilege { .. }), lacks_perfmon, "{error}");
+            assert_eq!(matches!(error, Error::KernelPrivilege(_)), lacks_perfmon, "{error}");
         }
     }
 

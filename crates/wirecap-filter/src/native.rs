@@ -26,7 +26,7 @@ impl NativeFilter {
     pub fn new(program: &Program) -> Result<Self, Error> {
         let guards = guards(program, Runner::USER_SPACE);
         MachineCode::new(program.ops(), &guards).map(Self).map_err(|error| match error {
-            machine_code::Error::Memory(cause) => Error::ExecutableMemory { cause },
+            machine_code::Error::Memory(cause) => Error::ExecutableMemory(cause),
             error => Error::Native { insns: program.ops().len(), cause: error },
         })
     }

@@ -58,7 +58,7 @@ impl Program {
     pub fn new(insns: Vec<Insn>) -> Result<Self, Error> {
         let len = insns.len();
         if len == 0 || len > MAX_INSNS {
-            return Err(Error::Invalid { index: 0, reason: Invalid::Length { len } });
+            return Err(Error::Invalid { index: 0, reason: Invalid::Length(len) });
         }
         let decode =
             |(index, insn)| decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
@@ -150,19 +150,16 @@ mod tests {
 
     #[test]
     fn what_is_not_valid_is_told_with_its_place() {
-        assert_eq!(reason(&[]), (0, Invalid::Length { len: 0 }));
-        assert_eq!(reason(&vec![RETURN; MAX_INSNS + 1]), (0, Invalid::Length { len: MAX_INSNS + 1 }));
+        assert_eq!(reason(&[]), (0, Invalid::Length(0)));
+        assert_eq!(reason(&vec![RETURN; MAX_INSNS + 1]), (0, Invalid::Length(MAX_INSNS + 1)));
         assert_eq!(reason(&[RETURN, Insn::new(0x07, 0, 0, 0)]), (1, Invalid::NoReturn));
-        assert_eq!(reason(&[Insn::new(0x02, 0, 0, 16), RETURN]), (0, Invalid::Slot { slot: 16 }));
+        assert_eq!(reason(&[Insn::new(0x02, 0, 0, 16), RETURN]), (0, Invalid::Slot(16)));
         assert_eq!(reason(&[Insn::new(0x34, 0, 0, 0), RETURN]), (0, Invalid::DivisionByZero));
         assert_eq!(reason(&[Insn::new(0x94, 0, 0, 0), RETURN]), (0, Invalid::DivisionByZero));
-        assert_eq!(reason(&[Insn::new(0x64, 0, 0, 32), RETURN]), (0, Invalid::Shift { bits: 32 }));
-        assert_eq!(reason(&[Insn::new(0x05, 0, 0, 1), RETURN]), (0, Invalid::Jump { target: 2 }));
-        assert_eq!(reason(&[Insn::new(0x15, 0, 1, 0), RETURN]), (0, Invalid::Jump { target: 2 }));
-        assert_eq!(
-            reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]),
-            (0, Invalid::Jump { target: -1 })
-        );
+        assert_eq!(reason(&[Insn::new(0x64, 0, 0, 32), RETURN]), (0, Invalid::Shift(32)));
+        assert_eq!(reason(&[Insn::new(0x05, 0, 0, 1), RETURN]), (0, Invalid::Jump(2)));
+        assert_eq!(reason(&[Insn::new(0x15, 0, 1, 0), RETURN]), (0, Invalid::Jump(2)));
+        assert_eq!(reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]), (0, Invalid::Jump(-1)));
     }
 
     /// All 65,536 codes: the same are valid here and there.

@@ -16,15 +16,12 @@ use crate::MacAddress;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No pair of VLANs.
+    /// No pair of VLANs: what was given.
     #[error(
-        "{given:?} is no pair of VLANs: write A=B, each 1 to 4094 or none for no tag and at most one of them none, \
+        "{0:?} is no pair of VLANs: write A=B, each 1 to 4094 or none for no tag and at most one of them none, \
          as 10=20 or none=20"
     )]
-    VlanPair {
-        /// What was given.
-        given: String,
-    },
+    VlanPair(String),
     /// A VLAN of one side is in two pairs.
     #[error(
         "VLAN {vlan} of side {side} is in {first} and in {given}: packets would not know which; name it once"
@@ -39,25 +36,16 @@ pub enum Error {
         /// The VLAN, or `none`.
         vlan: String,
     },
-    /// No Ethernet address.
-    #[error("{given:?} is no Ethernet address: write six hexadecimal numbers, as 02:00:00:00:00:01")]
-    MacAddress {
-        /// What was given.
-        given: String,
-    },
+    /// No Ethernet address: what was given.
+    #[error("{0:?} is no Ethernet address: write six hexadecimal numbers, as 02:00:00:00:00:01")]
+    MacAddress(String),
     /// An Ethernet address that no frame may come from.
     #[error(
-        "{given} cannot be a source: it is {}; give that of an interface, as 02:00:00:00:00:01",
-        if given.is_group() { "multicast" } else { "all zeros" }
+        "{0} cannot be a source: it is {kind}; give that of an interface, as 02:00:00:00:00:01",
+        kind = if .0.is_group() { "multicast" } else { "all zeros" }
     )]
-    NotASource {
-        /// What was given.
-        given: MacAddress,
-    },
-    /// Nothing that a TTL could become.
-    #[error("{given:?} is nothing that a TTL could become: write keep, decrement, or a number from 1 to 255")]
-    Ttl {
-        /// What was given.
-        given: String,
-    },
+    NotASource(MacAddress),
+    /// Nothing that a TTL could become: what was given.
+    #[error("{0:?} is nothing that a TTL could become: write keep, decrement, or a number from 1 to 255")]
+    Ttl(String),
 }

@@ -55,7 +55,7 @@ impl FromStr for MacAddress {
 
     /// Six numbers of one or two hexadecimal digits, all separated by `:` or all by `-`.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::MacAddress { given: text.to_owned() };
+        let wrong = || Error::MacAddress(text.to_owned());
         let separator = if text.contains(':') { ':' } else { '-' };
         let mut octets = [0; 6];
         let mut parts = text.split(separator);
@@ -116,7 +116,7 @@ impl TryFrom<MacAddress> for SourceMac {
 
     fn try_from(address: MacAddress) -> Result<Self, Error> {
         if address.is_group() || address.0 == [0; 6] {
-            return Err(Error::NotASource { given: address });
+            return Err(Error::NotASource(address));
         }
         Ok(Self(address))
     }
@@ -177,7 +177,7 @@ mod tests {
     fn a_group_and_zeros_are_no_source() {
         for text in ["01:00:5e:00:00:01", "33:33:00:00:00:01", "ff:ff:ff:ff:ff:ff", "0:0:0:0:0:0"] {
             let error = text.parse::<SourceMac>().unwrap_err();
-            assert!(matches!(error, Error::NotASource { .. }), "{error}");
+            assert!(matches!(error, Error::NotASource(_)), "{error}");
         }
         assert_eq!("fe:0:0:0:0:1".parse::<SourceMac>().unwrap().to_string(), "fe:00:00:00:00:01");
     }

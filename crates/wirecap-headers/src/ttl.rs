@@ -95,9 +95,9 @@ impl FromStr for Ttl {
             "keep" => Ok(Self::Keep),
             "decrement" => Ok(Self::Decrement),
             number if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().map(Self::Set),
-            _ => return Err(Error::Ttl { given: text.to_owned() }),
+            _ => return Err(Error::Ttl(text.to_owned())),
         }
-        .map_err(|_| Error::Ttl { given: text.to_owned() })
+        .map_err(|_| Error::Ttl(text.to_owned()))
     }
 }
 

@@ -184,7 +184,7 @@ impl FromStr for Pair {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::VlanPair { given: text.to_owned() };
+        let wrong = || Error::VlanPair(text.to_owned());
         let (a, b) = text.split_once('=').ok_or_else(wrong)?;
         let pair = Self { a: vlan(a).ok_or_else(wrong)?, b: vlan(b).ok_or_else(wrong)? };
         if pair.a == NONE && pair.b == NONE { Err(wrong()) } else { Ok(pair) }

@@ -50,7 +50,7 @@ fn blocks(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> Vec<Block> {
             pcapng::packet(bytes, &header, 0, [[0x5a_u8; 60].as_slice()]);
             timestamp_ns
         });
-        Block { queue: queue as usize, first_number, records }
+        Block { queue: queue as usize, numbers: first_number..first_number + PACKETS_PER_BLOCK, records }
     };
     turns.map(block).collect()
 }

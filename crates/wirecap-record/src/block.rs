@@ -4,33 +4,20 @@ use std::ops::Range;
 
 use super::records::Records;
 
-/// The packets of one batch, encoded.
+/// The packets of one batch, encoded; or packets that will not come, without records: those behind them do
+/// not wait for them.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Which receive queue they came from, as [`Queues`](super::queues::Queues) numbers it.
     pub(crate) queue: usize,
-    /// Number of the first packet within its queue.
-    pub(crate) first_number: u64,
+    /// Their numbers within the queue.
+    pub(crate) numbers: Range<u64>,
     pub(crate) records: Records,
 }
 
 impl Block {
-    /// The numbers of its packets within their queue.
-    pub(crate) fn numbers(&self) -> Range<u64> {
-        self.first_number..self.first_number + self.records.packets()
+    /// Packets that will not come.
+    pub(crate) fn gap(queue: usize, numbers: Range<u64>) -> Self {
+        Self { queue, numbers, records: Records::new(None) }
     }
-}
-
-/// Packets of a queue that will not come: those behind them do not wait for them.
-#[derive(Debug)]
-pub(crate) struct Gap {
-    pub(crate) queue: usize,
-    pub(crate) numbers: Range<u64>,
-}
-
-/// From a worker to the writer.
-#[derive(Debug)]
-pub(crate) enum Message {
-    Block(Block),
-    Gap(Gap),
 }

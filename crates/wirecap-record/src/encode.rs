@@ -55,6 +55,7 @@ impl Encoding {
             }
             header.timestamp_ns
         });
-        Block { queue: self.queue_of(batch), first_number: batch.first_number(), records }
+        let numbers = batch.first_number()..batch.first_number() + records.packets();
+        Block { queue: self.queue_of(batch), numbers, records }
     }
 }

@@ -1,19 +1,16 @@
 //! A worker's end of a recorder.
 
-use std::sync::{
-    Arc,
-    mpsc::{Receiver, SyncSender, TrySendError},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, TrySendError},
+    },
 };
 
 use wirecap::Batch;
 
-use super::{
-    backlog::Backlog,
-    block::{Block, Gap, Message},
-    encode::Encoding,
-    error::RecordError,
-    records::Records,
-};
+use super::{backlog::Backlog, block::Block, encode::Encoding, error::RecordError, records::Records};
 
 /// Encodes what one worker captures, and hands it to the writer.
 ///
@@ -23,12 +20,12 @@ pub struct Lane {
     /// Index of the worker.
     pub(crate) worker: usize,
     pub(crate) encoding: Arc<Encoding>,
-    pub(crate) messages: SyncSender<Message>,
+    pub(crate) messages: SyncSender<Block>,
     /// Buffers that the writer has emptied.
     pub(crate) emptied: Receiver<Records>,
     pub(crate) backlog: Option<Arc<Backlog>>,
     /// Packets that will not come, and that the writer still waits for.
-    pub(crate) gaps: Vec<Gap>,
+    pub(crate) gaps: Vec<Block>,
 }
 
 impl Lane {
@@ -51,9 +48,8 @@ impl Lane {
         if let Some(backlog) = self.backlog.as_ref().filter(|backlog| !backlog.has_room()) {
             backlog.count_not_taken(batch.len() as u64);
             let numbers = batch.first_number()..batch.first_number() + batch.len() as u64;
-            let gap = Gap { queue: self.encoding.queue_of(&batch), numbers };
+            self.add_gap(self.encoding.queue_of(&batch), numbers);
             then(batch);
-            self.add_gap(gap);
             self.idle();
             return Ok(());
         }
@@ -64,7 +60,7 @@ impl Lane {
         block.records.trim();
         match self.backlog.clone() {
             Some(backlog) => self.offer(&backlog, block),
-            None => self.messages.send(Message::Block(block)).map_err(|_| RecordError::WriterGone),
+            None => self.messages.send(block).map_err(|_| RecordError::WriterGone),
         }
     }
 
@@ -72,33 +68,30 @@ impl Lane {
     /// which ones will not come, so that packets of other workers do not wait for them.
     pub fn idle(&mut self) {
         let messages = &self.messages;
-        self.gaps.retain(|Gap { queue, numbers }| {
-            let gap = Gap { queue: *queue, numbers: numbers.clone() };
-            messages.try_send(Message::Gap(gap)).is_err()
-        });
+        self.gaps.retain(|gap| messages.try_send(Block::gap(gap.queue, gap.numbers.clone())).is_err());
     }
 
     /// Passes a block on if there is room, and never waits.
     fn offer(&mut self, backlog: &Backlog, block: Block) -> Result<(), RecordError> {
         let bytes = block.records.memory_bytes();
-        let gap = Gap { queue: block.queue, numbers: block.numbers() };
+        let (queue, numbers) = (block.queue, block.numbers.clone());
         backlog.add(bytes);
         self.idle();
-        let Err(refused) = self.messages.try_send(Message::Block(block)) else { return Ok(()) };
+        let Err(refused) = self.messages.try_send(block) else { return Ok(()) };
         backlog.remove(bytes);
-        backlog.count_not_taken(gap.numbers.end - gap.numbers.start);
-        self.add_gap(gap);
+        backlog.count_not_taken(numbers.end - numbers.start);
+        self.add_gap(queue, numbers);
         match refused {
             TrySendError::Full(_) => Ok(()),
             TrySendError::Disconnected(_) => Err(RecordError::WriterGone),
         }
     }
 
-    fn add_gap(&mut self, gap: Gap) {
-        let continues = |last: &&mut Gap| last.queue == gap.queue && last.numbers.end == gap.numbers.start;
+    fn add_gap(&mut self, queue: usize, numbers: Range<u64>) {
+        let continues = |last: &&mut Block| last.queue == queue && last.numbers.end == numbers.start;
         match self.gaps.iter_mut().find(continues) {
-            Some(last) => last.numbers.end = gap.numbers.end,
-            None => self.gaps.push(gap),
+            Some(last) => last.numbers.end = numbers.end,
+            None => self.gaps.push(Block::gap(queue, numbers)),
         }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
         let mut accept = |queue, first_number, time_ns| {
             let mut records = Records::of_times(&[time_ns]);
             records.reserve(0, MAX_HELD_OF_FILES / 8);
-            merger.accept(Block { queue, first_number, records });
+            merger.accept(Block { queue, numbers: first_number..first_number + records.packets(), records });
         };
         (0..5).for_each(|number| accept(1, number, number));
         accept(0, 0, 3);

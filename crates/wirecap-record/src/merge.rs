@@ -21,7 +21,7 @@ use std::{
 use wirecap::Horizon;
 
 use super::{
-    block::{Block, Gap},
+    block::Block,
     buffers::Buffers,
     records::{Position, Records},
     sequencer::Sequencer,
@@ -117,17 +117,10 @@ impl Merger {
 
     /// Takes a block.
     pub(crate) fn accept(&mut self, block: Block) {
-        let numbers = block.numbers();
-        let Block { queue, records, .. } = block;
+        let Block { queue, numbers, records } = block;
         self.held_bytes += records.memory_bytes();
         self.queues[queue].held_bytes += records.memory_bytes();
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
-    }
-
-    /// Does not wait for packets that will not come.
-    pub(crate) fn skip(&mut self, gap: Gap) {
-        let (Gap { queue, numbers }, none) = (gap, Records::new(None));
-        self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, none, waiting));
     }
 
     fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut InTurn<'_>)) {

@@ -29,7 +29,7 @@ fn block(queue: usize, first_number: u64, times: &[u64]) -> Block {
             bytes.extend_from_slice(&number.to_le_bytes());
         });
     }
-    Block { queue, first_number, records }
+    Block { queue, numbers: first_number..first_number + times.len() as u64, records }
 }
 
 /// What the records say.
@@ -93,7 +93,7 @@ fn arrivals(queues: &[Vec<u64>], lengths: &[usize], order: &[Index]) -> Vec<Bloc
 
 /// Lets queues take turns, each in its order.
 fn in_turn(mut blocks: Vec<Block>) -> Vec<Block> {
-    blocks.sort_by_key(|block| (block.first_number, block.queue));
+    blocks.sort_by_key(|block| (block.numbers.start, block.queue));
     blocks
 }
 
@@ -346,11 +346,11 @@ fn what_is_skipped_is_not_waited_for() {
     bed.merger.accept(block(0, 7, &[20, 21]));
     bed.merge();
     assert_eq!(numbers(&bed), [0, 1]);
-    bed.merger.skip(Gap { queue: 0, numbers: 2..7 });
+    bed.merger.accept(Block::gap(0, 2..7));
     bed.merge();
     assert_eq!(numbers(&bed), [0, 1, 7, 8]);
     // At the end of what has come, it makes a promise come true.
-    bed.merger.skip(Gap { queue: 0, numbers: 9..12 });
+    bed.merger.accept(Block::gap(0, 9..12));
     bed.merger.ask(|queue| (queue == 0).then_some(Horizon { number: 12, time_ns: 200 }));
     bed.merge();
     assert_eq!((numbers(&bed), bed.merger.held_bytes()), (vec![0, 1, 7, 8, 0], 0));

@@ -204,28 +204,27 @@ impl Span {
 }
 
 #[cfg(test)]
-impl Records {
-    /// Appends one record, which `encode` writes.
-    pub(crate) fn push(&mut self, time_ns: u64, mut encode: impl FnMut(&mut Vec<u8>)) {
-        self.extend([()], |bytes, ()| {
-            encode(bytes);
-            time_ns
-        });
-    }
-
-    /// Packets that have these times and a byte each.
-    pub(crate) fn of_times(times: &[u64]) -> Self {
-        let mut records = Self::new(None);
-        for (number, &time_ns) in times.iter().enumerate() {
-            records.push(time_ns, |bytes| bytes.push(number as u8));
-        }
-        records
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Records {
+        /// Appends one record, which `encode` writes.
+        pub(crate) fn push(&mut self, time_ns: u64, mut encode: impl FnMut(&mut Vec<u8>)) {
+            self.extend([()], |bytes, ()| {
+                encode(bytes);
+                time_ns
+            });
+        }
+
+        /// Packets that have these times and a byte each.
+        pub(crate) fn of_times(times: &[u64]) -> Self {
+            let mut records = Self::new(None);
+            for (number, &time_ns) in times.iter().enumerate() {
+                records.push(time_ns, |bytes| bytes.push(number as u8));
+            }
+            records
+        }
+    }
 
     #[test]
     fn a_prefix_ends_with_a_whole_record() {

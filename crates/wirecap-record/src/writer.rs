@@ -17,7 +17,7 @@ use std::{
 use super::{
     appender::{Appender, GROUP_BLOCKS, GROUP_BYTES, Outcome},
     backlog::Backlog,
-    block::Message,
+    block::Block,
     buffers::Buffers,
     description::{Closing, trailer},
     lookout::Lookout,
@@ -34,7 +34,7 @@ const MAX_HELD_BYTES: usize = 64 << 20;
 /// the caller's runs it.
 #[derive(Debug)]
 pub struct Writer {
-    pub(crate) messages: Receiver<Message>,
+    pub(crate) messages: Receiver<Block>,
     pub(crate) closing: Receiver<Closing>,
     pub(crate) outcome: SyncSender<Outcome>,
     pub(crate) recording: Recording,
@@ -71,7 +71,7 @@ impl Writer {
 impl Recording {
     /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until
     /// they are to be looked after. Returns whether there is still a lane.
-    fn collect(&mut self, messages: &Receiver<Message>) -> bool {
+    fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),
@@ -82,31 +82,23 @@ impl Recording {
             Err(RecvTimeoutError::Disconnected) => return false,
         };
         let (mut taken, mut bytes) = (0, 0);
-        while let Some(message) = next {
+        while let Some(block) = next {
             taken += 1;
-            bytes += self.take(message);
+            bytes += self.take(block);
             let more = taken < GROUP_BLOCKS && bytes < GROUP_BYTES;
             next = if more { messages.try_recv().ok() } else { None };
         }
         true
     }
 
-    /// Takes a message of a worker's. Returns how many bytes of packets it had.
-    fn take(&mut self, message: Message) -> usize {
-        match message {
-            Message::Block(block) => {
-                let bytes = block.records.bytes.len();
-                if let Some(backlog) = &self.backlog {
-                    backlog.remove(block.records.memory_bytes());
-                }
-                self.merger.accept(block);
-                bytes
-            }
-            Message::Gap(gap) => {
-                self.merger.skip(gap);
-                0
-            }
+    /// Takes a block of a worker's. Returns how many bytes of packets it has.
+    fn take(&mut self, block: Block) -> usize {
+        let bytes = block.records.bytes.len();
+        if let Some(backlog) = &self.backlog {
+            backlog.remove(block.records.memory_bytes());
         }
+        self.merger.accept(block);
+        bytes
     }
 
     /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not,

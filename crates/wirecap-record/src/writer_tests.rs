@@ -36,7 +36,7 @@ fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
     let encoding = Encoding::new(&capture.report(), &queues, Format::Pcapng, 0);
     let encode = |queue| encoding.encode(&next_of(&mut worker, queue), Records::new(Some(0)));
     let blocks = [0, 1, 0].map(encode);
-    assert_eq!(blocks.each_ref().map(|block| block.first_number), [0, 0, PACKETS_PER_BATCH]);
+    assert_eq!(blocks.each_ref().map(|block| block.numbers.start), [0, 0, PACKETS_PER_BATCH]);
     let [early, kept, late] = blocks;
 
     let directory = tempfile::tempdir().unwrap();
@@ -61,15 +61,15 @@ fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
     let running = thread::spawn(move || Writer { messages, closing, outcome, recording }.run());
 
     let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
-    sender.send(Message::Block(early)).unwrap();
-    sender.send(Message::Block(late)).unwrap();
+    sender.send(early).unwrap();
+    sender.send(late).unwrap();
     // Queue 1 has packets, so it promises nothing; and its first are with a worker that does not get to them.
     thread::sleep(Duration::from_millis(300));
     assert_eq!(fs::metadata(&path).unwrap().len(), 0, "something earlier may come");
     while fs::metadata(&path).unwrap().len() < both {
         thread::sleep(Duration::from_millis(10));
     }
-    sender.send(Message::Block(kept)).unwrap();
+    sender.send(kept).unwrap();
     drop(sender);
     drop(close);
     running.join().unwrap();

@@ -33,12 +33,9 @@ pub enum Error {
         /// Names of the ports.
         interfaces: Vec<String>,
     },
-    /// A port has no Ethernet address that packets can come from.
-    #[error("{interface} has no Ethernet address of its own to route by")]
-    NoEthernetAddress {
-        /// The name of the port.
-        interface: String,
-    },
+    /// A port has no Ethernet address that packets can come from: the name of the port.
+    #[error("{0} has no Ethernet address of its own to route by")]
+    NoEthernetAddress(String),
     /// The eventfd that wakes the resolver could not be made.
     #[error("cannot make the eventfd that wakes the resolver of next hops: {0}")]
     Alarm(#[source] io::Error),

@@ -43,7 +43,7 @@ pub struct RouterPort {
 
 impl From<&Interface> for RouterPort {
     fn from(interface: &Interface) -> Self {
-        let names = [&interface.name].into_iter().chain(&interface.alternative_names);
+        let names = interface.names();
         let addresses = interface.addresses.iter();
         Self {
             names: names.cloned().collect(),
@@ -131,7 +131,7 @@ impl Router {
         };
         let mac = |port: &RouterPort| {
             let own = port.mac.and_then(|mac| SourceMac::try_from(mac).ok());
-            own.ok_or_else(|| Error::NoEthernetAddress { interface: port.name() })
+            own.ok_or_else(|| Error::NoEthernetAddress(port.name()))
         };
         Ok(Self {
             port_of: routes.devices().iter().map(port_of).collect::<Result<_, _>>()?,

@@ -10,8 +10,10 @@ use crate::{
     RouterPort,
     neighbours::{
         Desk, Hop, Request,
-        fake_kernel::{FakeKernel, neighbour},
-        next_hops::NextHops,
+        next_hops::{
+            NextHops,
+            tests::{FakeKernel, neighbour},
+        },
     },
 };
 

@@ -2,21 +2,23 @@
 
 use std::{io, mem};
 
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    sys::{
+        resource::{UsageWho, getrusage},
+        time::TimeVal,
+    },
+    unistd::Pid,
+};
+
 /// Lets the calling thread run on one core only.
 ///
 /// # Errors
 /// What the kernel said; EINVAL when there is no such core or the process may not use it.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    // SAFETY: a cpu_set_t is an array of integers, for which all zeroes is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `core` is below CPU_SETSIZE, checked above.
-    unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: size and pointer are those of one set that outlives the call; 0 is this thread.
-    let result = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut set = CpuSet::new();
+    set.set(core)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// Room for the numbers of all cores that Linux can be built for, a bit each.
@@ -45,32 +47,19 @@ pub fn precise_sleeps() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
-const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-
-/// Whether [`wait_for_kernel`] works here.
-pub fn can_wait_for_kernel() -> bool {
-    // SAFETY: membarrier takes no pointers.
-    let commands = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) };
-    commands >= 0 && commands & libc::c_long::from(MEMBARRIER_CMD_GLOBAL) != 0
-}
-
 /// Waits until every packet the kernel was processing when this was called has been dealt with: an RCU
 /// grace period, since XDP programs and the hand-over to sockets run inside RCU read sections. Returns
 /// whether the kernel does this (not with `nohz_full`).
 pub fn wait_for_kernel() -> bool {
     // SAFETY: membarrier takes no pointers.
-    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
+    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
 }
 
 /// CPU time the process has used so far, user and system, in seconds.
 pub fn process_cpu_seconds() -> f64 {
-    // SAFETY: a rusage is made of integers, for which all zeroes is a valid value.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: the pointer is that of one structure that outlives the call.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("every Linux knows it");
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
 /// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` on a machine

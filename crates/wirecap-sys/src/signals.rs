@@ -21,6 +21,8 @@ use std::{
 
 use signal_hook::low_level;
 
+use crate::clock::monotonic_ns;
+
 /// Bits of a state that hold the stage; the others hold the time in nanoseconds, which lasts for 146 years.
 const STAGE_BITS: u32 = 2;
 
@@ -144,14 +146,6 @@ fn next(before: u64, now_ns: u64, patience_ns: u64) -> (u64, Reaction) {
 
 fn state(stage: Stage, now_ns: u64) -> u64 {
     now_ns << STAGE_BITS | stage as u64
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is that of one structure that outlives the call. It cannot fail: every Linux has
-    // this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -11,21 +11,21 @@
 //! [`Wakers`] are dropped and all bells have been rung.
 
 use std::{
-    fs::File,
-    io::{self, Read, Write},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr,
     sync::{Arc, Weak},
     time::Duration,
 };
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::socket_option;
 
 /// Wakes one thread that waits.
 #[derive(Debug)]
 pub struct Bell {
-    /// An eventfd.
-    event: File,
+    event: EventFd,
 }
 
 impl Bell {
@@ -34,24 +34,18 @@ impl Bell {
     /// # Errors
     /// What the kernel said: too many open files, most likely.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd(2) takes no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was opened just now and has no other owner.
-        Ok(Self { event: File::from(unsafe { OwnedFd::from_raw_fd(fd) }) })
+        Ok(Self { event: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)? })
     }
 
     /// Ends the wait of the thread, or its next one. From any thread.
     pub fn ring(&self) {
         // It fails only when the bell has been rung 2^64 - 1 times and not been heard.
-        let _ = (&self.event).write(&1_u64.to_ne_bytes());
+        let _ = self.event.write(1);
     }
 
     fn hear(&self) {
         // Fails when it has not been rung.
-        let _ = (&self.event).read(&mut [0; 8]);
+        let _ = self.event.read();
     }
 }
 
@@ -110,7 +104,8 @@ impl Watch {
     pub fn new(bell: &Arc<Bell>, wakers: &Arc<Wakers>, queues: impl IntoIterator<Item = usize>) -> Self {
         let queues: Vec<_> = queues.into_iter().filter(|&queue| wakers.has(queue)).collect();
         let of_queues = queues.iter().filter_map(|&queue| wakers.0[queue].as_ref());
-        let fds = [bell.event.as_raw_fd()].into_iter().chain(of_queues.map(|waker| waker.0.as_raw_fd()));
+        let fds =
+            [bell.event.as_fd().as_raw_fd()].into_iter().chain(of_queues.map(|waker| waker.0.as_raw_fd()));
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let polls = fds.map(poll).collect();
         Self { bell: Arc::clone(bell), wakers: Arc::downgrade(wakers), queues, polls }

@@ -20,6 +20,12 @@ use wirecap_sys::netdev::{
     LinkStatistics, Promiscuous, QueueSource, changes, interface, interfaces,
 };
 
+/// Whether the host can be reached over the interface: it has an address other than the link-local one that
+/// every interface gives itself.
+fn has_ip_address(interface: &Interface) -> bool {
+    interface.addresses.iter().any(|address| !address.is_ipv6_link_local())
+}
+
 /// A network namespace with the pair `left` and `right` in it, deleted when the test ends, however it ends.
 struct Namespace {
     name: String,
@@ -123,7 +129,7 @@ fn a_veth_is_described() {
     assert_eq!((left.queues.current, left.queues.max, left.queues.source), (4, 4, QueueSource::Driver));
     assert_eq!(left.speed_mbps, Some(10_000));
     assert_eq!((left.numa_node, left.master), (None, None));
-    assert!(!left.has_ip_address() && !left.is_promiscuous());
+    assert!(!has_ip_address(&left) && left.promiscuity == 0);
     assert!(left.xdp_programs.is_empty());
 }
 
@@ -175,8 +181,8 @@ fn the_queues_are_asked_for_again_from_anywhere() {
     assert_eq!(reader.queues(left).unwrap().current, 4);
     assert_eq!(reader.queues(three).unwrap().current, 3);
     assert_eq!(reader.statistics(left).unwrap().rx_packets, 0);
-    assert!(matches!(reader.queues(99_999), Err(Error::NoSuchIndex { .. })));
-    assert!(matches!(reader.statistics(99_999), Err(Error::NoSuchIndex { .. })));
+    assert!(matches!(reader.queues(99_999), Err(Error::NoSuchIndex(_))));
+    assert!(matches!(reader.statistics(99_999), Err(Error::NoSuchIndex(_))));
 }
 
 #[test]
@@ -194,11 +200,11 @@ fn link_local_addresses_are_listed_and_do_not_count() {
     namespace.ip("addr add fe80::1/64 dev left nodad");
     let left = namespace.enter(|| interface("left").unwrap());
     assert_eq!(left.addresses.len(), 1);
-    assert!(!left.has_ip_address());
+    assert!(!has_ip_address(&left));
 
     namespace.ip("addr add 2001:db8::7/48 dev left nodad");
-    assert!(namespace.enter(|| interface("left").unwrap()).has_ip_address());
-    assert!(!namespace.enter(|| interface("right").unwrap()).has_ip_address());
+    assert!(has_ip_address(&namespace.enter(|| interface("left").unwrap())));
+    assert!(!has_ip_address(&namespace.enter(|| interface("right").unwrap())));
 }
 
 #[test]
@@ -206,7 +212,7 @@ fn the_own_address_is_listed_and_not_the_peers() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("addr add 192.0.2.1 peer 192.0.2.99/32 dev left");
     let left = namespace.enter(|| interface("left").unwrap());
-    assert!(left.has_ip_address());
+    assert!(has_ip_address(&left));
     assert_eq!(left.addresses.len(), 1);
     assert_eq!(left.addresses[0].address, "192.0.2.1".parse::<IpAddr>().unwrap());
     assert_eq!(left.addresses[0].to_string(), "192.0.2.1/32");
@@ -256,11 +262,11 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
 
         // Cut to 15 bytes these would be accepted or misunderstood.
         assert!(matches!(interface("left_and_much_more"), Err(Error::NoSuchInterface { .. })));
-        assert!(matches!(interface(&"left".repeat(32)), Err(Error::NameTooLong { .. })));
+        assert!(matches!(interface(&"left".repeat(32)), Err(Error::NameTooLong(_))));
         assert!(matches!(interface("left:1"), Err(Error::NameInvalid { .. })));
         assert!(matches!(LinkStatistics::of("rihgt"), Err(Error::NoSuchInterface { .. })));
         for ifindex in [0, 99_999, u32::MAX] {
-            assert!(matches!(LinkStatistics::of_index(ifindex), Err(Error::NoSuchIndex { .. })), "{ifindex}");
+            assert!(matches!(LinkStatistics::of_index(ifindex), Err(Error::NoSuchIndex(_))), "{ifindex}");
         }
     });
 }
@@ -311,8 +317,8 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         let ifindex = interface("left").unwrap().ifindex;
         let first = Promiscuous::enable(ifindex).unwrap();
         assert_eq!(first.ifindex(), ifindex);
-        assert!(interface("left").unwrap().is_promiscuous());
-        assert!(!interface("right").unwrap().is_promiscuous());
+        assert!(interface("left").unwrap().promiscuity > 0);
+        assert_eq!(interface("right").unwrap().promiscuity, 0);
         let second = Promiscuous::enable(ifindex).unwrap();
         assert_eq!(promiscuity(), 2);
         // Another test may start a process at this very moment, which has our descriptors until it is
@@ -328,7 +334,7 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         falls_to(1);
         drop(second);
         falls_to(0);
-        assert!(matches!(Promiscuous::enable(99_999), Err(Error::NoSuchIndex { ifindex: 99_999 })));
+        assert!(matches!(Promiscuous::enable(99_999), Err(Error::NoSuchIndex(99_999))));
     });
 }
 

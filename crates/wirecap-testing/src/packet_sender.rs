@@ -108,7 +108,7 @@ impl PacketSender {
         if path == SendPath::Direct {
             bypass_queueing(socket.as_fd()).map_err(refused)?;
         }
-        let address = link_address(ifindex).map_err(failed)?.ok_or(netdev::Error::NoSuchIndex { ifindex })?;
+        let address = link_address(ifindex).map_err(failed)?.ok_or(netdev::Error::NoSuchIndex(ifindex))?;
         bind(socket.as_raw_fd(), &address).map_err(failed)?;
         let counters = TxCounters::start(ifindex)?;
         Ok(Self { socket, interface, counters, frames: 0, started: Instant::now() })

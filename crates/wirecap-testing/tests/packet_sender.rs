@@ -121,7 +121,7 @@ fn an_interface_that_is_not_there_or_down_is_named() {
     }
     let lab = Lab::new("down");
     let nobody = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
-    let is_missing = matches!(nobody, Error::Interface(netdev::Error::NoSuchIndex { ifindex: 4_000_000 }));
+    let is_missing = matches!(nobody, Error::Interface(netdev::Error::NoSuchIndex(4_000_000)));
     assert!(is_missing, "{nobody}");
     let mut sender = lab.sender(SendPath::Queueing);
     lab.veth.a().set_down().unwrap();

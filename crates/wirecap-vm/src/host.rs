@@ -75,7 +75,7 @@ pub(crate) fn has_its_interface(machine: &Machine) {
 }
 
 fn is_free(interface: &Interface) -> bool {
-    interface.xdp_programs.is_empty() && !interface.is_promiscuous() && interface.carrier
+    interface.xdp_programs.is_empty() && interface.promiscuity == 0 && interface.carrier
 }
 
 /// Hears what comes in by any interface.

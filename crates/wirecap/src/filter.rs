@@ -58,7 +58,7 @@ impl PortFilter {
                 Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
             }
             OriginInfo::Nothing if filter.asks_for_origin() => {
-                Err(wirecap_filter::Error::NotLive { expression: expression.into() })
+                Err(wirecap_filter::Error::NotLive(expression.into()))
             }
             OriginInfo::Each | OriginInfo::Nothing => Ok(Self { filter, unmatched, one_way: false }),
         }

@@ -107,7 +107,7 @@ fn interface(error: &netdev::Error) -> Option<String> {
         NoSuchInterface { nearest, .. } if !nearest.is_empty() => {
             Some(" `wirecap interfaces` lists them".into())
         }
-        NoSuchInterface { .. } | NoSuchIndex { .. } | NameInvalid { .. } | NameTooLong { .. } => {
+        NoSuchInterface { .. } | NoSuchIndex(_) | NameInvalid { .. } | NameTooLong(_) => {
             Some("; `wirecap interfaces` lists those there are".into())
         }
         _ => None,
@@ -155,7 +155,7 @@ fn memory(error: &MemoryError) -> Option<String> {
 
 fn socket(error: &XskError) -> Option<String> {
     match error {
-        XskError::MemoryLockLimit { .. } => Some(", or lower -R or -M".into()),
+        XskError::MemoryLockLimit(_) => Some(", or lower -R or -M".into()),
         XskError::RingMemory { .. } => {
             Some("; lower -R, or give the ring a size of its own with --ring".into())
         }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn an_error_of_the_library_gets_the_flag_that_helps() {
         let name = || "in0".to_owned();
-        let lock = XskError::MemoryLockLimit { bytes: 1 << 20 };
+        let lock = XskError::MemoryLockLimit(1 << 20);
         let refused = io::Error::from_raw_os_error(12);
         let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
         let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };

@@ -76,29 +76,28 @@ fn head(header: &PacketHeader, total: u32, captured: u32) -> [u8; HEAD_LEN] {
 #[inline]
 fn append_options(out: &mut Vec<u8>, header: &PacketHeader) {
     if let Some(outbound) = header.outbound {
-        let mut option = [0; FLAGS_OPTION_LEN];
-        option[0..2].copy_from_slice(&code::EPB_FLAGS.to_le_bytes());
-        option[2..4].copy_from_slice(&4_u16.to_le_bytes());
-        option[4..8].copy_from_slice(&(1 + u32::from(outbound)).to_le_bytes());
-        out.extend_from_slice(&option);
+        let flags = 1 + u32::from(outbound);
+        out.extend_from_slice(&option::<FLAGS_OPTION_LEN>(code::EPB_FLAGS, &flags.to_le_bytes()));
     }
     if let Some(queue) = header.queue {
-        let mut option = [0; QUEUE_OPTION_LEN];
-        option[0..2].copy_from_slice(&code::EPB_QUEUE.to_le_bytes());
-        option[2..4].copy_from_slice(&4_u16.to_le_bytes());
-        option[4..8].copy_from_slice(&queue.to_le_bytes());
-        out.extend_from_slice(&option);
+        out.extend_from_slice(&option::<QUEUE_OPTION_LEN>(code::EPB_QUEUE, &queue.to_le_bytes()));
     }
     if let Some(packet_id) = header.packet_id {
-        let mut option = [0; PACKET_ID_OPTION_LEN];
-        option[0..2].copy_from_slice(&code::EPB_PACKET_ID.to_le_bytes());
-        option[2..4].copy_from_slice(&8_u16.to_le_bytes());
-        option[4..12].copy_from_slice(&packet_id.to_le_bytes());
-        out.extend_from_slice(&option);
+        out.extend_from_slice(&option::<PACKET_ID_OPTION_LEN>(code::EPB_PACKET_ID, &packet_id.to_le_bytes()));
     }
     if header.outbound.is_some() || header.queue.is_some() || header.packet_id.is_some() {
         out.extend_from_slice(&[0; END_OPTION_LEN]);
     }
+}
+
+/// An option of `LEN` bytes: its code, the length of the value, the value.
+#[inline]
+fn option<const LEN: usize>(code: u16, value: &[u8]) -> [u8; LEN] {
+    let mut option = [0; LEN];
+    option[0..2].copy_from_slice(&code.to_le_bytes());
+    option[2..4].copy_from_slice(&(value.len() as u16).to_le_bytes());
+    option[4..].copy_from_slice(value);
+    option
 }
 
 const _: () = assert!(HEAD_LEN + 4 == BLOCK_FRAME_LEN + 20);

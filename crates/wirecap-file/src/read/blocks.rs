@@ -18,7 +18,7 @@ const PACKET_HEAD_LEN: usize = 20;
 /// Adds a comment to those of its block.
 fn keep<T>(comments: &mut Vec<T>, comment: T) -> Result<(), Damage> {
     if comments.len() >= MAX_COMMENTS as usize {
-        return Err(Damage::TooManyComments { max: MAX_COMMENTS });
+        return Err(Damage::TooManyComments);
     }
     comments.push(comment);
     Ok(())
@@ -185,7 +185,7 @@ fn captured_bytes(rest: &[u8], captured: u32) -> Result<&[u8], Damage> {
     rest.get(..captured as usize).ok_or(Damage::CapturedLength { captured, max: rest.len() as u32 })
 }
 
-fn packet<'a>(
+pub(super) fn packet<'a>(
     interface: &KnownInterface,
     timestamp_ns: Option<u64>,
     original_len: u32,

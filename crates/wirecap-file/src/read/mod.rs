@@ -30,7 +30,7 @@ pub use time::Resolution;
 
 use crate::pcapng::block::SECTION_HEADER;
 use crate::{Error, Format};
-use source::Source;
+use source::{Source, truncated};
 
 /// The longest pcapng block, and the longest packet of a pcap file, that is read, in bytes: 16 MiB, as in
 /// libpcap and Wireshark. More is taken for damage. A pcap packet longer than both 256 KiB and the file's
@@ -128,7 +128,7 @@ impl<R: Read> Reader<R> {
         } else if let Some(layout) = pcap::FileLayout::of(start) {
             Decoder::Pcap(pcap::Decoder::new(&mut source, layout)?)
         } else {
-            return Err(Error::NotACapture { start });
+            return Err(Error::NotACapture(start));
         };
         Ok(Self { source, decoder, ended: false })
     }
@@ -197,8 +197,4 @@ impl<R: Read> Reader<R> {
     pub fn get_mut(&mut self) -> &mut R {
         self.source.reader_mut()
     }
-}
-
-fn truncated(offset: u64, what: &'static str, present: usize, needed: usize) -> Error {
-    Error::Truncated { offset, what, present: present as u64, needed: needed as u64 }
 }

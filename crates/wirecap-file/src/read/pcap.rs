@@ -2,12 +2,13 @@
 
 use std::io::Read;
 
+use super::MAX_BLOCK_LEN;
+use super::blocks::packet;
 use super::byte_order::ByteOrder;
 use super::known::KnownInterface;
-use super::record::{Interface, Packet, Record};
+use super::record::{Interface, Record};
 use super::source::Source;
 use super::time::Resolution;
-use super::{MAX_BLOCK_LEN, truncated};
 use crate::pcap::{
     FILE_HEADER_LEN, MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, MODIFIED_RECORD_HEADER_LEN,
     RECORD_HEADER_LEN,
@@ -56,10 +57,7 @@ impl Decoder {
     /// Decodes the file header, of which the magic number has been recognised as `layout`.
     pub(super) fn new<R: Read>(source: &mut Source<R>, layout: FileLayout) -> Result<Self, Error> {
         let order = layout.order;
-        let present = source.require(FILE_HEADER_LEN)?;
-        if present < FILE_HEADER_LEN {
-            return Err(truncated(0, "file header", present, FILE_HEADER_LEN));
-        }
+        source.require_whole("file header", FILE_HEADER_LEN)?;
         let header = source.take(FILE_HEADER_LEN);
         let (major, minor) = (order.u16_at(header, 4), order.u16_at(header, 6));
         // 543.0 is what DG/UX tcpdump wrote for 2.3.
@@ -97,12 +95,8 @@ impl Decoder {
         }
         let offset = source.offset();
         let header_len = self.layout.record_header_len;
-        let present = source.require(header_len)?;
-        if present == 0 {
+        if !source.require_whole("record header", header_len)? {
             return Ok(None);
-        }
-        if present < header_len {
-            return Err(truncated(offset, "record header", present, header_len));
         }
         let (captured, original_len) = self.lengths(source.window());
         if captured > self.max_captured {
@@ -110,25 +104,13 @@ impl Decoder {
             return Err(Error::Damaged { offset, damage });
         }
         let record_len = header_len + captured as usize;
-        let present = source.require(record_len)?;
-        if present < record_len {
-            return Err(truncated(offset, "record", present, record_len));
-        }
+        source.require_whole("record", record_len)?;
         let (header, data) = source.take(record_len).split_at(header_len);
         let seconds = u64::from(self.layout.order.u32_at(header, 0));
         let fraction = u64::from(self.layout.order.u32_at(header, 4));
-        Ok(Some(Record::Packet(Packet {
-            interface: 0,
-            link_type: self.interfaces[0].link_type,
-            // No overflow: 2^32 seconds are 2^62 nanoseconds.
-            timestamp_ns: Some(seconds * 1_000_000_000 + fraction * self.layout.unit_ns),
-            original_len,
-            data,
-            queue: None,
-            packet_id: None,
-            outbound: None,
-            comments: Vec::new(),
-        })))
+        // No overflow: 2^32 seconds are 2^62 nanoseconds.
+        let timestamp_ns = Some(seconds * 1_000_000_000 + fraction * self.layout.unit_ns);
+        Ok(Some(Record::Packet(packet(&self.interfaces[0], timestamp_ns, original_len, data))))
     }
 
     /// The captured and the original length of a record. They changed places in version 2.3, and some writers

@@ -14,7 +14,7 @@ use super::byte_order::ByteOrder;
 use super::known::KnownInterface;
 use super::record::Record;
 use super::source::Source;
-use super::{MAX_BLOCK_LEN, MAX_INTERFACES, truncated};
+use super::{MAX_BLOCK_LEN, MAX_INTERFACES};
 use crate::pcapng::{BLOCK_FRAME_LEN, BYTE_ORDER_MAGIC, block};
 use crate::{Damage, Error, Format};
 
@@ -71,7 +71,7 @@ impl Decoder {
             block::INTERFACE => {
                 let id = self.interfaces.len() as u32;
                 if id >= MAX_INTERFACES {
-                    return Err(Damage::TooManyInterfaces { max: MAX_INTERFACES });
+                    return Err(Damage::TooManyInterfaces);
                 }
                 let interface = blocks::interface(body, order, id)?;
                 self.interfaces.push(KnownInterface::from(&interface));
@@ -105,12 +105,8 @@ impl Decoder {
     /// Reads the next block into the window, whole. `None`: a clean end.
     fn next_block<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Block>, Error> {
         let offset = source.offset();
-        let present = source.require(BLOCK_FRAME_LEN)?;
-        if present == 0 {
+        if !source.require_whole("block header", BLOCK_FRAME_LEN)? {
             return Ok(None);
-        }
-        if present < BLOCK_FRAME_LEN {
-            return Err(truncated(offset, "block header", present, BLOCK_FRAME_LEN));
         }
         let damaged = |damage| Error::Damaged { offset, damage };
         let window = source.window();
@@ -124,10 +120,7 @@ impl Decoder {
             return Err(damaged(Damage::BlockLength { length, min, max: MAX_BLOCK_LEN }));
         }
         let len = length as usize;
-        let present = source.require(len)?;
-        if present < len {
-            return Err(truncated(offset, "block", present, len));
-        }
+        source.require_whole("block", len)?;
         let trailing = self.order.u32_at(source.window(), len - 4);
         if trailing != length {
             return Err(damaged(Damage::TrailingLength { leading: length, trailing }));
@@ -144,7 +137,7 @@ fn byte_order(header: &[u8]) -> Result<ByteOrder, Damage> {
     } else if found.swap_bytes() == BYTE_ORDER_MAGIC {
         Ok(ByteOrder::Big)
     } else {
-        Err(Damage::ByteOrderMagic { found })
+        Err(Damage::ByteOrderMagic(found))
     }
 }
 

@@ -67,6 +67,21 @@ impl<R: Read> Source<R> {
         Ok(self.end - self.start)
     }
 
+    /// Like [`Source::require`], for a part of the file that must be there as a whole, or not at all: false
+    /// at a clean end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] in `what`, [`Error::Read`].
+    #[inline]
+    pub(super) fn require_whole(&mut self, what: &'static str, len: usize) -> Result<bool, Error> {
+        let present = self.require(len)?;
+        if present != 0 && present < len {
+            return Err(truncated(self.offset, what, present, len));
+        }
+        Ok(present != 0)
+    }
+
     /// Takes `len` bytes, which must have been required.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> &[u8] {
@@ -102,6 +117,10 @@ impl<R: Read> Source<R> {
         debug_assert!(self.start <= self.end && self.end <= self.buffer.len());
         Ok(())
     }
+}
+
+pub(super) fn truncated(offset: u64, what: &'static str, present: usize, needed: usize) -> Error {
+    Error::Truncated { offset, what, present: present as u64, needed: needed as u64 }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use wirecap_sys::bpf::{
     Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Operand as EbpfOperand, Reg, Size as EbpfSize,
 };
-use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register};
+use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register, Size};
 
 use super::STACK_BYTES;
 
@@ -12,6 +12,15 @@ pub(super) const A: Reg = Reg::R0;
 
 /// Bytes of stack of an eBPF program.
 const STACK_SIZE: i16 = 512;
+
+/// The width of a load of this size.
+pub(super) fn width(size: Size) -> EbpfSize {
+    match size {
+        Size::Byte => EbpfSize::Byte,
+        Size::Half => EbpfSize::Half,
+        Size::Word => EbpfSize::Word,
+    }
+}
 
 /// Where a filter ends.
 #[derive(Clone, Copy)]
@@ -58,33 +67,25 @@ impl<'a> Body<'a> {
     pub(super) fn op<'o>(&mut self, op: &'o Op, next: Option<usize>) -> Option<&'o Op> {
         match *op {
             Op::LoadConstant(register, k) => {
-                self.asm.alu32(EbpfAlu::Mov, self.register(register), k as i32);
+                _ = self.asm.alu32(EbpfAlu::Mov, self.register(register), k as i32)
             }
             Op::LoadMemory(register, slot) => {
-                self.asm.load(EbpfSize::Word, self.register(register), Reg::R10, self.slot(slot));
+                _ = self.asm.load(EbpfSize::Word, self.register(register), Reg::R10, self.slot(slot))
             }
             Op::Store(register, slot) => {
-                self.asm.store(EbpfSize::Word, Reg::R10, self.slot(slot), self.register(register));
+                _ = self.asm.store(EbpfSize::Word, Reg::R10, self.slot(slot), self.register(register))
             }
             Op::Alu(alu, operand) => self.alu(alu, operand),
-            Op::Negate => {
-                self.asm.neg32(A);
-            }
-            Op::Copy { from: Register::A } => {
-                self.asm.alu32(EbpfAlu::Mov, self.x, A);
-            }
-            Op::Copy { from: Register::X } => {
-                self.asm.alu32(EbpfAlu::Mov, A, self.x);
-            }
+            Op::Negate => _ = self.asm.neg32(A),
+            Op::Copy { from: Register::A } => _ = self.asm.alu32(EbpfAlu::Mov, self.x, A),
+            Op::Copy { from: Register::X } => _ = self.asm.alu32(EbpfAlu::Mov, A, self.x),
             Op::Jump(target) => self.go(target, next),
             Op::JumpIf { cond, operand, then, otherwise } => {
                 self.jump_if(cond, operand, then, otherwise, next)
             }
-            Op::Return(k) => {
-                self.asm.jump(if k == 0 { self.exits.rejects } else { self.exits.matches });
-            }
+            Op::Return(k) => _ = self.asm.jump(if k == 0 { self.exits.rejects } else { self.exits.matches }),
             Op::ReturnA => {
-                self.asm.jump_if32(EbpfCond::Eq, A, 0, self.exits.rejects).jump(self.exits.matches);
+                _ = self.asm.jump_if32(EbpfCond::Eq, A, 0, self.exits.rejects).jump(self.exits.matches)
             }
             Op::LoadAbsolute { .. }
             | Op::LoadIndirect { .. }
@@ -125,12 +126,13 @@ impl<'a> Body<'a> {
         match (alu, operand) {
             // eBPF's own answer to a division by zero is not classic BPF's.
             (Alu::Div | Alu::Mod, Operand::X) => {
-                self.asm.jump_if32(EbpfCond::Eq, self.x, 0, self.exits.rejects).alu32(operation, A, self.x);
+                _ = self
+                    .asm
+                    .jump_if32(EbpfCond::Eq, self.x, 0, self.exits.rejects)
+                    .alu32(operation, A, self.x)
             }
             (Alu::Lsh | Alu::Rsh, Operand::X) => self.shift_by_x(operation),
-            _ => {
-                self.asm.alu32(operation, A, self.operand(operand));
-            }
+            _ => _ = self.asm.alu32(operation, A, self.operand(operand)),
         }
     }
 

@@ -7,10 +7,10 @@
 //! | `[k]` | R2 + k, below a check of R2 + n against R3 |
 //! | `[x + k]` | R5 + k, where R5 = R2 + X is made and checked when the guard says so, and holds until X changes |
 
-use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
+use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg};
 use wirecap_sys::machine_code::{Alu, Guard, Op, Operand, Reach, Register, Size};
 
-use super::body::{A, Body, Exits};
+use super::body::{A, Body, Exits, width};
 use super::{Length, MAX_OFFSET, Splice};
 use crate::error::Error;
 use crate::guard::{Runner, guards};
@@ -165,12 +165,7 @@ impl Emitter<'_> {
 
     /// Bytes at `base + offset`, in network byte order. A guard has been passed.
     fn load(&mut self, size: Size, into: Reg, base: Reg, offset: u32) {
-        let width = match size {
-            Size::Byte => EbpfSize::Byte,
-            Size::Half => EbpfSize::Half,
-            Size::Word => EbpfSize::Word,
-        };
-        self.body.asm.load(width, into, base, offset as i16);
+        self.body.asm.load(width(size), into, base, offset as i16);
         match size {
             Size::Byte => {}
             Size::Half => _ = self.body.asm.be16(into),

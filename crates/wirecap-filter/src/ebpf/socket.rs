@@ -18,7 +18,7 @@
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
 use wirecap_sys::machine_code::{Guard, Op, Origin, Size};
 
-use super::body::{A, Body, Exits};
+use super::body::{A, Body, Exits, width};
 use crate::error::Error;
 use crate::guard::{Runner, guards};
 use crate::program::Program;
@@ -119,18 +119,11 @@ fn look(body: &mut Body<'_>, op: &Op) {
 
 /// Into A. A guard rejects where `offset` is beyond any buffer.
 fn load(body: &mut Body<'_>, size: Size, from: Option<Reg>, offset: u32) {
-    let width = match size {
-        Size::Byte => EbpfSize::Byte,
-        Size::Half => EbpfSize::Half,
-        Size::Word => EbpfSize::Word,
-    };
     match from {
         Some(register) => {
             body.asm.jump_if32(EbpfCond::Ge, register, MAX_BUFFER_BYTES, body.exits.rejects);
-            body.asm.load_packet_from(width, register, offset as i32);
+            body.asm.load_packet_from(width(size), register, offset as i32);
         }
-        None => {
-            body.asm.load_packet(width, offset as i32);
-        }
+        None => _ = body.asm.load_packet(width(size), offset as i32),
     }
 }

@@ -126,7 +126,7 @@ fn a_missing_capability_is_named() {
         for expression in ["tcp port 80", "greater 100"] {
             let filter = Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
             let error = trial(filter.program(), false).unwrap_err();
-            assert!(matches!(error, Error::KernelPrivilege { .. }), "{expression}: {error}");
+            assert!(matches!(error, Error::KernelPrivilege(_)), "{expression}: {error}");
             assert!(error.to_string().contains("CAP_PERFMON"), "{error}");
         }
         let filter = Filter::compile("ip and ip[8] = 64", LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();

@@ -21,8 +21,6 @@
 mod asked;
 mod counts;
 mod desk;
-#[cfg(test)]
-pub(crate) mod fake_kernel;
 mod hop;
 pub(crate) mod next_hops;
 mod resolver;

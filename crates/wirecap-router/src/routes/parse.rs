@@ -56,7 +56,7 @@ fn prefix(word: &str) -> Result<IpNet, RouteProblem> {
     }
     let alone = || word.parse::<IpAddr>().map(IpNet::from);
     let given: IpNet =
-        word.parse().or_else(|_| alone()).map_err(|_| RouteProblem::Prefix { given: word.to_owned() })?;
+        word.parse().or_else(|_| alone()).map_err(|_| RouteProblem::Prefix(word.to_owned()))?;
     let network = given.trunc();
     if given == network { Ok(given) } else { Err(RouteProblem::HostBits { given, network }) }
 }
@@ -69,16 +69,16 @@ fn target(prefix: IpNet, mut words: SplitWhitespace<'_>) -> Result<Target<'_>, R
             "dev" => device.replace(value(&mut words, "dev", "NAME")?).is_some(),
             "via" => next_hop.replace(via(prefix, value(&mut words, "via", "ADDRESS")?)?).is_some(),
             "lladdr" => next_hop.replace(lladdr(value(&mut words, "lladdr", "MAC")?)?).is_some(),
-            other => return Err(RouteProblem::Word { given: other.to_owned() }),
+            other => return Err(RouteProblem::Word(other.to_owned())),
         };
         if before || drop && (device.is_some() || next_hop.is_some()) {
-            return Err(RouteProblem::TooMuch { word: word.to_owned() });
+            return Err(RouteProblem::TooMuch(word.to_owned()));
         }
     }
     match (drop, device) {
         (true, _) => Ok(Target::Drop),
         (false, Some(name)) => Ok(Target::Device(name, next_hop.unwrap_or(NextHop::Direct))),
-        (false, None) => Err(RouteProblem::Nowhere { prefix }),
+        (false, None) => Err(RouteProblem::Nowhere(prefix)),
     }
 }
 
@@ -91,7 +91,7 @@ fn value<'a>(
 }
 
 fn via(prefix: IpNet, word: &str) -> Result<NextHop, RouteProblem> {
-    let given: IpAddr = word.parse().map_err(|_| RouteProblem::Address { given: word.to_owned() })?;
+    let given: IpAddr = word.parse().map_err(|_| RouteProblem::Address(word.to_owned()))?;
     let is_of_no_router = given.is_unspecified()
         || given.is_multicast()
         || given.is_loopback()
@@ -103,6 +103,6 @@ fn via(prefix: IpNet, word: &str) -> Result<NextHop, RouteProblem> {
 }
 
 fn lladdr(word: &str) -> Result<NextHop, RouteProblem> {
-    let wrong = |_| RouteProblem::MacAddress { given: word.to_owned() };
+    let wrong = |_| RouteProblem::MacAddress(word.to_owned());
     word.parse().map(NextHop::Mac).map_err(wrong)
 }

@@ -8,14 +8,11 @@ use ipnet::IpNet;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteProblem {
-    /// The line does not begin with a prefix.
+    /// The line does not begin with a prefix: the first word.
     #[error(
-        "{given:?} is no prefix: write default, an address, or an address and its bits, as 10.0.0.0/8 or 2001:db8::/32"
+        "{0:?} is no prefix: write default, an address, or an address and its bits, as 10.0.0.0/8 or 2001:db8::/32"
     )]
-    Prefix {
-        /// The first word.
-        given: String,
-    },
+    Prefix(String),
     /// There are bits behind the length of the prefix.
     #[error("{given} has bits set behind its length: write {network}, or one address without a length")]
     HostBits {
@@ -34,22 +31,14 @@ pub enum RouteProblem {
         /// What it is within.
         never: IpNet,
     },
-    /// There is nothing but a prefix, or no device.
-    #[error(
-        "{prefix} goes nowhere: write drop, dev NAME, dev NAME via ADDRESS or dev NAME lladdr MAC behind it"
-    )]
-    Nowhere {
-        /// The prefix.
-        prefix: IpNet,
-    },
+    /// There is nothing but a prefix, or no device, behind this prefix.
+    #[error("{0} goes nowhere: write drop, dev NAME, dev NAME via ADDRESS or dev NAME lladdr MAC behind it")]
+    Nowhere(IpNet),
     /// A word that means nothing here.
     #[error(
-        "{given:?} is not understood: behind the prefix stand drop, or dev NAME and one of via ADDRESS and lladdr MAC"
+        "{0:?} is not understood: behind the prefix stand drop, or dev NAME and one of via ADDRESS and lladdr MAC"
     )]
-    Word {
-        /// The word.
-        given: String,
-    },
+    Word(String),
     /// The line ends after `dev`, `via` or `lladdr`.
     #[error("nothing stands behind {word}: write {word} {value}")]
     NoValue {
@@ -58,20 +47,14 @@ pub enum RouteProblem {
         /// What has to follow, as `NAME`.
         value: &'static str,
     },
-    /// More than one next hop, or one and `drop`.
+    /// More than one next hop, or one and `drop`: the word that is too much.
     #[error(
-        "{word} contradicts what stands before it: one of drop, via ADDRESS and lladdr MAC is enough, and dev NAME once"
+        "{0} contradicts what stands before it: one of drop, via ADDRESS and lladdr MAC is enough, and dev NAME once"
     )]
-    TooMuch {
-        /// The word that is too much.
-        word: String,
-    },
-    /// `via` has no address.
-    #[error("{given:?} is no address: write that of a router, as via 192.0.2.1 or via 2001:db8::1")]
-    Address {
-        /// What was given.
-        given: String,
-    },
+    TooMuch(String),
+    /// `via` has no address: what was given.
+    #[error("{0:?} is no address: write that of a router, as via 192.0.2.1 or via 2001:db8::1")]
+    Address(String),
     /// `via` has an address that no router has, or one of the other version of IP.
     #[error(
         "{given} cannot be the next hop to {prefix}: write the address of a router, of the same version of IP \
@@ -83,12 +66,9 @@ pub enum RouteProblem {
         /// The prefix.
         prefix: IpNet,
     },
-    /// `lladdr` has no Ethernet address.
-    #[error("{given:?} is no Ethernet address: write six hexadecimal numbers, as lladdr 02:00:00:00:00:01")]
-    MacAddress {
-        /// What was given.
-        given: String,
-    },
+    /// `lladdr` has no Ethernet address: what was given.
+    #[error("{0:?} is no Ethernet address: write six hexadecimal numbers, as lladdr 02:00:00:00:00:01")]
+    MacAddress(String),
     /// The prefix is on an earlier line, too.
     #[error("{prefix} is on line {first} already: take one of them out")]
     Twice {

@@ -253,10 +253,10 @@ impl Assembler {
     /// [`Error::UnboundLabel`], [`Error::LabelBoundTwice`], [`Error::JumpTooFar`].
     pub fn finish(mut self) -> Result<Vec<Insn>, Error> {
         if let Some(insn) = self.bound_twice {
-            return Err(Error::LabelBoundTwice { insn });
+            return Err(Error::LabelBoundTwice(insn));
         }
         for (from, label) in self.jumps {
-            let to = self.labels.get(label.0).copied().flatten().ok_or(Error::UnboundLabel { insn: from })?;
+            let to = self.labels.get(label.0).copied().flatten().ok_or(Error::UnboundLabel(from))?;
             // Distances count from the instruction after the jump.
             let distance = to as i64 - (from as i64 + 1);
             self.insns[from].off = i16::try_from(distance).map_err(|_| Error::JumpTooFar { from, to })?;

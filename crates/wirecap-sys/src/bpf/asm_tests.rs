@@ -124,12 +124,12 @@ fn label_mistakes_are_reported() {
     let mut asm = Assembler::new();
     let lost = asm.label();
     asm.exit().jump(lost);
-    assert!(matches!(asm.finish(), Err(Error::UnboundLabel { insn: 1 })));
+    assert!(matches!(asm.finish(), Err(Error::UnboundLabel(1))));
 
     let mut asm = Assembler::new();
     let twice = asm.label();
     asm.bind(twice).exit().bind(twice).exit();
-    assert!(matches!(asm.finish(), Err(Error::LabelBoundTwice { insn: 1 })));
+    assert!(matches!(asm.finish(), Err(Error::LabelBoundTwice(1))));
 }
 
 #[test]

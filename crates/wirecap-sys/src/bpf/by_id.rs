@@ -15,7 +15,7 @@ use super::error::Error;
 use super::link::holders;
 use super::map::{Map, MapKind};
 use super::program::Program;
-use super::syscall::{address_mut, object_info, open_by_id, text};
+use super::syscall::{address_mut, if_there, object_info, open_by_id, text};
 use crate::process::Process;
 
 /// Most maps of a program that are looked at.
@@ -37,13 +37,9 @@ pub struct SharedMap {
 /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
 pub fn shared_map(prog_id: u32, name: &str) -> Result<Option<SharedMap>, Error> {
     let failed = |cause| Error::call(format!("look up the maps of the BPF program with id {prog_id}"), cause);
-    let found = map_ids(prog_id).and_then(|ids| first_of(&ids, name));
-    match found {
-        Ok(found) => Ok(found),
-        // The program, or its map, has gone away since its number was learned.
-        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-        Err(cause) => Err(failed(cause)),
-    }
+    // The program, or its map, may have gone away since its number was learned.
+    let found = if_there(map_ids(prog_id).and_then(|ids| first_of(&ids, name)));
+    found.map(Option::flatten).map_err(failed)
 }
 
 /// The processes that hold the program `prog_id`, as [`link_holders`](super::link_holders) does for links.

@@ -12,22 +12,14 @@ const LOG_TAIL_LINES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A jump goes to a label that was never bound.
+    /// A jump goes to a label that was never bound: the index of the jump.
     #[error(
-        "eBPF assembler: the jump at instruction {insn} goes to a label that is never bound; call Assembler::bind for it"
+        "eBPF assembler: the jump at instruction {0} goes to a label that is never bound; call Assembler::bind for it"
     )]
-    UnboundLabel {
-        /// Index of the jump.
-        insn: usize,
-    },
-    /// The same label was bound to two places.
-    #[error(
-        "eBPF assembler: a label is bound a second time at instruction {insn}; use one label for one place"
-    )]
-    LabelBoundTwice {
-        /// Index of the instruction the second binding names.
-        insn: usize,
-    },
+    UnboundLabel(usize),
+    /// The same label was bound to two places: the index of the instruction that the second binding names.
+    #[error("eBPF assembler: a label is bound a second time at instruction {0}; use one label for one place")]
+    LabelBoundTwice(usize),
     /// A jump's distance does not fit its 16-bit field.
     #[error(
         "eBPF assembler: the jump from instruction {from} to {to} is farther than 32,767 instructions; split the program"
@@ -40,12 +32,9 @@ pub enum Error {
     },
     /// The name of a map or program is not one the kernel takes.
     #[error(
-        "BPF object name {name:?} is not valid: use 1 to 15 ASCII letters, digits, '_' or '.', the kernel takes no others"
+        "BPF object name {0:?} is not valid: use 1 to 15 ASCII letters, digits, '_' or '.', the kernel takes no others"
     )]
-    BadName {
-        /// The name as it was given.
-        name: String,
-    },
+    BadName(String),
     /// A key or a value has the wrong length for its map.
     #[error("BPF map {map}: the {part} has {got} bytes, the map was made for {expected}")]
     WrongSize {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use super::attr::{Command, MapCreate, MapElem};
 use super::error::Error;
 use super::program::Program;
-use super::syscall::{address, address_mut, bpf, bpf_fd, object_name, with_memlock};
+use super::syscall::{address, address_mut, bpf, bpf_fd, if_there, object_name, with_memlock};
 
 /// What a map is.
 #[repr(u32)]
@@ -152,9 +152,7 @@ impl Map {
     /// [`Error::WrongKind`] for maps that are not per CPU, [`Error::WrongSize`], [`Error::Call`] with
     /// `ENOENT` for an index out of range.
     pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<PerCpuValues, Error> {
-        if !self.is_per_cpu() {
-            return Err(self.wrong_kind("lookup_per_cpu"));
-        }
+        self.must_be(MapKind::PerCpuArray, "lookup_per_cpu")?;
         let stride = self.value_size.next_multiple_of(8);
         let bytes = self.read(key, stride * self.copies)?;
         let bytes =
@@ -168,11 +166,8 @@ impl Map {
     /// [`Error::WrongSize`]; [`Error::Call`] with `EINVAL` for arrays, whose entries cannot be removed.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.check("key", key.len(), self.key_size)?;
-        match self.element(Command::MapDeleteElem, key, 0) {
-            Ok(()) => Ok(true),
-            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-            Err(cause) => Err(self.failed("delete from", cause)),
-        }
+        let found = if_there(self.element(Command::MapDeleteElem, key, 0));
+        found.map(|found| found.is_some()).map_err(|cause| self.failed("delete from", cause))
     }
 
     /// Puts a bound AF_XDP socket at `index` (usually its queue). It leaves by itself when it is closed.
@@ -181,9 +176,7 @@ impl Map {
     /// [`Error::WrongKind`] for maps other than `XskMap`; [`Error::Call`], e.g. `EOPNOTSUPP` if `socket` is
     /// not of AF_XDP, `E2BIG` if `index` is out of range.
     pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        if self.kind != MapKind::XskMap {
-            return Err(self.wrong_kind("set_socket"));
-        }
+        self.must_be(MapKind::XskMap, "set_socket")?;
         self.update(&index.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
     }
 
@@ -194,9 +187,7 @@ impl Map {
     /// differs from the others in kind or in [`frags`](super::ProgramSpec::frags), `E2BIG` if `index` is out
     /// of range.
     pub fn set_program(&self, index: u32, program: &Program) -> Result<(), Error> {
-        if self.kind != MapKind::ProgArray {
-            return Err(self.wrong_kind("set_program"));
-        }
+        self.must_be(MapKind::ProgArray, "set_program")?;
         self.update(&index.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
@@ -217,9 +208,7 @@ impl Map {
     /// # Errors
     /// [`Error::WrongKind`] for maps other than `ProgArray`; [`Error::Call`].
     pub fn program_id(&self, index: u32) -> Result<Option<u32>, Error> {
-        if self.kind != MapKind::ProgArray {
-            return Err(self.wrong_kind("program_id"));
-        }
+        self.must_be(MapKind::ProgArray, "program_id")?;
         let id = self.lookup(&index.to_ne_bytes())?;
         Ok(id.map(|id| u32::from_ne_bytes(id.try_into().expect("a value of this map has four bytes"))))
     }
@@ -245,11 +234,8 @@ impl Map {
     fn read(&self, key: &[u8], length: usize) -> Result<Option<Vec<u8>>, Error> {
         self.check("key", key.len(), self.key_size)?;
         let mut value = vec![0; length];
-        match self.element(Command::MapLookupElem, key, address_mut(&mut value)) {
-            Ok(()) => Ok(Some(value)),
-            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(cause) => Err(self.failed("read from", cause)),
-        }
+        let found = if_there(self.element(Command::MapLookupElem, key, address_mut(&mut value)));
+        found.map(|found| found.map(|()| value)).map_err(|cause| self.failed("read from", cause))
     }
 
     /// One call on one entry. INVARIANT: `key` has `key_size` bytes and at `value` there are as many as an
@@ -267,6 +253,10 @@ impl Map {
             return Ok(());
         }
         Err(Error::WrongSize { map: self.name.clone(), part, expected, got })
+    }
+
+    fn must_be(&self, kind: MapKind, call: &'static str) -> Result<(), Error> {
+        if self.kind == kind { Ok(()) } else { Err(self.wrong_kind(call)) }
     }
 
     fn wrong_kind(&self, call: &'static str) -> Error {

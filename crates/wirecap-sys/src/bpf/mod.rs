@@ -62,7 +62,7 @@ pub use ingress::ingress_programs;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
-pub use program::{LICENSE, Program, ProgramKind, ProgramSpec, TestRun};
+pub use program::{Program, ProgramKind, ProgramSpec, TestRun};
 
 /// XDP action: drop the packet and raise the `xdp_exception` tracepoint (a program's bug).
 pub const XDP_ABORTED: i32 = 0;

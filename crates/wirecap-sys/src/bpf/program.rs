@@ -1,6 +1,6 @@
 //! Programs: instructions the verifier has accepted.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::error::Error;
 use super::insn::Insn;
 use super::privilege::lacks_perfmon;
 use super::syscall::{
-    address, address_mut, bpf, bpf_fd, object_info, object_name, open_by_id, text, with_memlock,
+    address, address_mut, bpf, bpf_fd, if_there, object_info, object_name, open_by_id, text, with_memlock,
 };
 
 /// The license given to the kernel with every program, one that lets it call all helpers.
-pub const LICENSE: &str = "Dual MIT/GPL";
+const LICENSE: &CStr = c"Dual MIT/GPL";
 
 /// `BPF_F_XDP_HAS_FRAGS`: the program can handle packets of several buffers.
 const XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -58,8 +58,6 @@ pub struct ProgramSpec<'a> {
     pub kind: ProgramKind,
     /// Name shown by `ip link` and `bpftool`: 1 to 15 letters, digits, `_`, `.`.
     pub name: &'a str,
-    /// License; some helpers are for GPL-compatible programs only.
-    pub license: &'a str,
     /// The instructions; maps they name must still be open.
     pub insns: &'a [Insn],
     /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the
@@ -71,9 +69,9 @@ pub struct ProgramSpec<'a> {
 }
 
 impl<'a> ProgramSpec<'a> {
-    /// A program under our [`LICENSE`] without multi-buffer support.
+    /// A program without multi-buffer support, under a licence that lets it call all helpers.
     pub fn new(kind: ProgramKind, name: &'a str, insns: &'a [Insn]) -> Self {
-        Self { kind, name, license: LICENSE, insns, frags: false, bound_to: None }
+        Self { kind, name, insns, frags: false, bound_to: None }
     }
 }
 
@@ -103,8 +101,7 @@ impl Program {
     pub fn load(spec: &ProgramSpec<'_>) -> Result<Self, Error> {
         let action = || format!("load the BPF program {} ({} instructions)", spec.name, spec.insns.len());
         let prog_name = object_name(spec.name)?;
-        let license = CString::new(spec.license).map_err(|cause| Error::call(action(), cause.into()))?;
-        let load = |log: &mut [u8]| load_once(spec, prog_name, &license, log);
+        let load = |log: &mut [u8]| load_once(spec, prog_name, log);
 
         // Writing the log is slow, so it is asked for only when there is something to explain.
         let cause = match with_memlock(|| load(&mut [])) {
@@ -208,11 +205,7 @@ impl Program {
             let name = text(&prog_info(fd.as_fd())?.name);
             io::Result::Ok(Self { fd, name })
         };
-        match open() {
-            Ok(program) => Ok(Some(program)),
-            Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(cause) => Err(Error::call(format!("open the BPF program with id {id}"), cause)),
-        }
+        if_there(open()).map_err(|cause| Error::call(format!("open the BPF program with id {id}"), cause))
     }
 
     /// A descriptor of any program of this machine.
@@ -242,19 +235,14 @@ impl AsFd for Program {
 }
 
 /// One load; an empty `log` asks for none.
-fn load_once(
-    spec: &ProgramSpec<'_>,
-    prog_name: [u8; 16],
-    license: &CString,
-    log: &mut [u8],
-) -> io::Result<OwnedFd> {
+fn load_once(spec: &ProgramSpec<'_>, prog_name: [u8; 16], log: &mut [u8]) -> io::Result<OwnedFd> {
     let flags = if spec.frags { XDP_HAS_FRAGS } else { 0 }
         | if spec.bound_to.is_some() { XDP_DEV_BOUND_ONLY } else { 0 };
     let mut attr = ProgLoad {
         prog_type: spec.kind as u32,
         insn_cnt: spec.insns.len() as u32,
         insns: address(spec.insns),
-        license: address(license.as_bytes_with_nul()),
+        license: address(LICENSE.to_bytes_with_nul()),
         prog_flags: flags,
         prog_ifindex: spec.bound_to.unwrap_or(0),
         prog_name,

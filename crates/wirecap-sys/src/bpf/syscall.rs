@@ -1,8 +1,10 @@
 //! The one call, bpf(2), and what every user of it shares: owned file descriptors, names, locked memory.
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::net::if_::if_indextoname;
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use super::attr::{Attr, Command, GetId, GetInfo, NAME_LEN};
 use super::error::Error;
@@ -60,6 +62,14 @@ pub(super) unsafe fn object_info<T: Attr>(fd: BorrowedFd<'_>, info: T) -> io::Re
     Ok(info)
 }
 
+/// What a call gives; `None` if there is no such thing (`ENOENT`).
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Runs `call`, and once more with the limit of locked memory lifted if it was refused for permission.
 ///
 /// Before Linux 5.11 maps and programs were charged to `RLIMIT_MEMLOCK` (64 KiB by default), and exceeding it
@@ -72,29 +82,21 @@ pub(super) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Re
 }
 
 fn lift_memlock() -> bool {
-    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a live rlimit, which the kernel only reads.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) == 0 }
+    setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_ok()
 }
 
 /// Name of an interface of the current network namespace.
 pub(super) fn interface_name(ifindex: u32) -> Option<String> {
-    let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
-    // SAFETY: `name` has the IF_NAMESIZE bytes that if_indextoname(3) may write.
-    let found = unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) };
-    if found.is_null() {
-        return None;
-    }
-    // SAFETY: on success the buffer holds a zero-terminated name, and it lives until the end of this
-    // function.
-    Some(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+    // nix takes the C function's null for a name without a byte.
+    let name = if_indextoname(ifindex).ok().filter(|name| !name.is_empty());
+    name.map(|name| name.to_string_lossy().into_owned())
 }
 
 /// An object's name as the kernel wants it: zero padded and zero terminated.
 pub(super) fn object_name(name: &str) -> Result<[u8; NAME_LEN], Error> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
     if name.is_empty() || name.len() >= NAME_LEN || !name.bytes().all(valid) {
-        return Err(Error::BadName { name: name.into() });
+        return Err(Error::BadName(name.into()));
     }
     let mut padded = [0; NAME_LEN];
     padded[..name.len()].copy_from_slice(name.as_bytes());
@@ -126,7 +128,7 @@ mod tests {
         assert_eq!(&object_name("xdp_count.1").unwrap()[..12], b"xdp_count.1\0");
         assert_eq!(text(&object_name("abc").unwrap()), "abc");
         for bad in ["", "sixteen_letters_", "sp ace", "dash-ed", "ümlaut"] {
-            assert!(matches!(object_name(bad), Err(Error::BadName { .. })), "{bad:?}");
+            assert!(matches!(object_name(bad), Err(Error::BadName(_))), "{bad:?}");
         }
     }
 

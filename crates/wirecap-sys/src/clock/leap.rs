@@ -20,36 +20,13 @@ const NTP_TO_UNIX_S: u64 = 2_208_988_800;
 const S_PER_DAY: u64 = 86_400;
 /// When the built-in table ends to be known good: 2026-06-28.
 const BUILT_IN_EXPIRES: u64 = 3_991_593_600 - NTP_TO_UNIX_S;
-/// A second since 1900, and how many seconds UTC is behind TAI from then on.
-const BUILT_IN: [(u64, u64); 28] = [
-    (2_272_060_800, 10),
-    (2_287_785_600, 11),
-    (2_303_683_200, 12),
-    (2_335_219_200, 13),
-    (2_366_755_200, 14),
-    (2_398_291_200, 15),
-    (2_429_913_600, 16),
-    (2_461_449_600, 17),
-    (2_492_985_600, 18),
-    (2_524_521_600, 19),
-    (2_571_782_400, 20),
-    (2_603_318_400, 21),
-    (2_634_854_400, 22),
-    (2_698_012_800, 23),
-    (2_776_982_400, 24),
-    (2_840_140_800, 25),
-    (2_871_676_800, 26),
-    (2_918_937_600, 27),
-    (2_950_473_600, 28),
-    (2_982_009_600, 29),
-    (3_029_443_200, 30),
-    (3_076_704_000, 31),
-    (3_124_137_600, 32),
-    (3_345_062_400, 33),
-    (3_439_756_800, 34),
-    (3_550_089_600, 35),
-    (3_644_697_600, 36),
-    (3_692_217_600, 37),
+/// How many seconds UTC was behind TAI from the first of these days on.
+const FIRST_BEHIND_S: u64 = 10;
+/// Days since 1900 on which it began to be one second more.
+const BUILT_IN_DAYS: [u64; 28] = [
+    26_297, 26_479, 26_663, 27_028, 27_393, 27_758, 28_124, 28_489, 28_854, 29_219, 29_766, 30_131, 30_496,
+    31_227, 32_141, 32_872, 33_237, 33_784, 34_149, 34_514, 35_063, 35_610, 36_159, 38_716, 39_812, 41_089,
+    42_184, 42_734,
 ];
 
 /// From a moment on, UTC is so far behind TAI.
@@ -96,7 +73,7 @@ impl LeapSeconds {
 
     /// The table this program was made with: leap seconds up to 2017-01-01, known good until 2026-06-28.
     pub fn built_in() -> Self {
-        Self::new(&BUILT_IN, BUILT_IN_EXPIRES).expect("the built-in table is in order")
+        Self::new(&built_in_entries(), BUILT_IN_EXPIRES).expect("the built-in table is in order")
     }
 
     /// Reads a list in the form of the IERS (`leap-seconds.list`). `None` if it makes no sense.
@@ -188,10 +165,15 @@ impl LeapSeconds {
     }
 }
 
-/// The date `days` days after 1970-01-01, like 2026-06-28.
+/// The built-in table as a list has it: seconds since 1900, and how many seconds UTC is behind TAI from then
+/// on.
+fn built_in_entries() -> [(u64, u64); BUILT_IN_DAYS.len()] {
+    std::array::from_fn(|index| (BUILT_IN_DAYS[index] * S_PER_DAY, FIRST_BEHIND_S + index as u64))
+}
+
+/// The date `days` days after 1970-01-01: years begin in March, so that a leap day is the last of its year,
+/// and every 400 of them have as many days.
 pub fn date(days: u64) -> String {
-    // Years begin in March, so that a leap day is the last of its year, and every 400 of them have as many
-    // days.
     const DAYS_TO_1970: u64 = 719_468;
     const DAYS_PER_400_YEARS: u64 = 146_097;
     let days = days + DAYS_TO_1970;
@@ -254,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_list_of_tzdata_is_read_as_the_built_in_one() {
-        let lines = BUILT_IN.map(|(from, behind)| format!("{from}\t{behind}\t# a date\n")).concat();
+        let lines = built_in_entries().map(|(from, behind)| format!("{from}\t{behind}\t# a date\n")).concat();
         let list = format!("# ATOMIC TIME\n#$ 3960835200\n#@\t3991593600\n{lines}#h 49db2447\n");
         assert_eq!(LeapSeconds::parse(&list), Some(LeapSeconds::built_in()));
     }

@@ -23,6 +23,7 @@ pub use batch::{BatchClock, Moment};
 pub use description::{Clock, ClockScale, NoCounter};
 pub use error::ClockError;
 pub use leap::{LeapSeconds, date};
+pub(crate) use reading::monotonic_ns;
 pub use reading::{ClockSource, PtpClock, resolution_ns, system_ahead_of_monotonic_ns, system_ns};
 pub use stamps::StampClock;
 pub use units::LOOK_INTERVAL_NS;

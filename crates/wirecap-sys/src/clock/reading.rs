@@ -7,6 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use nix::{
+    sys::time::TimeSpec,
+    time::{ClockId, clock_getres, clock_gettime},
+};
+
 use super::{ClockError, NS_PER_S};
 
 /// How often two clocks are read to find their difference. The narrowest reading counts.
@@ -25,7 +30,7 @@ pub enum ClockSource {
 /// The clock of a NIC, open.
 #[derive(Debug, Clone)]
 pub struct PtpClock {
-    file: Arc<File>,
+    pub(super) file: Arc<File>,
     pub(super) path: String,
     /// As its driver calls it.
     pub(super) name: String,
@@ -48,14 +53,6 @@ impl PtpClock {
         }
     }
 
-    /// One that cannot be read, in place of a NIC's.
-    #[cfg(test)]
-    pub(super) fn unreadable() -> Self {
-        let path = "/dev/null".to_owned();
-        let file = Arc::new(File::open(&path).expect("every Linux has it"));
-        Self { file, path, name: "none".into() }
-    }
-
     /// Its device, and what its driver calls it.
     pub fn describe(&self) -> String {
         format!("{} ({})", self.path, self.name)
@@ -63,14 +60,14 @@ impl PtpClock {
 }
 
 /// The kernel's name for a clock behind a file: `FD_TO_CLOCKID` of Documentation/driver-api/ptp.rst.
-fn clock_of_file(fd: RawFd) -> libc::clockid_t {
-    (!fd << 3) | 3
+fn clock_of_file(fd: RawFd) -> ClockId {
+    ClockId::from_raw((!fd << 3) | 3)
 }
 
 impl ClockSource {
-    fn id(&self) -> libc::clockid_t {
+    fn id(&self) -> ClockId {
         match self {
-            ClockSource::Monotonic => libc::CLOCK_MONOTONIC,
+            ClockSource::Monotonic => ClockId::CLOCK_MONOTONIC,
             ClockSource::Ptp(clock) => clock_of_file(clock.file.as_raw_fd()),
         }
     }
@@ -126,12 +123,12 @@ pub(super) struct Distance {
 
 /// The system clock: nanoseconds since 1970 (UTC).
 pub fn system_ns() -> u64 {
-    read(libc::CLOCK_REALTIME).expect("every Linux has the clock")
+    read(ClockId::CLOCK_REALTIME).expect("every Linux has the clock")
 }
 
 /// The kernel's monotonic clock, which is never set: nanoseconds since some moment.
-pub(super) fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC).expect("every Linux has the clock")
+pub(crate) fn monotonic_ns() -> u64 {
+    read(ClockId::CLOCK_MONOTONIC).expect("every Linux has the clock")
 }
 
 /// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds;
@@ -143,26 +140,20 @@ pub fn system_ahead_of_monotonic_ns() -> u64 {
 
 /// The resolution of the system clock in nanoseconds.
 pub fn resolution_ns() -> u64 {
-    resolve(libc::CLOCK_REALTIME).expect("every Linux has the clock")
+    resolve(ClockId::CLOCK_REALTIME).expect("every Linux has the clock")
 }
 
-fn read(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is that of one structure that outlives the call.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    if result == 0 { Ok(nanoseconds(time)) } else { Err(io::Error::last_os_error()) }
+fn read(clock: ClockId) -> io::Result<u64> {
+    Ok(nanoseconds(clock_gettime(clock)?))
 }
 
-fn resolve(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is that of one structure that outlives the call.
-    let result = unsafe { libc::clock_getres(clock, &raw mut time) };
-    if result == 0 { Ok(nanoseconds(time)) } else { Err(io::Error::last_os_error()) }
+fn resolve(clock: ClockId) -> io::Result<u64> {
+    Ok(nanoseconds(clock_getres(clock)?))
 }
 
 /// A time before 1970, which a clock that was never set may show, counts as 1970.
-fn nanoseconds(time: libc::timespec) -> u64 {
-    let ns = i128::from(time.tv_sec) * i128::from(NS_PER_S) + i128::from(time.tv_nsec);
+fn nanoseconds(time: TimeSpec) -> u64 {
+    let ns = i128::from(time.tv_sec()) * i128::from(NS_PER_S) + i128::from(time.tv_nsec());
     ns.clamp(0, i64::MAX.into()) as u64
 }
 

@@ -15,9 +15,8 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use super::{
-    Clock, ClockError, ClockScale, ClockSource, LOOK_INTERVAL_NS, LeapSeconds, NS_PER_S,
-    leap::Stretch,
-    reading::{Distance, PtpClock},
+    Clock, ClockError, ClockScale, ClockSource, LOOK_INTERVAL_NS, LeapSeconds, NS_PER_S, leap::Stretch,
+    reading::Distance,
 };
 
 /// A clock that is so near to UTC or to TAI is meant to be it.
@@ -247,12 +246,6 @@ impl StampClock {
     /// [`ClockError::Read`].
     pub fn resolution_ns(&self) -> Result<u64, ClockError> {
         self.source.resolution_ns()
-    }
-}
-
-impl From<PtpClock> for ClockSource {
-    fn from(clock: PtpClock) -> Self {
-        ClockSource::Ptp(clock)
     }
 }
 

@@ -1,11 +1,20 @@
 //! Stamps against the times they must become, with clocks as this machine has none.
 
+use std::fs::File;
+
 use super::*;
-use crate::clock::system_ns;
+use crate::clock::{PtpClock, system_ns};
 
 const SECOND: i64 = NS_PER_S as i64;
 /// 2017-01-01T00:00:00Z, after the leap second, in nanoseconds.
 const NEW_YEAR_NS: u64 = 1_483_228_800 * NS_PER_S;
+
+/// A clock that cannot be read, in place of a NIC's.
+fn unreadable() -> PtpClock {
+    let path = "/dev/null".to_owned();
+    let file = Arc::new(File::open(&path).expect("every Linux has it"));
+    PtpClock { file, path, name: "none".into() }
+}
 
 fn seen(at_ns: u64, ahead_ns: i64) -> Distance {
     Distance { ahead_ns, error_ns: 30, at_ns }
@@ -99,7 +108,7 @@ fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
     let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
     let ahead_ns = since_boot_ns as i64 - start_ns as i64;
     let leaps = Arc::new(LeapSeconds::built_in());
-    let mut clock = StampClock::at(ClockSource::Ptp(PtpClock::unreadable()), leaps, seen(start_ns, ahead_ns));
+    let mut clock = StampClock::at(ClockSource::Ptp(unreadable()), leaps, seen(start_ns, ahead_ns));
     // Half a second back.
     let ahead_ns = ahead_ns + SECOND / 2;
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
@@ -118,7 +127,7 @@ fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
 fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_then() {
     let start_ns = 1_790_000_000 * NS_PER_S;
     let leaps = Arc::new(LeapSeconds::built_in());
-    let source = ClockSource::Ptp(PtpClock::unreadable());
+    let source = ClockSource::Ptp(unreadable());
     let mut clock = StampClock::at(source, leaps, seen(start_ns, 37 * SECOND + 900));
     let shows = |clock: &StampClock| match clock.clock() {
         Clock::Nic { shows, off_ns, showed, .. } => (shows, off_ns, showed),

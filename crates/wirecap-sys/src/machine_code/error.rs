@@ -7,12 +7,9 @@ use std::io;
 #[non_exhaustive]
 pub enum Error {
     /// An operation jumps out of the program or back on a condition, names a slot that does not exist,
-    /// divides by zero, or shifts everything out.
-    #[error("operation {index} is not valid")]
-    Operation {
-        /// Its index.
-        index: usize,
-    },
+    /// divides by zero, or shifts everything out; here is its index.
+    #[error("operation {0} is not valid")]
+    Operation(usize),
     /// This is no x86-64, or Cranelift failed.
     #[error("{0}")]
     Generator(String),

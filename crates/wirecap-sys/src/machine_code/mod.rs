@@ -65,7 +65,7 @@ impl MachineCode {
     pub fn new(ops: &[Op], guards: &[Guard]) -> Result<Self, Error> {
         let invalid = (0..ops.len()).find(|&index| !ops[index].is_valid(index, ops.len()));
         if let Some(index) = invalid.or(ops.is_empty().then_some(0)) {
-            return Err(Error::Operation { index });
+            return Err(Error::Operation(index));
         }
         let code = compile::compile(emit::function(ops, guards))?;
         // SAFETY: Cranelift's translation of what `emit` wrote, whose loads are all behind checks of the

@@ -107,10 +107,10 @@ fn what_means_nothing_is_refused() {
         backward(3, 2),
     ] {
         let refused = MachineCode::new(&[ReturnA, op, ReturnA], &[]).unwrap_err();
-        assert!(matches!(refused, Error::Operation { index: 1 }), "{op:?}: {refused}");
+        assert!(matches!(refused, Error::Operation(1)), "{op:?}: {refused}");
     }
-    assert!(matches!(MachineCode::new(&[ReturnA, load(0)], &[]), Err(Error::Operation { index: 1 })));
-    assert!(matches!(MachineCode::new(&[], &[]), Err(Error::Operation { index: 0 })));
+    assert!(matches!(MachineCode::new(&[ReturnA, load(0)], &[]), Err(Error::Operation(1))));
+    assert!(matches!(MachineCode::new(&[], &[]), Err(Error::Operation(0))));
     assert_eq!(run(&[LoadOrigin(Origin::Interface), Return(7)], &[]), 0, "user space does not know it");
 }
 

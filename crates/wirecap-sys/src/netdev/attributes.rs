@@ -6,10 +6,73 @@ use std::net::IpAddr;
 use serde::Serialize;
 use wirecap_core::choices;
 
-use super::MacAddress;
+#[cfg(doc)]
+use super::Promiscuous;
+use super::{MacAddress, xdp_features::XdpFeatures};
+
+/// A network interface, as it was when it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, at most 15 bytes.
+    pub name: String,
+    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a
+    /// name is asked for.
+    pub alternative_names: Vec<String>,
+    /// Index: the same for as long as the interface exists in this namespace, while the name may change.
+    pub ifindex: u32,
+    /// Switched on by the administrator.
+    pub up: bool,
+    /// Switched on and connected; false whenever `up` is.
+    pub carrier: bool,
+    /// Largest packet without the link-layer header, in bytes.
+    pub mtu: u32,
+    /// What its packets begin with.
+    pub hardware_type: HardwareType,
+    /// Hardware address; `None` where the type has none of 6 bytes, or it is all zeros (loopback).
+    pub mac: Option<MacAddress>,
+    /// IP addresses of the host on this interface, link-local ones included.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Index of the bridge, bond, … that this interface is a member of.
+    pub master: Option<u32>,
+    /// Index of the other end of a pair such as veth, if it is in this namespace.
+    pub peer: Option<u32>,
+    /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
+    /// count one.
+    pub promiscuity: u32,
+    /// The driver; `None` if it does not say (loopback).
+    pub driver: Option<Driver>,
+    /// Receive queues.
+    pub queues: Queues,
+    /// Link speed in Mb/s; `None` while it is not known, as without a carrier.
+    pub speed_mbps: Option<u32>,
+    /// Whether the NIC takes VLAN tags off packets that come in (`ethtool -k`: rx-vlan-offload); false if the
+    /// driver does not say.
+    pub takes_vlan_tags: bool,
+    /// Memory node that the NIC is attached to; `None` if it has none, or the node is unknown in this
+    /// namespace.
+    pub numa_node: Option<u32>,
+    /// XDP programs attached now, native first; empty if none is. More than one are attached in different
+    /// modes.
+    pub xdp_programs: Vec<AttachedProgram>,
+    /// What XDP can do; `None` ("unknown") on kernels older than 6.3.
+    pub xdp_features: Option<XdpFeatures>,
+}
+
+impl Interface {
+    /// Whether this is its name, or one of its alternative names.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names().any(|own| own == name)
+    }
+
+    /// Every name it has, the alternative ones last.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.name].into_iter().chain(&self.alternative_names)
+    }
+}
 
 /// How many receive queues an interface has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
     /// In use now: queue numbers are 0 to `current` - 1.
     pub current: u32,
@@ -20,11 +83,12 @@ pub struct Queues {
 }
 
 /// Where the number of queues comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueSource {
     /// The driver (ETHTOOL_GCHANNELS).
     Driver,
     /// The driver does not say; this is what the kernel allocated, of which the driver may use fewer.
+    #[default]
     Allocated,
 }
 
@@ -94,7 +158,7 @@ impl fmt::Display for InterfaceAddress {
 }
 
 /// The kernel's ARPHRD_ number of a link: it decides which header a packet begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HardwareType(pub u16);
 
 impl HardwareType {

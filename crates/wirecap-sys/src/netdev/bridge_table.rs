@@ -8,7 +8,7 @@
 //! The kernel enters the address of each macvlan that is up, in whatever namespace it is; an administrator
 //! may enter some, too.
 
-use libc::{AF_BRIDGE, NDA_DST, NDA_LLADDR, RTM_GETNEIGH};
+use libc::{AF_BRIDGE, NDA_DST, NDA_LLADDR, NTF_SELF, RTM_GETNEIGH};
 
 use super::error::Result;
 use super::netlink::{Message, each_attribute, split_header};
@@ -17,9 +17,6 @@ use super::{MacAddress, link, mac_address};
 const ACTION: &str = "reading the bridge table of an interface";
 /// Length of `struct ndmsg`.
 const HEADER_BYTES: usize = 12;
-/// Flag of an entry of the interface itself, not of the bridge that it is a member of (linux/neighbour.h).
-const NTF_SELF: u8 = 0x02;
-
 /// The unicast addresses in the table of the interface with index `ifindex`.
 ///
 /// # Errors

@@ -4,8 +4,6 @@
 //!  kernel ── RTM_NEWLINK, RTM_DELLINK (group RTNLGRP_LINK) ──► subscription.rs ──► next_event()
 //! ```
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-
 use libc::{IFLA_IFNAME, IFLA_MTU, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
 use netlink_packet_core::parse_u32;
 
@@ -57,42 +55,14 @@ impl LinkEvent {
 }
 
 /// A subscription to the changes of all links of one network namespace.
-///
-/// Its file descriptor becomes readable when there are events; read until [`next_event`](Self::next_event)
-/// gives `None`.
-#[derive(Debug)]
-pub struct LinkChanges(Subscription<LinkEvent>);
+pub type LinkChanges = Subscription<LinkEvent>;
 
 /// Subscribes to the changes of links in the network namespace of the calling thread. Needs no privilege.
 ///
 /// # Errors
 /// [`Error::System`](super::Error::System) if the kernel refuses the socket.
 pub fn changes() -> Result<LinkChanges> {
-    Ok(LinkChanges(Subscription::open(ACTION, RTMGRP_LINK, || LinkEvent::Overrun)?))
-}
-
-impl LinkChanges {
-    /// The next event, or `None` if none is pending. Never blocks.
-    ///
-    /// # Errors
-    /// [`Error::System`](super::Error::System) if the socket fails,
-    /// [`Error::Malformed`](super::Error::Malformed) for a message that makes no sense; reading may go on
-    /// after either.
-    pub fn next_event(&mut self) -> Result<Option<LinkEvent>> {
-        self.0.next(event)
-    }
-}
-
-impl AsFd for LinkChanges {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl AsRawFd for LinkChanges {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
+    Subscription::subscribe(ACTION, RTMGRP_LINK, || LinkEvent::Overrun, event)
 }
 
 /// `None` for a message that is not about a link as such.

@@ -13,15 +13,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The name has more bytes than the kernel gives an interface name.
     #[error(
-        "interface name {name:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name",
-        length = name.len(),
+        "interface name {0:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name",
+        length = .0.len(),
         max = super::name::MAX_NAME_BYTES,
         most = super::name::MAX_ALTERNATIVE_BYTES
     )]
-    NameTooLong {
-        /// The name as given.
-        name: String,
-    },
+    NameTooLong(String),
 
     /// The name has a form that no interface can have.
     #[error("{name:?} cannot be the name of an interface ({problem})")]
@@ -44,12 +41,9 @@ pub enum Error {
         nearest: Vec<String>,
     },
 
-    /// No interface of this network namespace has the index: it was deleted or moved to another namespace.
-    #[error("no interface with index {ifindex} in this network namespace: it was deleted or moved away")]
-    NoSuchIndex {
-        /// The index as given.
-        ifindex: u32,
-    },
+    /// No interface of this network namespace has this index: it was deleted or moved to another namespace.
+    #[error("no interface with index {0} in this network namespace: it was deleted or moved away")]
+    NoSuchIndex(u32),
 
     /// The process lacks a capability.
     #[error(
@@ -89,6 +83,14 @@ impl Error {
     /// The kernel's answer `source` to what `action` says.
     pub(super) fn system(action: impl Into<String>, source: io::Error) -> Self {
         Error::System { action: action.into(), source }
+    }
+
+    /// The kernel's refusal to do `action`, which takes `capability`.
+    pub(super) fn refused(action: impl Into<String>, capability: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: action.into(), capability },
+            _ => Error::system(action, source),
+        }
     }
 
     /// The kernel's errno, if it was the kernel that refused.

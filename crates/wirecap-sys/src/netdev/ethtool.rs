@@ -12,14 +12,14 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::attributes::Driver;
+use super::attributes::{Driver, QueueSource, Queues};
 use super::error::{Error, Result};
-use super::link::text;
+use super::link::{self, Selector, text};
 use super::name::MAX_NAME_BYTES;
+use super::netlink::Conversation;
 use crate::socket_option;
 
-// linux/ethtool.h and linux/sockios.h; not in libc.
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+// linux/ethtool.h; not in libc.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
@@ -39,13 +39,8 @@ struct DriverInfo {
     version: [u8; 32],
     firmware_version: [u8; 32],
     bus_info: [u8; 32],
-    erom_version: [u8; 32],
-    reserved: [u8; 12],
-    private_flags: u32,
-    statistics: u32,
-    test_info_bytes: u32,
-    eeprom_dump_bytes: u32,
-    register_dump_bytes: u32,
+    /// From `erom_version` to `regdump_len`.
+    not_read: [u8; 64],
 }
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 
@@ -70,19 +65,11 @@ const _: () = assert!(size_of::<ChannelInfo>() == 36);
 struct LinkSettings {
     command: u32,
     speed_mbps: u32,
-    duplex: u8,
-    port: u8,
-    phy_address: u8,
-    autonegotiation: u8,
-    mdio_support: u8,
-    crossover: u8,
-    crossover_control: u8,
+    /// From `duplex` to `eth_tp_mdix_ctrl`.
+    not_read: [u8; 7],
     link_mode_words: i8,
-    transceiver: u8,
-    master_slave_config: u8,
-    master_slave_state: u8,
-    rate_matching: u8,
-    reserved: [u32; 7],
+    /// From `transceiver` to `reserved`.
+    nor_these: [u8; 32],
     link_modes: [u32; 3 * MAX_LINK_MODE_WORDS],
 }
 const _: () = assert!(mem::offset_of!(LinkSettings, link_mode_words) == 15);
@@ -123,13 +110,6 @@ unsafe impl Request for Value {}
 // each, a number that is the kernel's own when it does so, and at most 127.
 unsafe impl Request for LinkSettings {}
 
-/// How many receive queues there are, as the driver says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Channels {
-    pub current: u32,
-    pub max: u32,
-}
-
 /// A socket to ask drivers through, in the namespace of the thread that opened it.
 #[derive(Debug)]
 pub(super) struct Ethtool {
@@ -158,13 +138,13 @@ impl Ethtool {
     }
 
     /// Receive queues: those with a transmit queue of their own ("combined") and those without.
-    pub fn channels(&self, interface: &str) -> Option<Channels> {
+    pub fn channels(&self, interface: &str) -> Option<Queues> {
         let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
         self.ask(interface, &mut info)?;
         let current = info.rx_count.saturating_add(info.combined_count);
         // The two maxima are alternatives in the drivers that have both, so they must not be added.
         let max = info.max_rx.max(info.max_combined).max(current);
-        (current > 0).then_some(Channels { current, max })
+        (current > 0).then_some(Queues { current, max, source: QueueSource::Driver })
     }
 
     /// Whether VLAN tags are taken off packets that come in ("rx-vlan-offload").
@@ -201,7 +181,7 @@ impl Ethtool {
 
     /// Has the driver do what `request` says, and fill it in.
     pub(super) fn request<R: Request>(&self, interface: &str, request: &mut R) -> io::Result<()> {
-        self.call(SIOCETHTOOL, interface, request)
+        self.call(libc::SIOCETHTOOL, interface, request)
     }
 
     /// Makes a request of the driver by another ioctl that takes an `ifreq` with a pointer.
@@ -224,6 +204,26 @@ impl Ethtool {
         // for writes of as much as the kernel writes (trait Request), and outlives the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &raw mut ifreq) };
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// The driver of the interface with an index, in the namespace of the thread that opened it.
+#[derive(Debug)]
+pub(super) struct DriverByIndex {
+    rtnetlink: Conversation,
+    pub ethtool: Ethtool,
+    pub ifindex: u32,
+}
+
+impl DriverByIndex {
+    /// Opens the sockets. Needs no privilege.
+    pub fn open(ifindex: u32) -> Result<Self> {
+        Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()?, ifindex })
+    }
+
+    /// The name of the interface now: the driver has to be asked by it, and it may have changed.
+    pub fn name(&mut self) -> Result<String> {
+        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.interface.name)
     }
 }
 

@@ -12,9 +12,9 @@
 
 use std::{fmt, thread, time::Duration};
 
+use super::Interface;
 use super::changes::LinkEvent;
-use super::link::{self, LinkHeader, Selector};
-use super::{Interface, Result};
+use super::link::{self, Selector};
 
 /// After this time it is known what has become of an interface.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -47,7 +47,9 @@ impl LinkFault {
     /// It has to be in the calling thread's network namespace, else it is another one, or none.
     #[must_use]
     pub fn now(ifindex: u32) -> Option<Self> {
-        header(ifindex).map_or(Some(Self::Removed), |now| Self::of(now.up(), now.carrier()))
+        let link =
+            link::open().and_then(|mut rtnetlink| link::link(&mut rtnetlink, Selector::Index(ifindex)));
+        link.map_or(Some(Self::Removed), |link| link.interface.fault())
     }
 
     /// What is wrong with it for good, if something is: sleeps for 100 ms before it asks as
@@ -88,10 +90,6 @@ impl fmt::Display for LinkFault {
             Self::Removed => "was removed",
         })
     }
-}
-
-fn header(ifindex: u32) -> Result<LinkHeader> {
-    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.header)
 }
 
 #[cfg(test)]

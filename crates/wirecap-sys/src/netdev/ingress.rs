@@ -7,10 +7,9 @@
 //! The parent stands for both queueing disciplines that have such filters, `clsact` and `ingress`.
 
 use libc::{RTM_GETTFILTER, TCA_KIND, TCA_OPTIONS};
-use netlink_packet_core::{DecodeError, NlasIterator};
 
 use super::error::Result;
-use super::link::{self, text};
+use super::link::{self, text, texts};
 use super::netlink::{Message, each_attribute, split_header};
 
 const ACTION: &str = "reading the tc filters of an interface";
@@ -48,23 +47,13 @@ fn parse(payload: &[u8]) -> Result<Option<String>> {
     each_attribute(ACTION, attributes, |kind, value| {
         match kind {
             TCA_KIND => kind_of = text(value),
-            TCA_OPTIONS if kind_of == "bpf" => name = program_name(value)?,
+            TCA_OPTIONS if kind_of == "bpf" => name = texts(value, TCA_BPF_NAME)?.pop(),
             _ => {}
         }
         Ok(())
     })?;
     let is_filter = header[8..12] != [0; 4];
     Ok(is_filter.then(|| name.map_or_else(|| kind_of.clone(), |name| format!("{kind_of} {name}"))))
-}
-
-fn program_name(options: &[u8]) -> std::result::Result<Option<String>, DecodeError> {
-    for option in NlasIterator::new(options) {
-        let option = option?;
-        if option.kind() == TCA_BPF_NAME {
-            return Ok(Some(text(option.value())));
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

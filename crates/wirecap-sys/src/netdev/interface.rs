@@ -1,108 +1,31 @@
 //! An interface, put together from what several families of questions answer.
 
-use super::attributes::{AttachedProgram, Driver, HardwareType, InterfaceAddress, QueueSource, Queues};
+#[cfg(doc)]
+use super::Error;
+use super::attributes::{AttachedProgram, Interface, InterfaceAddress, QueueSource, Queues};
 use super::ethtool::Ethtool;
 use super::link::{self, Link, Selector};
 use super::xdp_features::{NetdevFamily, XdpFeatures};
-#[cfg(doc)]
-use super::{Error, Promiscuous};
-use super::{MacAddress, Result, numa};
-
-/// A network interface, as it was when it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// Name, at most 15 bytes.
-    pub name: String,
-    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a
-    /// name is asked for.
-    pub alternative_names: Vec<String>,
-    /// Index: the same for as long as the interface exists in this namespace, while the name may change.
-    pub ifindex: u32,
-    /// Switched on by the administrator.
-    pub up: bool,
-    /// Switched on and connected; false whenever `up` is.
-    pub carrier: bool,
-    /// Largest packet without the link-layer header, in bytes.
-    pub mtu: u32,
-    /// What its packets begin with.
-    pub hardware_type: HardwareType,
-    /// Hardware address; `None` where the type has none of 6 bytes, or it is all zeros (loopback).
-    pub mac: Option<MacAddress>,
-    /// IP addresses of the host on this interface, link-local ones included.
-    pub addresses: Vec<InterfaceAddress>,
-    /// Index of the bridge, bond, … that this interface is a member of.
-    pub master: Option<u32>,
-    /// Index of the other end of a pair such as veth, if it is in this namespace.
-    pub peer: Option<u32>,
-    /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
-    /// count one.
-    pub promiscuity: u32,
-    /// The driver; `None` if it does not say (loopback).
-    pub driver: Option<Driver>,
-    /// Receive queues.
-    pub queues: Queues,
-    /// Link speed in Mb/s; `None` while it is not known, as without a carrier.
-    pub speed_mbps: Option<u32>,
-    /// Whether the NIC takes VLAN tags off packets that come in (`ethtool -k`: rx-vlan-offload); false if the
-    /// driver does not say.
-    pub takes_vlan_tags: bool,
-    /// Memory node that the NIC is attached to; `None` if it has none, or the node is unknown in this
-    /// namespace.
-    pub numa_node: Option<u32>,
-    /// XDP programs attached now, native first; empty if none is. More than one are attached in different
-    /// modes.
-    pub xdp_programs: Vec<AttachedProgram>,
-    /// What XDP can do; `None` ("unknown") on kernels older than 6.3.
-    pub xdp_features: Option<XdpFeatures>,
-}
+use super::{Result, numa};
 
 impl Interface {
-    /// Whether this is its name, or one of its alternative names.
-    #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.alternative_names.iter().any(|alternative| alternative == name)
-    }
-
-    /// Whether the host can be reached over this interface: it has an IPv4 address, or an IPv6 address other
-    /// than the link-local one that every interface gives itself.
-    #[must_use]
-    pub fn has_ip_address(&self) -> bool {
-        self.addresses.iter().any(|address| !address.is_ipv6_link_local())
-    }
-
-    /// Whether it is in promiscuous mode now, at the request of any process.
-    #[must_use]
-    pub fn is_promiscuous(&self) -> bool {
-        self.promiscuity > 0
-    }
-
     fn assemble(
         link: Link,
         addresses: &[(u32, InterfaceAddress)],
         ethtool: &Ethtool,
         features: Option<XdpFeatures>,
     ) -> Self {
-        let ifindex = link.header.ifindex;
+        let queues = queues(&link, ethtool);
+        let Self { name, ifindex, mac, .. } = &link.interface;
         Self {
-            ifindex,
-            up: link.header.up(),
-            carrier: link.header.carrier(),
-            mtu: link.mtu,
-            hardware_type: link.hardware_type,
-            mac: link.mac,
-            addresses: InterfaceAddress::of(ifindex, addresses),
-            master: link.master,
-            peer: link.peer,
-            promiscuity: link.promiscuity,
-            driver: ethtool.driver(&link.name),
-            queues: queues(&link, ethtool),
-            speed_mbps: ethtool.speed_mbps(&link.name),
-            takes_vlan_tags: ethtool.takes_vlan_tags(&link.name).unwrap_or(false),
-            numa_node: numa::numa_node(&link.name, ifindex, link.mac),
-            xdp_programs: link.xdp_programs,
+            addresses: InterfaceAddress::of(*ifindex, addresses),
+            driver: ethtool.driver(name),
+            queues,
+            speed_mbps: ethtool.speed_mbps(name),
+            takes_vlan_tags: ethtool.takes_vlan_tags(name).unwrap_or(false),
+            numa_node: numa::numa_node(name, *ifindex, *mac),
             xdp_features: features,
-            alternative_names: link.alternative_names,
-            name: link.name,
+            ..link.interface
         }
     }
 }
@@ -121,7 +44,7 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     let mut features = NetdevFamily::open()?.all()?;
     let ethtool = Ethtool::open()?;
     let assemble = |link: Link| {
-        let features = features.remove(&link.header.ifindex);
+        let features = features.remove(&link.interface.ifindex);
         Interface::assemble(link, &addresses, &ethtool, features)
     };
     Ok(links.into_iter().map(assemble).collect())
@@ -145,7 +68,7 @@ fn interface_of(selector: Selector<'_>) -> Result<Interface> {
     let mut rtnetlink = link::open()?;
     let link = link::link(&mut rtnetlink, selector)?;
     let addresses = link::addresses(&mut rtnetlink)?;
-    let features = NetdevFamily::open()?.one(link.header.ifindex)?;
+    let features = NetdevFamily::open()?.one(link.interface.ifindex)?;
     Ok(Interface::assemble(link, &addresses, &Ethtool::open()?, features))
 }
 
@@ -154,7 +77,7 @@ fn interface_of(selector: Selector<'_>) -> Result<Interface> {
 /// # Errors
 /// [`Error::NoSuchIndex`] once the interface is gone; else as [`interfaces`].
 pub fn xdp_programs(ifindex: u32) -> Result<Vec<AttachedProgram>> {
-    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.xdp_programs)
+    Ok(link::link(&mut link::open()?, Selector::Index(ifindex))?.interface.xdp_programs)
 }
 
 /// The interface with index `ifindex` of this network namespace, also after it was renamed.
@@ -166,10 +89,8 @@ pub fn interface_with_index(ifindex: u32) -> Result<Interface> {
 }
 
 pub(super) fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
-    match ethtool.channels(&link.name) {
-        Some(channels) => {
-            Queues { current: channels.current, max: channels.max, source: QueueSource::Driver }
-        }
+    match ethtool.channels(&link.interface.name) {
+        Some(queues) => queues,
         None => {
             let allocated = link.rx_queues_allocated.max(1);
             Queues { current: allocated, max: allocated, source: QueueSource::Allocated }

@@ -19,7 +19,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use super::error::{Error, Result};
 use super::name;
 use super::netlink::{Conversation, Message, Scope, each_attribute, split_header};
-use super::{AttachedMode, AttachedProgram, HardwareType, InterfaceAddress, MacAddress, mac_address};
+use super::{AttachedMode, AttachedProgram, HardwareType, Interface, InterfaceAddress, mac_address};
 
 // linux/if_link.h; not in libc.
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
@@ -79,21 +79,13 @@ impl LinkHeader {
 /// A link as rtnetlink describes it.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    pub header: LinkHeader,
-    pub name: String,
-    pub alternative_names: Vec<String>,
-    pub mtu: u32,
-    pub hardware_type: HardwareType,
-    pub mac: Option<MacAddress>,
-    pub master: Option<u32>,
+    /// What rtnetlink says of the interface. Its addresses, and what its driver and others say, are not asked
+    /// for yet.
+    pub interface: Interface,
     /// The interface of this namespace that it is built on, as a VLAN is.
     pub lower: Option<u32>,
-    /// Index of the other end of a pair, if it is in the same namespace.
-    pub peer: Option<u32>,
-    pub promiscuity: u32,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
-    pub xdp_programs: Vec<AttachedProgram>,
 }
 
 /// All links of the namespace, sorted by index.
@@ -103,8 +95,8 @@ pub(super) fn links(rtnetlink: &mut Conversation) -> Result<Vec<Link>> {
     let replies = rtnetlink.ask(ACTION, Scope::All, &request)?;
     let mut links =
         replies.iter().map(|reply| parse_link(ACTION, &reply.payload)).collect::<Result<Vec<_>>>()?;
-    links.sort_by_key(|link| link.header.ifindex);
-    links.dedup_by_key(|link| link.header.ifindex);
+    links.sort_by_key(|link| link.interface.ifindex);
+    links.dedup_by_key(|link| link.interface.ifindex);
     Ok(links)
 }
 
@@ -163,11 +155,10 @@ fn link_request(ifindex: u32) -> Message {
 /// suggestion.
 fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
     match selector {
-        Selector::Index(ifindex) => Error::NoSuchIndex { ifindex },
+        Selector::Index(ifindex) => Error::NoSuchIndex(ifindex),
         Selector::Name(name) => {
             let existing = links(rtnetlink).unwrap_or_default();
-            let names =
-                existing.iter().flat_map(|link| [&link.name].into_iter().chain(&link.alternative_names));
+            let names = existing.iter().flat_map(|link| link.interface.names());
             let nearest = name::nearest(name, names.map(String::as_str));
             Error::NoSuchInterface { name: name.to_owned(), nearest }
         }
@@ -177,65 +168,47 @@ fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
 fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
     let (header, attributes) = split_header(action, payload)?;
     let header = LinkHeader::parse(header);
-    let mut link = Link {
-        header,
-        name: String::new(),
-        alternative_names: Vec::new(),
-        mtu: 0,
+    let interface = Interface {
+        ifindex: header.ifindex,
+        up: header.up(),
+        carrier: header.carrier(),
         hardware_type: HardwareType(header.hardware_type),
-        mac: None,
-        master: None,
-        lower: None,
-        peer: None,
-        promiscuity: 0,
-        rx_queues_allocated: 1,
-        xdp_programs: Vec::new(),
+        ..Interface::default()
     };
+    let mut link = Link { interface, lower: None, rx_queues_allocated: 1 };
     let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {
-            IFLA_IFNAME => link.name = text(value),
-            IFLA_MTU => link.mtu = parse_u32(value)?,
-            IFLA_ADDRESS => link.mac = mac_address(value),
-            IFLA_MASTER => link.master = Some(parse_u32(value)?),
+            IFLA_IFNAME => link.interface.name = text(value),
+            IFLA_MTU => link.interface.mtu = parse_u32(value)?,
+            IFLA_ADDRESS => link.interface.mac = mac_address(value),
+            IFLA_MASTER => link.interface.master = Some(parse_u32(value)?),
             IFLA_LINK => link.lower = Some(parse_u32(value)?),
             // The index is one of another namespace then.
             IFLA_LINK_NETNSID => foreign_lower = true,
-            IFLA_LINKINFO => is_pair = PAIR_KINDS.contains(&parse_kind(value)?.as_str()),
-            IFLA_PROMISCUITY => link.promiscuity = parse_u32(value)?,
+            IFLA_LINKINFO => {
+                // What a virtual device is, such as "vlan".
+                let kinds = texts(value, IFLA_INFO_KIND)?;
+                is_pair = kinds.iter().any(|kind| PAIR_KINDS.contains(&kind.as_str()));
+            }
+            IFLA_PROMISCUITY => link.interface.promiscuity = parse_u32(value)?,
             IFLA_NUM_RX_QUEUES => link.rx_queues_allocated = parse_u32(value)?,
-            IFLA_XDP => link.xdp_programs = parse_xdp(value)?,
-            IFLA_PROP_LIST => link.alternative_names = parse_alternative_names(value)?,
+            IFLA_XDP => link.interface.xdp_programs = parse_xdp(value)?,
+            IFLA_PROP_LIST => link.interface.alternative_names = texts(value, IFLA_ALT_IFNAME)?,
             _ => {}
         }
         Ok(())
     })?;
     let near = link.lower.filter(|&lower| lower != 0 && !foreign_lower);
-    (link.lower, link.peer) = if is_pair { (None, near) } else { (near, None) };
+    (link.lower, link.interface.peer) = if is_pair { (None, near) } else { (near, None) };
     Ok(link)
 }
 
-/// What a virtual device is, such as "vlan"; empty if the kernel does not say.
-fn parse_kind(value: &[u8]) -> std::result::Result<String, DecodeError> {
-    for attribute in NlasIterator::new(value) {
-        let attribute = attribute?;
-        if attribute.kind() == IFLA_INFO_KIND {
-            return Ok(text(attribute.value()));
-        }
-    }
-    Ok(String::new())
-}
-
-/// The names a link has besides its own (`ip link property add altname`).
-fn parse_alternative_names(value: &[u8]) -> std::result::Result<Vec<String>, DecodeError> {
-    let mut names = Vec::new();
-    for attribute in NlasIterator::new(value) {
-        let attribute = attribute?;
-        if attribute.kind() == IFLA_ALT_IFNAME {
-            names.push(text(attribute.value()));
-        }
-    }
-    Ok(names)
+/// The texts of the attributes of one kind that lie within another attribute.
+pub(super) fn texts(value: &[u8], kind: u16) -> std::result::Result<Vec<String>, DecodeError> {
+    let attributes =
+        NlasIterator::new(value).filter(|found| !found.as_ref().is_ok_and(|found| found.kind() != kind));
+    attributes.map(|attribute| Ok(text(attribute?.value()))).collect()
 }
 
 /// The programs attached, native first. The kernel (4.19 and newer) reports one attribute per mode in use.
@@ -306,47 +279,5 @@ pub(super) fn open_strict() -> Result<Conversation> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// What a test wants a link to be; names and kinds as in the kernel's message.
-    #[derive(Default)]
-    pub struct LinkMessage {
-        pub ifindex: u32,
-        pub name: &'static str,
-        pub kind: &'static str,
-        pub master: Option<u32>,
-        pub lower: Option<u32>,
-        pub lower_namespace: Option<u32>,
-    }
-
-    /// The link that the kernel's message describes.
-    pub fn parsed(link: LinkMessage) -> Link {
-        let mut header = [0; IFINFOMSG_BYTES];
-        header[4..8].copy_from_slice(&link.ifindex.to_ne_bytes());
-        let mut message = Message::new(0, &header).with(IFLA_IFNAME, format!("{}\0", link.name).as_bytes());
-        let numbers =
-            [(IFLA_MASTER, link.master), (IFLA_LINK, link.lower), (IFLA_LINK_NETNSID, link.lower_namespace)];
-        for (kind, number) in numbers.into_iter().filter_map(|(kind, number)| Some((kind, number?))) {
-            message = message.with(kind, &number.to_ne_bytes());
-        }
-        let info = Message::new(0, &[]).with(IFLA_INFO_KIND, format!("{}\0", link.kind).as_bytes());
-        parse_link("test", &message.with(IFLA_LINKINFO, &info.payload).payload).unwrap()
-    }
-
-    #[test]
-    fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
-        let of = |kind, lower, lower_namespace| {
-            let message =
-                LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() };
-            let link = parsed(message);
-            (link.lower, link.peer)
-        };
-        assert_eq!(of("vlan", Some(7), None), (Some(7), None));
-        assert_eq!(of("macvlan", Some(7), Some(0)), (None, None), "an index of another namespace");
-        assert_eq!(of("veth", Some(7), None), (None, Some(7)), "the other end");
-        assert_eq!(of("veth", Some(7), Some(0)), (None, None), "the other end in another namespace");
-        assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel that is bound to no interface");
-        assert_eq!(of("bridge", None, None), (None, None));
-    }
-}
+#[path = "link_tests.rs"]
+pub(super) mod tests;

@@ -58,7 +58,8 @@ mod xdp_features;
 
 use attributes::mac_address;
 pub use attributes::{
-    AttachedMode, AttachedProgram, Driver, HardwareType, InterfaceAddress, QueueSource, Queues, longest_frame,
+    AttachedMode, AttachedProgram, Driver, HardwareType, Interface, InterfaceAddress, QueueSource, Queues,
+    longest_frame,
 };
 pub use bridge_table::bridge_table;
 pub use bypass::bypass_queueing;
@@ -66,7 +67,7 @@ pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 pub use fault::LinkFault;
 pub use ingress::ingress_filters;
-pub use interface::{Interface, interface, interface_with_index, interfaces, transmit_queues, xdp_programs};
+pub use interface::{interface, interface_with_index, interfaces, transmit_queues, xdp_programs};
 pub use namespace::Namespace;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
@@ -77,6 +78,7 @@ pub use routes::{Route, find_route};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
+pub use subscription::Subscription;
 pub use surroundings::{PacketSocket, PppoeSession, Surroundings, Upper};
 pub use wirecap_headers::MacAddress;
 pub use xdp_features::{RxMetadata, XdpFeatures};

@@ -24,7 +24,7 @@ pub(super) fn check(name: &str) -> Result<()> {
         return invalid("it is empty");
     }
     if name.len() > MAX_ALTERNATIVE_BYTES {
-        return Err(Error::NameTooLong { name: name.to_owned() });
+        return Err(Error::NameTooLong(name.to_owned()));
     }
     if name == "." || name == ".." {
         return invalid("it is a directory");
@@ -84,7 +84,7 @@ mod tests {
         }
         assert!(check(&"a".repeat(127)).is_ok());
         let error = check(&"a".repeat(128)).unwrap_err();
-        assert!(matches!(error, Error::NameTooLong { .. }));
+        assert!(matches!(error, Error::NameTooLong(_)));
         assert!(error.to_string().contains("128 bytes long, Linux allows 15"), "{error}");
     }
 

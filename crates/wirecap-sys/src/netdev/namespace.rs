@@ -9,14 +9,11 @@
 //! Rule: indexes and names of interfaces mean something in one namespace only. Links by BPF are made where
 //! the calling thread is.
 
-use std::{
-    fs::File,
-    io,
-    os::{fd::AsRawFd, unix::fs::MetadataExt},
-    thread,
-};
+use std::{fs::File, io, os::unix::fs::MetadataExt, thread};
 
 /// Where the kernel shows the namespace of the calling thread.
+use nix::sched::{CloneFlags, setns};
+
 const PATH: &str = "/proc/thread-self/ns/net";
 
 /// A network namespace, which stays there as long as this value does.
@@ -44,11 +41,9 @@ impl Namespace {
             return Ok(work());
         }
         let inside = || {
-            // SAFETY: setns(2) takes no pointers. It moves this thread alone, which ends with this closure.
-            match unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) } {
-                0 => Ok(work()),
-                _ => Err(io::Error::last_os_error()),
-            }
+            // It moves this thread alone, which ends with this closure.
+            setns(&self.0, CloneFlags::CLONE_NEWNET)?;
+            io::Result::Ok(work())
         };
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("wirecap-netns".into()).spawn_scoped(scope, inside)?;

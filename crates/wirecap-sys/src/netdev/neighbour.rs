@@ -6,8 +6,11 @@
 
 use std::net::IpAddr;
 
-use libc::{AF_INET, AF_INET6, NDA_DST, NDA_LLADDR};
-use netlink_packet_core::{DecodeError, parse_u32};
+use libc::{
+    AF_INET, AF_INET6, NDA_DST, NDA_LLADDR, NTF_EXT_LEARNED, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
+    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE,
+};
+use netlink_packet_core::{parse_ip, parse_u32};
 
 use super::{
     MacAddress,
@@ -18,21 +21,10 @@ use super::{
 
 /// Length of `struct ndmsg`.
 const HEADER_BYTES: usize = 12;
-/// Flags that newer kernels keep apart (include/uapi/linux/neighbour.h).
+/// Flags that newer kernels keep apart (include/uapi/linux/neighbour.h; not in libc).
 const NDA_FLAGS_EXT: u16 = 15;
-
-/// States (include/uapi/linux/neighbour.h).
-const NUD_INCOMPLETE: u16 = 0x01;
-const NUD_REACHABLE: u16 = 0x02;
-const NUD_STALE: u16 = 0x04;
-const NUD_DELAY: u16 = 0x08;
-const NUD_PROBE: u16 = 0x10;
-const NUD_FAILED: u16 = 0x20;
-const NUD_NOARP: u16 = 0x40;
-const NUD_PERMANENT: u16 = 0x80;
-
-/// Flags of entries that a routing daemon or a switch has learned, or that are not to be moved.
-const NTF_EXT_LEARNED: u8 = 0x10;
+/// Flag of an entry that is not to be moved (not in libc). One that a routing daemon or a switch has learned
+/// has `NTF_EXT_LEARNED`.
 const NTF_STICKY: u8 = 0x40;
 
 /// What the kernel knows of an address on a link.
@@ -87,7 +79,7 @@ impl Neighbour {
         let (mut address, mut mac, mut extended) = (None, None, 0);
         each_attribute(action, attributes, |kind, value| {
             match kind {
-                NDA_DST => address = Some(ip_address(value)?),
+                NDA_DST => address = Some(parse_ip(value)?),
                 NDA_LLADDR => mac = mac_address(value),
                 NDA_FLAGS_EXT => extended = parse_u32(value)?,
                 _ => {}
@@ -132,14 +124,6 @@ impl NeighbourState {
         } else {
             Self::Idle
         }
-    }
-}
-
-fn ip_address(value: &[u8]) -> std::result::Result<IpAddr, DecodeError> {
-    match value.len() {
-        4 => Ok(IpAddr::from(<[u8; 4]>::try_from(value).expect("four bytes"))),
-        16 => Ok(IpAddr::from(<[u8; 16]>::try_from(value).expect("sixteen bytes"))),
-        other => Err(DecodeError::from(format!("an IP address of {other} bytes"))),
     }
 }
 

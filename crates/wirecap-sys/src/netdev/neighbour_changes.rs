@@ -8,7 +8,6 @@
 //! answer. It announces neither that it begins to ask nor what an entry was made with.
 
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 
 use libc::{RTM_DELNEIGH, RTM_NEWNEIGH, RTMGRP_NEIGH};
 
@@ -39,11 +38,7 @@ pub enum NeighbourEvent {
 }
 
 /// A subscription to the changes of all neighbours of one network namespace.
-///
-/// Its file descriptor becomes readable when there are events; read until [`next_event`](Self::next_event)
-/// gives `None`.
-#[derive(Debug)]
-pub struct NeighbourChanges(Subscription<NeighbourEvent>);
+pub type NeighbourChanges = Subscription<NeighbourEvent>;
 
 impl NeighbourChanges {
     /// Subscribes in the network namespace of the calling thread. Needs no privilege.
@@ -51,25 +46,9 @@ impl NeighbourChanges {
     /// # Errors
     /// [`Error::System`](super::Error::System) if the kernel refuses the socket.
     pub fn open() -> Result<Self> {
-        let mut subscription = Subscription::open(ACTION, RTMGRP_NEIGH, || NeighbourEvent::Overrun)?;
-        subscription.enlarge(BUFFER_BYTES);
-        Ok(Self(subscription))
-    }
-
-    /// The next event; `None` while no event waits. Never blocks.
-    ///
-    /// # Errors
-    /// [`Error::System`](super::Error::System) if the socket fails,
-    /// [`Error::Malformed`](super::Error::Malformed) for a message that makes no sense; reading may go on
-    /// after either.
-    pub fn next_event(&mut self) -> Result<Option<NeighbourEvent>> {
-        self.0.next(event)
-    }
-}
-
-impl AsFd for NeighbourChanges {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        let mut changes = Self::subscribe(ACTION, RTMGRP_NEIGH, || NeighbourEvent::Overrun, event)?;
+        changes.enlarge(BUFFER_BYTES);
+        Ok(changes)
     }
 }
 

@@ -16,7 +16,7 @@
 
 use std::net::IpAddr;
 
-use libc::{EEXIST, ENOENT, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
+use libc::{EEXIST, ENOENT, NTF_USE, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::{
@@ -24,9 +24,6 @@ use super::{
     neighbour::{Neighbour, NeighbourState},
     netlink::{Conversation, Message, Scope},
 };
-
-/// Flag of an entry that is made to be used, not set.
-const NTF_USE: u8 = 0x01;
 
 /// Asks the kernel about neighbours, in the network namespace of the thread that opened it.
 ///
@@ -117,9 +114,7 @@ impl Neighbours {
     fn request(&mut self, scope: Scope, address: IpAddr, request: &Message) -> Result<()> {
         let action = format!("asking for the Ethernet address of {address}");
         match self.0.ask(&action, scope, request) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
-                Err(Error::NotPermitted { action, capability: "CAP_NET_ADMIN" })
-            }
+            Err(Error::System { source, .. }) => Err(Error::refused(action, "CAP_NET_ADMIN", source)),
             answered => answered.map(drop),
         }
     }

@@ -152,7 +152,10 @@ impl Conversation {
         for _ in 0..DUMP_ATTEMPTS {
             replies.clear();
             self.send(scope, request).map_err(|source| Error::system(action, source))?;
-            let whole = self.collect(action, scope, &mut replies)?;
+            let whole = self.each(action, scope, |reply| {
+                replies.push(reply);
+                Ok(true)
+            })?;
             if whole {
                 break;
             }
@@ -177,13 +180,6 @@ impl Conversation {
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
         self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
-    }
-
-    fn collect(&mut self, action: &str, scope: Scope, replies: &mut Vec<Message>) -> Result<bool> {
-        self.each(action, scope, |reply| {
-            replies.push(reply);
-            Ok(true)
-        })
     }
 
     /// Receives until the answer is complete, or `visit` says that it is enough. False if it was a dump

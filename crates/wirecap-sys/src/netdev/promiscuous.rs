@@ -5,7 +5,7 @@
 //! process, a `kill -9` included. Several captures of one interface, and a flag the administrator set, do not
 //! disturb each other.
 
-use std::os::fd::OwnedFd;
+use std::{io, os::fd::OwnedFd};
 
 use super::error::{Error, Result};
 use crate::socket_option;
@@ -28,10 +28,13 @@ impl Promiscuous {
     pub fn enable(ifindex: u32) -> Result<Self> {
         let action = || format!("putting the interface with index {ifindex} into promiscuous mode");
         let Ok(signed_index) = i32::try_from(ifindex) else {
-            return Err(Error::NoSuchIndex { ifindex });
+            return Err(Error::NoSuchIndex(ifindex));
         };
         // Protocol 0: the socket receives nothing, it only holds the membership.
-        let failed = |source| explain(Error::System { action: action(), source }, ifindex);
+        let failed = |source: io::Error| match source.raw_os_error() {
+            Some(libc::ENODEV) => Error::NoSuchIndex(ifindex),
+            _ => Error::refused(action(), "CAP_NET_RAW", source),
+        };
         let socket = socket_option::open(libc::AF_PACKET, libc::SOCK_RAW).map_err(failed)?;
         let membership = libc::packet_mreq {
             mr_ifindex: signed_index,
@@ -48,16 +51,5 @@ impl Promiscuous {
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         self.ifindex
-    }
-}
-
-/// Puts the errors that have a reason of their own into words.
-fn explain(error: Error, ifindex: u32) -> Error {
-    match (error.errno(), error) {
-        (Some(libc::ENODEV), _) => Error::NoSuchIndex { ifindex },
-        (Some(libc::EPERM | libc::EACCES), Error::System { action, .. }) => {
-            Error::NotPermitted { action, capability: "CAP_NET_RAW" }
-        }
-        (_, error) => error,
     }
 }

@@ -47,7 +47,7 @@ impl LinkReader {
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn state(&mut self, ifindex: u32) -> Result<LinkState> {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
-        Ok(LinkState { carrier: link.header.carrier(), mtu: link.mtu })
+        Ok(LinkState { carrier: link.interface.carrier, mtu: link.interface.mtu })
     }
 
     /// How many transmit queues it has now, as [`transmit_queues`](super::transmit_queues).
@@ -56,7 +56,7 @@ impl LinkReader {
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn transmit_queues(&mut self, ifindex: u32) -> Result<Option<u32>> {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
-        Ok(self.ethtool.transmit_queues(&link.name))
+        Ok(self.ethtool.transmit_queues(&link.interface.name))
     }
 
     /// The receive queues that it has now.

@@ -12,9 +12,7 @@ use std::io;
 use std::mem;
 
 use super::error::{Error, Result};
-use super::ethtool::{Ethtool, Request};
-use super::link::{self, Selector};
-use super::netlink::Conversation;
+use super::ethtool::{DriverByIndex, Ethtool, Request};
 
 // linux/ethtool.h; not in libc.
 const ETHTOOL_GRXFH: u32 = 0x29;
@@ -128,11 +126,7 @@ pub struct RssHash {
 /// Reads and sets how an interface of the network namespace it was opened in hashes, whichever thread does so
 /// later.
 #[derive(Debug)]
-pub struct RssReader {
-    rtnetlink: Conversation,
-    ethtool: Ethtool,
-    ifindex: u32,
-}
+pub struct RssReader(DriverByIndex);
 
 impl RssReader {
     /// Opens its sockets in the calling thread's network namespace.
@@ -140,7 +134,7 @@ impl RssReader {
     /// # Errors
     /// [`Error::System`] if they cannot be opened.
     pub fn open(ifindex: u32) -> Result<Self> {
-        Ok(Self { rtnetlink: link::open()?, ethtool: Ethtool::open()?, ifindex })
+        DriverByIndex::open(ifindex).map(Self)
     }
 
     /// How it hashes now.
@@ -149,8 +143,8 @@ impl RssReader {
     /// [`Error::System`] with `EOPNOTSUPP` if the driver has no RSS or does not report it,
     /// [`Error::NoSuchIndex`].
     pub fn get(&mut self) -> Result<RssHash> {
-        let name = self.name()?;
-        read(&self.ethtool, &name)
+        let name = self.0.name()?;
+        read(&self.0.ethtool, &name)
             .map_err(|source| Error::system(format!("asking {name} how it chooses receive queues"), source))
     }
 
@@ -160,12 +154,10 @@ impl RssReader {
     /// [`Error::NotPermitted`] without CAP_NET_ADMIN, [`Error::System`] if the driver refuses,
     /// [`Error::NoSuchIndex`].
     pub fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<()> {
-        let name = self.name()?;
+        let name = self.0.name()?;
         let action = || format!("changing how {name} chooses receive queues");
-        write(&self.ethtool, &name, before, wanted).map_err(|source| match source.raw_os_error() {
-            Some(libc::EPERM) => Error::NotPermitted { action: action(), capability: "CAP_NET_ADMIN" },
-            _ => Error::system(action(), source),
-        })
+        write(&self.0.ethtool, &name, before, wanted)
+            .map_err(|source| Error::refused(action(), "CAP_NET_ADMIN", source))
     }
 
     /// The kinds of flows, by the names of ethtool(8), of which one direction hashes other fields than the
@@ -175,18 +167,13 @@ impl RssReader {
     /// # Errors
     /// [`Error::NoSuchIndex`].
     pub fn lopsided_flows(&mut self) -> Result<Vec<&'static str>> {
-        let name = self.name()?;
+        let name = self.0.name()?;
         let lopsided = |&(_, flow): &(&str, u32)| {
             let mut request = FlowFields::new(ETHTOOL_GRXFH);
             request.flow = flow;
-            self.ethtool.request(&name, &mut request).is_ok_and(|()| is_lopsided(request.fields))
+            self.0.ethtool.request(&name, &mut request).is_ok_and(|()| is_lopsided(request.fields))
         };
         Ok(FLOWS.iter().filter(|flow| lopsided(flow)).map(|(name, _)| *name).collect())
-    }
-
-    /// Its name now: the driver has to be asked by it, and it may have changed.
-    fn name(&mut self) -> Result<String> {
-        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.name)
     }
 }
 
@@ -299,6 +286,6 @@ mod tests {
             "{error}"
         );
         assert_eq!(reader.lopsided_flows().unwrap(), Vec::<&str>::new());
-        assert!(matches!(RssReader::open(999_999).unwrap().get(), Err(Error::NoSuchIndex { .. })));
+        assert!(matches!(RssReader::open(999_999).unwrap().get(), Err(Error::NoSuchIndex(_))));
     }
 }

@@ -11,20 +11,17 @@
 
 use std::io;
 
+use libc::{
+    HWTSTAMP_FILTER_ALL, SIOCGHWTSTAMP, SIOCSHWTSTAMP, SOF_TIMESTAMPING_RAW_HARDWARE,
+    SOF_TIMESTAMPING_RX_HARDWARE, SOF_TIMESTAMPING_RX_SOFTWARE,
+};
+
 use super::Interface;
 use super::error::{Error, Result};
-use super::ethtool::{Ethtool, Request};
-use super::link::{self, Selector};
-use super::netlink::Conversation;
+use super::ethtool::{DriverByIndex, Ethtool, Request};
 
-// linux/ethtool.h, linux/sockios.h and linux/net_tstamp.h; not in libc.
+// linux/ethtool.h; not in libc.
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
-const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
-const SOF_TIMESTAMPING_RX_HARDWARE: u32 = 1 << 2;
-const SOF_TIMESTAMPING_RX_SOFTWARE: u32 = 1 << 3;
-const SOF_TIMESTAMPING_RAW_HARDWARE: u32 = 1 << 6;
-const HWTSTAMP_FILTER_ALL: u32 = 1;
 
 /// `struct ethtool_ts_info`
 #[repr(C)]
@@ -99,9 +96,7 @@ impl StampAbilities {
 /// switches it off.
 #[derive(Debug)]
 #[must_use = "stamping ends when this is dropped"]
-pub struct HardwareStamping {
-    kept: Kept<Nic>,
-}
+pub struct HardwareStamping(Kept<DriverByIndex>);
 
 impl HardwareStamping {
     /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's
@@ -111,9 +106,7 @@ impl HardwareStamping {
     /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does
     /// not say what is on: it could not be given back.
     pub fn enable(interface: &Interface) -> Result<Self> {
-        let (rtnetlink, ethtool) = (link::open()?, Ethtool::open()?);
-        let nic = Nic { rtnetlink, ethtool, ifindex: interface.ifindex };
-        Ok(Self { kept: Kept::enable(nic)? })
+        Kept::enable(DriverByIndex::open(interface.ifindex)?).map(Self)
     }
 
     /// Restores the setting of before, unless another process has changed it since, or the NIC is gone. A
@@ -123,7 +116,7 @@ impl HardwareStamping {
     /// [`Error::NotPermitted`], [`Error::System`]: every packet is stamped still. The message names the
     /// command that gives it back.
     pub fn restore(&mut self) -> Result<()> {
-        self.kept.restore()
+        self.0.restore()
     }
 }
 
@@ -139,38 +132,29 @@ trait Device {
     fn name(&mut self) -> Result<String>;
 }
 
-/// A NIC, by its index.
-#[derive(Debug)]
-struct Nic {
-    rtnetlink: Conversation,
-    ethtool: Ethtool,
-    ifindex: u32,
-}
-
-impl Nic {
-    /// The driver has to be asked by the name, which may have changed.
-    fn ask(&mut self, number: libc::c_ulong, config: &mut StampConfig) -> io::Result<()> {
+impl DriverByIndex {
+    fn config(&mut self, number: libc::c_ulong, config: &mut StampConfig) -> io::Result<()> {
         let name = self.name().map_err(|error| match error {
-            Error::NoSuchIndex { .. } => io::Error::from_raw_os_error(libc::ENODEV),
+            Error::NoSuchIndex(_) => io::Error::from_raw_os_error(libc::ENODEV),
             error => io::Error::other(error),
         })?;
         self.ethtool.call(number, &name, config)
     }
 }
 
-impl Device for Nic {
+impl Device for DriverByIndex {
     fn get(&mut self) -> io::Result<StampConfig> {
         let mut config = StampConfig { flags: 0, send_kind: 0, receive_filter: 0 };
-        self.ask(SIOCGHWTSTAMP, &mut config)?;
+        self.config(SIOCGHWTSTAMP, &mut config)?;
         Ok(config)
     }
 
     fn set(&mut self, config: &mut StampConfig) -> io::Result<()> {
-        self.ask(SIOCSHWTSTAMP, config)
+        self.config(SIOCSHWTSTAMP, config)
     }
 
     fn name(&mut self) -> Result<String> {
-        Ok(link::link(&mut self.rtnetlink, Selector::Index(self.ifindex))?.name)
+        self.name()
     }
 }
 
@@ -192,7 +176,7 @@ struct Change {
 impl<D: Device> Kept<D> {
     fn enable(mut device: D) -> Result<Self> {
         let action = format!("switching the timestamps of {} on", device.name()?);
-        let refused = |source| explain(action.clone(), source);
+        let refused = |source| Error::refused(action.clone(), "CAP_NET_ADMIN", source);
         let earlier = device.get().map_err(refused)?;
         if earlier.receive_filter == HWTSTAMP_FILTER_ALL {
             return Ok(Self { device, changed: None });
@@ -223,7 +207,8 @@ impl<D: Device> Kept<D> {
                 let name = self.device.name().unwrap_or_else(|_| "NAME".into());
                 let filter = earlier.receive_filter;
                 let command = format!("hwstamp_ctl -i {name} -r {filter}");
-                Err(explain(format!("giving back the timestamps of {name}, as `{command}` does"), source))
+                let action = format!("giving back the timestamps of {name}, as `{command}` does");
+                Err(Error::refused(action, "CAP_NET_ADMIN", source))
             }
         }
     }
@@ -233,13 +218,6 @@ impl<D: Device> Drop for Kept<D> {
     fn drop(&mut self) {
         // Who wants to know has asked for it before.
         let _ = self.restore();
-    }
-}
-
-fn explain(action: String, source: io::Error) -> Error {
-    match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action, capability: "CAP_NET_ADMIN" },
-        _ => Error::system(action, source),
     }
 }
 

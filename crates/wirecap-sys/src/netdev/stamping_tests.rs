@@ -104,7 +104,7 @@ fn a_nic_that_was_renamed_is_found_again() {
     let _veth = wirecap_lab::VethPair::new(&space, "before0", &other, "far0", options).unwrap();
     let mut nic = space.enter(|| {
         let ifindex = super::super::interface("before0").unwrap().ifindex;
-        Nic { rtnetlink: link::open().unwrap(), ethtool: Ethtool::open().unwrap(), ifindex }
+        DriverByIndex::open(ifindex).unwrap()
     });
     let answer = nic.get().unwrap_err().raw_os_error();
     space.ip(&["link", "set", "before0", "down"]).unwrap();

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -20,8 +20,11 @@ use super::error::{Error, Result};
 use super::netlink::{Message, messages, receive};
 
 /// A listener of some groups, in the network namespace of the thread that opened it.
+///
+/// Its file descriptor becomes readable when there are events; read until
+/// [`next_event`](Self::next_event) gives `None`.
 #[derive(Debug)]
-pub(super) struct Subscription<E> {
+pub struct Subscription<E> {
     action: &'static str,
     socket: Socket,
     buffer: Vec<u8>,
@@ -31,6 +34,8 @@ pub(super) struct Subscription<E> {
     overrun: bool,
     /// The event that says so.
     event_of_overrun: fn() -> E,
+    /// Gives `None` for a message that is no event.
+    decode: fn(&Message) -> Result<Option<E>>,
 }
 
 impl<E> Subscription<E> {
@@ -38,7 +43,12 @@ impl<E> Subscription<E> {
     ///
     /// # Errors
     /// [`Error::System`] if the kernel refuses the socket.
-    pub fn open(action: &'static str, groups: i32, event_of_overrun: fn() -> E) -> Result<Self> {
+    pub(super) fn subscribe(
+        action: &'static str,
+        groups: i32,
+        event_of_overrun: fn() -> E,
+        decode: fn(&Message) -> Result<Option<E>>,
+    ) -> Result<Self> {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
@@ -46,18 +56,17 @@ impl<E> Subscription<E> {
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::system(action, source))?;
-        let pending = VecDeque::new();
-        Ok(Self { action, socket, buffer: Vec::new(), pending, overrun: false, event_of_overrun })
+        let (buffer, pending) = (Vec::new(), VecDeque::new());
+        Ok(Self { action, socket, buffer, pending, overrun: false, event_of_overrun, decode })
     }
 
     /// Asks the kernel to keep up to `bytes` of unread messages.
-    pub fn enlarge(&mut self, bytes: usize) {
+    pub(super) fn enlarge(&mut self, bytes: usize) {
         // With less room, more is looked at again: nothing is lost.
         let _ = self.socket.set_rx_buf_sz(bytes as u32);
     }
 
-    /// The next event; `None` while no event waits. Never blocks. `decode` gives `None` for a message that is
-    /// no event.
+    /// The next event; `None` while no event waits. Never blocks.
     ///
     /// Once its buffer overflowed, the kernel throws everything away, without saying so again, until the
     /// socket has been read empty. So the event of an overrun comes after that: the state that the reader
@@ -66,13 +75,13 @@ impl<E> Subscription<E> {
     /// # Errors
     /// [`Error::System`] if the socket fails, [`Error::Malformed`] for a message that makes no sense; reading
     /// may go on after either.
-    pub fn next(&mut self, decode: impl Fn(&Message) -> Result<Option<E>>) -> Result<Option<E>> {
+    pub fn next_event(&mut self) -> Result<Option<E>> {
         while self.pending.is_empty() || self.overrun {
             match receive(&self.socket, &mut self.buffer) {
                 Ok(Some(datagram)) => {
                     for message in messages(self.action, datagram) {
                         if let NetlinkPayload::InnerMessage(message) = message?.payload {
-                            self.pending.extend(decode(&message)?);
+                            self.pending.extend((self.decode)(&message)?);
                         }
                     }
                 }
@@ -92,11 +101,5 @@ impl<E> Subscription<E> {
 impl<E> AsFd for Subscription<E> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl<E> AsRawFd for Subscription<E> {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
     }
 }

@@ -178,16 +178,7 @@ impl PacketSocket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the pointer is valid for reads of the length given, for the duration of the call.
-        let result = unsafe {
-            let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len)
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        let source = io::Error::last_os_error();
-        Err(match source.raw_os_error() {
+        socket_option::bind(&self.fd, &address).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => PacketError::NoSuchInterface { ifindex: self.ifindex },
             _ => PacketError::SetUp { step: "binding", source },
         })

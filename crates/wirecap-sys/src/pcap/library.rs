@@ -90,11 +90,11 @@ impl Library {
     /// [`Error::Expression`] with libpcap's words, [`Error::SnapshotLength`], [`Error::NoHandle`].
     pub fn compile(&self, expression: &CStr, link_type: i32, snaplen: u32) -> Result<Vec<Insn>, Error> {
         let snapshot = c_int::try_from(snaplen).ok().filter(|&length| length > 0);
-        let snapshot = snapshot.ok_or(Error::SnapshotLength { snaplen })?;
+        let snapshot = snapshot.ok_or(Error::SnapshotLength(snaplen))?;
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: no pointers go in; the handle that comes back is closed by the value that holds it.
         let handle = NonNull::new(unsafe { (self.open_dead)(link_type, snapshot) });
-        let handle = DeadHandle { library: self, handle: handle.ok_or(Error::NoHandle { link_type })? };
+        let handle = DeadHandle { library: self, handle: handle.ok_or(Error::NoHandle(link_type))? };
         handle.compile(expression)
     }
 
@@ -121,7 +121,7 @@ impl DeadHandle<'_> {
             < 0
         {
             // SAFETY: the handle is open; the message is its own, and is copied before the handle is closed.
-            return Err(Error::Expression { message: unsafe { text((self.library.get_error)(handle)) } });
+            return Err(Error::Expression(unsafe { text((self.library.get_error)(handle)) }));
         }
         let insns = if program.insns.is_null() {
             Vec::new()
@@ -157,7 +157,7 @@ impl SharedObject {
                 None => reasons.push(unsafe { text(libc::dlerror()) }),
             }
         }
-        Err(Error::Missing { reason: reasons.join("; ") })
+        Err(Error::Missing(reasons.join("; ")))
     }
 
     /// The function of this name.
@@ -168,7 +168,7 @@ impl SharedObject {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         // SAFETY: the object is open and the name zero-terminated.
         let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) });
-        let address = address.ok_or(Error::NoSymbol { symbol })?;
+        let address = address.ok_or(Error::NoSymbol(symbol))?;
         // SAFETY: a function pointer is as wide as `address`, not null, and of the right type by our
         // contract.
         Ok(unsafe { std::mem::transmute_copy(&address) })
@@ -202,14 +202,14 @@ mod tests {
     #[test]
     fn a_library_that_is_not_libpcap_is_told_apart() {
         let error = Library::load(&[c"libc.so.6"]).unwrap_err();
-        assert_eq!(error, Error::NoSymbol { symbol: "pcap_open_dead" });
+        assert_eq!(error, Error::NoSymbol("pcap_open_dead"));
     }
 
     #[test]
     fn snapshot_lengths_out_of_range_are_refused_before_libpcap_sees_them() {
         let library = library().expect("these tests need libpcap");
         for snaplen in [0, 1 << 31, u32::MAX] {
-            assert_eq!(library.compile(c"ip", 1, snaplen), Err(Error::SnapshotLength { snaplen }));
+            assert_eq!(library.compile(c"ip", 1, snaplen), Err(Error::SnapshotLength(snaplen)));
         }
     }
 }

@@ -14,16 +14,13 @@ pub enum XskError {
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS)")]
     NotSupported,
-    /// The packet memory may not be locked in RAM.
+    /// The packet memory may not be locked in RAM: the size of the packet memory in bytes.
     #[error(
         "locking {} MiB of packet memory exceeds the memlock limit: raise it (ulimit -l unlimited, or \
          LimitMEMLOCK= in a service), or grant CAP_IPC_LOCK",
-        bytes >> 20
+        .0 >> 20
     )]
-    MemoryLockLimit {
-        /// Size of the packet memory in bytes.
-        bytes: u64,
-    },
+    MemoryLockLimit(u64),
     /// The kernel has no memory for a ring.
     #[error(
         "the kernel has no memory for {step} of {entries} entries (before Linux 6.3 it must be contiguous)"

@@ -11,10 +11,10 @@ use std::{
 
 use super::{
     BindMode,
-    abi::{self, MmapOffsets, RingDescriptor},
+    abi::{self, RingDescriptor},
     cursor::RingSize,
 };
-use crate::socket_option::Integers;
+use crate::socket_option;
 
 /// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the
 /// order of their lowest descriptors, which is that in which they were opened while none is closed: to check
@@ -39,23 +39,13 @@ fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
     // a batch of them.
     let mut seen: Vec<u64> = Vec::new();
     let socket = |number: libc::c_int| {
-        let flags: u32 = option(number, abi::SOL_XDP, abi::XDP_OPTIONS)?;
-        let cookie: u64 = option(number, libc::SOL_SOCKET, libc::SO_COOKIE)?;
+        let flags: u32 = socket_option::of_number(number, abi::SOL_XDP, abi::XDP_OPTIONS).ok()?;
+        let cookie: u64 = socket_option::of_number(number, libc::SOL_SOCKET, libc::SO_COOKIE).ok()?;
         let new = !seen.contains(&cookie);
         seen.push(cookie);
         new.then_some((number, flags))
     };
     Ok(numbers.into_iter().filter_map(socket).collect())
-}
-
-/// An option of whatever has this descriptor, if it is a socket that has it.
-fn option<T: Integers>(number: libc::c_int, level: libc::c_int, option: libc::c_int) -> Option<T> {
-    let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the kernel writes at most `len` bytes into integers; both outlive the call. A number that is no
-    // descriptor, or another one since, makes it fail or describe that one: memory is not concerned.
-    let result =
-        unsafe { libc::getsockopt(number, level, option, ptr::from_mut(&mut value).cast(), &raw mut len) };
-    (result == 0).then_some(value)
 }
 
 /// The transmit rings of the AF_XDP sockets of this process, as they lie in the memory that the kernel reads
@@ -93,9 +83,10 @@ impl TransmitRings {
         let mut rings = Vec::new();
         for (number, _) in sockets_of_process()? {
             let Ok(file) = fs::read_link(format!("/proc/self/fd/{number}")) else { continue };
-            let offsets: Option<MmapOffsets> = option(number, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS);
-            let Some(offsets) = offsets.map(|offsets| offsets.tx) else { continue };
-            let len = (offsets.descriptors as usize + bytes_of(entries)).next_multiple_of(page);
+            let offsets: io::Result<libc::xdp_mmap_offsets> =
+                socket_option::of_number(number, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS);
+            let Ok(libc::xdp_mmap_offsets { tx: offsets, .. }) = offsets else { continue };
+            let len = (offsets.desc as usize + bytes_of(entries)).next_multiple_of(page);
             let is_its =
                 |mapping: &&Mapping| file.to_str() == Some(&mapping.file) && mapping.range.len() == len;
             let Some(mapping) = mappings.iter().find(is_its).cloned() else { continue };
@@ -133,7 +124,7 @@ impl TransmitRings {
 #[derive(Debug)]
 struct TransmitRing {
     mapping: Mapping,
-    offsets: abi::RingOffsets,
+    offsets: libc::xdp_ring_offset,
     size: RingSize,
     /// The producer's index when it was looked at last.
     seen: u32,
@@ -142,7 +133,7 @@ struct TransmitRing {
 impl TransmitRing {
     fn take(&mut self, reader: &mut FaultSafeReader) -> io::Result<Vec<RingDescriptor>> {
         let before = self.producer(reader)?;
-        let entries = reader.fetch(self.at(self.offsets.descriptors), bytes_of(self.size.entries()))?;
+        let entries = reader.fetch(self.at(self.offsets.desc), bytes_of(self.size.entries()))?;
         // Once more: some may have been written over while they were read.
         let put = self.producer(reader)?.wrapping_sub(self.seen);
         if put > self.size.entries() {

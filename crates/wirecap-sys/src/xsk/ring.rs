@@ -20,15 +20,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering, fence},
 };
 
-use super::{
-    abi::{RingOffsets, XDP_RING_NEED_WAKEUP},
-    cursor::RingSize,
-};
+use super::{abi::XDP_RING_NEED_WAKEUP, cursor::RingSize};
 use crate::mapped::Mapped;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]
-struct RingMap<T> {
+pub(super) struct RingMap<T> {
     /// Keeps the memory; `None` when a test owns it.
     _mapped: Option<Mapped>,
     /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
@@ -48,13 +45,13 @@ unsafe impl<T: Send> Send for RingMap<T> {}
 unsafe impl<T: Send> Sync for RingMap<T> {}
 
 impl<T> RingMap<T> {
-    fn new(
+    pub(super) fn new(
         fd: BorrowedFd<'_>,
         page_offset: libc::off_t,
-        offsets: RingOffsets,
+        offsets: libc::xdp_ring_offset,
         size: RingSize,
     ) -> io::Result<Self> {
-        let len = offsets.descriptors as usize + size.entries() as usize * size_of::<T>();
+        let len = offsets.desc as usize + size.entries() as usize * size_of::<T>();
         let mapped = Mapped::ring(fd, len, page_offset)?;
         // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
         // from them, and lays the fields out aligned (`struct xdp_ring`).
@@ -63,7 +60,7 @@ impl<T> RingMap<T> {
             producer: at(offsets.producer).cast(),
             consumer: at(offsets.consumer).cast(),
             flags: at(offsets.flags).cast(),
-            entries: at(offsets.descriptors).cast(),
+            entries: at(offsets.desc).cast(),
             _mapped: Some(mapped),
             size,
             _entries: PhantomData,
@@ -105,16 +102,7 @@ pub struct ConsumerRing<T> {
 }
 
 impl<T: Copy> ConsumerRing<T> {
-    pub(super) fn map(
-        fd: BorrowedFd<'_>,
-        page_offset: libc::off_t,
-        offsets: RingOffsets,
-        size: RingSize,
-    ) -> io::Result<Self> {
-        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
-    }
-
-    fn over(map: RingMap<T>) -> Self {
+    pub(super) fn over(map: RingMap<T>) -> Self {
         let consumer = map.consumer().load(Ordering::Relaxed);
         Self { map, consumer, cached_producer: consumer, taken: consumer.into() }
     }
@@ -223,16 +211,7 @@ pub struct ProducerRing<T> {
 }
 
 impl<T: Copy> ProducerRing<T> {
-    pub(super) fn map(
-        fd: BorrowedFd<'_>,
-        page_offset: libc::off_t,
-        offsets: RingOffsets,
-        size: RingSize,
-    ) -> io::Result<Self> {
-        RingMap::new(fd, page_offset, offsets, size).map(Self::over)
-    }
-
-    fn over(map: RingMap<T>) -> Self {
+    pub(super) fn over(map: RingMap<T>) -> Self {
         let producer = map.producer().load(Ordering::Relaxed);
         Self { map, producer, cached_consumer: producer }
     }

@@ -1,7 +1,7 @@
 //! One AF_XDP socket: its rings, its binding to a queue, its counters.
 
 use std::{
-    io, mem,
+    io,
     ops::Range,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr,
@@ -15,7 +15,7 @@ use super::{
     abi::{self, RingDescriptor},
     cursor::RingSize,
     received::{Contents, Receiving},
-    ring::{ConsumerRing, ProducerRing},
+    ring::{ConsumerRing, ProducerRing, RingMap},
 };
 use crate::{
     bpf::{self, Map},
@@ -209,19 +209,18 @@ impl Socket {
             // cannot: there `Sender::flush` calls more often.
             let _ = socket_option::set(&fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
         }
-        let offsets: abi::MmapOffsets =
+        let offsets: libc::xdp_mmap_offsets =
             socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
-        let fill = ProducerRing::map(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fill, rings.fill);
-        let completion =
-            ConsumerRing::map(raw, abi::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.completion, rings.completion);
-        let rx = rings.rx.map(|size| ConsumerRing::map(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
-        let tx = rings.tx.map(|size| ProducerRing::map(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
+        let fill = RingMap::new(raw, abi::XDP_UMEM_PGOFF_FILL_RING, offsets.fr, rings.fill);
+        let completion = RingMap::new(raw, abi::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, rings.completion);
+        let rx = rings.rx.map(|size| RingMap::new(raw, abi::XDP_PGOFF_RX_RING, offsets.rx, size));
+        let tx = rings.tx.map(|size| RingMap::new(raw, abi::XDP_PGOFF_TX_RING, offsets.tx, size));
         Ok(Self {
-            fill: fill.map_err(&page)?,
-            completion: Some(completion.map_err(&page)?),
-            rx: rx.transpose().map_err(&page)?,
-            tx: tx.transpose().map_err(&page)?,
+            fill: ProducerRing::over(fill.map_err(&page)?),
+            completion: Some(ConsumerRing::over(completion.map_err(&page)?)),
+            rx: rx.transpose().map_err(&page)?.map(ConsumerRing::over),
+            tx: tx.transpose().map_err(&page)?.map(ProducerRing::over),
             memory: Arc::clone(memory),
             fd,
             config,
@@ -304,23 +303,25 @@ impl Socket {
         mut goes_on: impl FnMut(Duration) -> bool,
     ) -> Result<(), XskError> {
         let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
-        let mut address =
-            abi::Address { family: libc::AF_XDP as u16, ifindex, queue_id, ..Default::default() };
-        match &self.shared {
-            Some(other) => {
-                address.flags = abi::XDP_SHARED_UMEM;
-                address.shared_umem_fd = other.as_raw_fd() as u32;
-            }
+        let (sxdp_flags, sxdp_shared_umem_fd) = match &self.shared {
+            Some(other) => (abi::XDP_SHARED_UMEM, other.as_raw_fd() as u32),
             None => {
-                address.flags = abi::XDP_USE_NEED_WAKEUP
-                    | if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY }
-                    | if multi_buffer { abi::XDP_USE_SG } else { 0 };
+                let mode = if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY };
+                let parts = if multi_buffer { abi::XDP_USE_SG } else { 0 };
+                (abi::XDP_USE_NEED_WAKEUP | mode | parts, 0)
             }
-        }
+        };
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags,
+            sxdp_ifindex: ifindex,
+            sxdp_queue_id: queue_id,
+            sxdp_shared_umem_fd,
+        };
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            let source = match bind(&self.fd, &address) {
+            let source = match socket_option::bind(&self.fd, &address) {
                 Ok(()) => {
                     self.shared = None;
                     return Ok(());
@@ -353,7 +354,8 @@ impl Socket {
     /// # Errors
     /// What the kernel said.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
-        let statistics: abi::Statistics = socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_STATISTICS)?;
+        let statistics: libc::xdp_statistics =
+            socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_STATISTICS)?;
         Ok(SocketStatistics {
             rx_dropped: statistics.rx_dropped,
             rx_ring_full: statistics.rx_ring_full,
@@ -367,16 +369,7 @@ impl Socket {
         if self.fill.needs_wakeup() {
             // SAFETY: a receive without a buffer reads nothing into our memory. Errors (EAGAIN,
             // ENETDOWN) mean that there is nothing to wake.
-            unsafe {
-                libc::recvfrom(
-                    self.fd.as_raw_fd(),
-                    ptr::null_mut(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    ptr::null_mut(),
-                    ptr::null_mut(),
-                )
-            };
+            unsafe { libc::recv(self.fd.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
         }
     }
 }
@@ -465,29 +458,18 @@ fn open() -> Result<OwnedFd, XskError> {
 }
 
 fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result<(), XskError> {
-    let registration = abi::UmemReg {
-        address: memory.start_address(),
+    let registration = libc::xdp_umem_reg {
+        addr: memory.start_address(),
         len: memory.len(),
         chunk_size: memory.cell_bytes(),
         headroom: config.headroom,
-        ..Default::default()
+        flags: 0,
+        tx_metadata_len: 0,
     };
     socket_option::set(fd, abi::SOL_XDP, abi::XDP_UMEM_REG, &registration).map_err(|source| {
         match source.raw_os_error() {
-            Some(libc::ENOBUFS) => XskError::MemoryLockLimit { bytes: memory.whole_len() },
+            Some(libc::ENOBUFS) => XskError::MemoryLockLimit(memory.whole_len()),
             _ => XskError::SetUp { step: "registering the packet memory", source },
         }
     })
-}
-
-fn bind(fd: &OwnedFd, address: &abi::Address) -> io::Result<()> {
-    // SAFETY: pointer and length are those of one structure laid out as `struct sockaddr_xdp`.
-    let result = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            ptr::from_ref(address).cast(),
-            mem::size_of::<abi::Address>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -36,7 +36,7 @@ impl Capture {
                     ports.iter_mut().for_each(|port| events.extend(port.look_at_link()));
                     let indexes: Vec<_> = ports.iter().filter_map(|port| port.ifindex).collect();
                     let gone = indexes.into_iter().filter(|&ifindex| {
-                        matches!(LinkStatistics::of_index(ifindex), Err(netdev::Error::NoSuchIndex { .. }))
+                        matches!(LinkStatistics::of_index(ifindex), Err(netdev::Error::NoSuchIndex(_)))
                     });
                     gone.for_each(|ifindex| remove(&mut ports, ifindex, &mut events));
                 }

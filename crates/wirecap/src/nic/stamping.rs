@@ -78,7 +78,7 @@ impl Stamping {
 
     fn hardware(interface: &Interface) -> Result<Self, Error> {
         let number = hardware_clock(interface)?;
-        let stamping = Self::by_driver(interface, PtpClock::open(number).map(ClockSource::from))?;
+        let stamping = Self::by_driver(interface, PtpClock::open(number).map(ClockSource::Ptp))?;
         Ok(Self { switched_on: Some(HardwareStamping::enable(interface)?), ..stamping })
     }
 

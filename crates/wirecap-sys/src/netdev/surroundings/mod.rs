@@ -73,13 +73,13 @@ impl Surroundings {
     /// # Errors
     /// Why it cannot be known.
     pub fn has_hidden_upper(&self, ifindex: u32) -> std::result::Result<bool, &io::Error> {
-        let seen = uppers::directly_on_top(ifindex, &self.links).filter(|link| link.header.up()).count();
+        let seen = uppers::directly_on_top(ifindex, &self.links).filter(|link| link.interface.up).count();
         self.groups.as_ref().map(|groups| groups.asked_from_above(ifindex) > seen as u32)
     }
 
     /// Whether an interface of this network namespace has this Ethernet address.
     pub fn has_interface_with(&self, address: MacAddress) -> bool {
-        self.links.iter().any(|link| link.mac == Some(address))
+        self.links.iter().any(|link| link.interface.mac == Some(address))
     }
 
     /// The groups of IPv4 that the host has joined on the interface with index `ifindex`, but that of all

@@ -28,21 +28,22 @@ pub struct Upper {
 /// Everything on top of the interface with index `ifindex`, the nearest first.
 pub(super) fn of(ifindex: u32, links: &[Link], addresses: &[(u32, InterfaceAddress)]) -> Vec<Upper> {
     let upper = |(above, is_master): (&Link, bool)| Upper {
-        name: above.name.clone(),
-        up: above.header.up(),
+        name: above.interface.name.clone(),
+        up: above.interface.up,
         is_master,
-        addresses: InterfaceAddress::of(above.header.ifindex, addresses),
+        addresses: InterfaceAddress::of(above.interface.ifindex, addresses),
     };
     on_top(ifindex, links).into_iter().map(upper).collect()
 }
 
 /// The links that are on top of `ifindex` with none in between.
 pub(super) fn directly_on_top(ifindex: u32, links: &[Link]) -> impl Iterator<Item = &Link> {
-    let master = links.iter().find(|link| link.header.ifindex == ifindex).and_then(|link| link.master);
+    let master =
+        links.iter().find(|link| link.interface.ifindex == ifindex).and_then(|link| link.interface.master);
     links
         .iter()
-        .filter(move |link| link.lower == Some(ifindex) || master == Some(link.header.ifindex))
-        .filter(move |link| link.header.ifindex != ifindex)
+        .filter(move |link| link.lower == Some(ifindex) || master == Some(link.interface.ifindex))
+        .filter(move |link| link.interface.ifindex != ifindex)
 }
 
 /// The links above `ifindex`, each once, the nearest first; with whether it is there as a master.
@@ -51,15 +52,16 @@ fn on_top(ifindex: u32, links: &[Link]) -> Vec<(&Link, bool)> {
     let mut below = Some(ifindex);
     let mut looked_at = 0;
     while let Some(index) = below {
-        let master = links.iter().find(|link| link.header.ifindex == index).and_then(|link| link.master);
+        let master =
+            links.iter().find(|link| link.interface.ifindex == index).and_then(|link| link.interface.master);
         for link in links {
-            let is_master = master == Some(link.header.ifindex);
-            let known = || found.iter().any(|(other, _)| other.header.ifindex == link.header.ifindex);
-            if (is_master || link.lower == Some(index)) && link.header.ifindex != ifindex && !known() {
+            let is_master = master == Some(link.interface.ifindex);
+            let known = || found.iter().any(|(other, _)| other.interface.ifindex == link.interface.ifindex);
+            if (is_master || link.lower == Some(index)) && link.interface.ifindex != ifindex && !known() {
                 found.push((link, is_master));
             }
         }
-        below = found.get(looked_at).map(|(link, _)| link.header.ifindex);
+        below = found.get(looked_at).map(|(link, _)| link.interface.ifindex);
         looked_at += 1;
     }
     found
@@ -71,7 +73,10 @@ mod tests {
     use super::*;
 
     fn names(ifindex: u32, links: &[Link]) -> Vec<(&str, bool)> {
-        on_top(ifindex, links).into_iter().map(|(link, is_master)| (link.name.as_str(), is_master)).collect()
+        on_top(ifindex, links)
+            .into_iter()
+            .map(|(link, is_master)| (link.interface.name.as_str(), is_master))
+            .collect()
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Attempt<'_> {
             Error::Socket { source, .. } => matches!(
                 source,
                 XskError::Busy { .. }
-                    | XskError::MemoryLockLimit { .. }
+                    | XskError::MemoryLockLimit(_)
                     | XskError::RingMemory { .. }
                     | XskError::NotSupported
             ),
@@ -225,7 +225,7 @@ impl Attempt<'_> {
     fn load_error(&self, error: wirecap_filter::Error) -> Error {
         use wirecap_filter::Error::{Kernel, KernelPrivilege};
         match error {
-            Kernel { cause } | KernelPrivilege { cause } => self.program_error(cause),
+            Kernel(cause) | KernelPrivilege(cause) => self.program_error(cause),
             error => error.into(),
         }
     }

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_cannot_be_put_back_is_reported_once() {
         let mut upkeep = Upkeep::default();
-        let failure = || Some(bpf::Error::BadName { name: "x".into() });
+        let failure = || Some(bpf::Error::BadName("x".into()));
         let lost = |queues: &str, failure: Option<bpf::Error>| Diagnostic::QueuesLost {
             queues: queues.parse().unwrap(),
             recovery: failure.map_or(Recovery::Restored, |failure| Recovery::Failed(failure.into())),

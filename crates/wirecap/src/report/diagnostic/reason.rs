@@ -91,11 +91,11 @@ impl From<&wirecap_filter::Error> for KernelRefusal {
         match error {
             &OffsetTooFar { end, limit, .. } => Self::OffsetTooFar { end, limit },
             Loops => Self::Loops,
-            KernelPrivilege { .. } => Self::NotPermitted,
-            Kernel { cause: bpf::Error::Rejected { cause, .. } } => {
+            KernelPrivilege(_) => Self::NotPermitted,
+            Kernel(bpf::Error::Rejected { cause, .. }) => {
                 Self::Rejected(Cause { errno: cause.raw_os_error(), text: cause.to_string() })
             }
-            Kernel { cause } => Self::Failed(Cause::words(cause.to_string())),
+            Kernel(cause) => Self::Failed(Cause::words(cause.to_string())),
             error => Self::Failed(Cause::words(error.to_string())),
         }
     }

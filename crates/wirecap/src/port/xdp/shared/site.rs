@@ -33,7 +33,7 @@ impl Site {
             .ok_or_else(|| Cause::words("its network namespace is not known: /proc is missing"))?;
         let ifindex = self.ifindex;
         let inside = move || match netdev::xdp_programs(ifindex) {
-            Err(netdev::Error::NoSuchIndex { .. }) => Ok(None),
+            Err(netdev::Error::NoSuchIndex(_)) => Ok(None),
             _ => work().map(Some),
         };
         namespace

@@ -1,0 +1,42 @@
+use super::*;
+
+/// What a test wants a link to be; names and kinds as in the kernel's message.
+#[derive(Default)]
+pub struct LinkMessage {
+    pub ifindex: u32,
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub master: Option<u32>,
+    pub lower: Option<u32>,
+    pub lower_namespace: Option<u32>,
+}
+
+/// The link that the kernel's message describes.
+pub fn parsed(link: LinkMessage) -> Link {
+    let mut header = [0; IFINFOMSG_BYTES];
+    header[4..8].copy_from_slice(&link.ifindex.to_ne_bytes());
+    let mut message = Message::new(0, &header).with(IFLA_IFNAME, format!("{}\0", link.name).as_bytes());
+    let numbers =
+        [(IFLA_MASTER, link.master), (IFLA_LINK, link.lower), (IFLA_LINK_NETNSID, link.lower_namespace)];
+    for (kind, number) in numbers.into_iter().filter_map(|(kind, number)| Some((kind, number?))) {
+        message = message.with(kind, &number.to_ne_bytes());
+    }
+    let info = Message::new(0, &[]).with(IFLA_INFO_KIND, format!("{}\0", link.kind).as_bytes());
+    parse_link("test", &message.with(IFLA_LINKINFO, &info.payload).payload).unwrap()
+}
+
+#[test]
+fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
+    let of = |kind, lower, lower_namespace| {
+        let message =
+            LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() };
+        let link = parsed(message);
+        (link.lower, link.interface.peer)
+    };
+    assert_eq!(of("vlan", Some(7), None), (Some(7), None));
+    assert_eq!(of("macvlan", Some(7), Some(0)), (None, None), "an index of another namespace");
+    assert_eq!(of("veth", Some(7), None), (None, Some(7)), "the other end");
+    assert_eq!(of("veth", Some(7), Some(0)), (None, None), "the other end in another namespace");
+    assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel that is bound to no interface");
+    assert_eq!(of("bridge", None, None), (None, None));
+}
