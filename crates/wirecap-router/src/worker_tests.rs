@@ -194,7 +194,8 @@ fn a_scan_by_one_source_leaves_others_room_to_wait() {
     let mut world = World::new();
     let scan = |host: usize| to([198, 51, 100, (host % 250) as u8]);
     assert!((0..300).filter(|&host| world.park(scan(host))).count() < 200);
-    assert!(world.park(v4([192, 0, 2, 77], [198, 51, 100, 5], 64, 26)));
+    // A source may be in the group of the scanning one, by chance.
+    assert!((70..80).any(|other| world.park(v4([192, 0, 2, other], [198, 51, 100, 5], 64, 26))));
 }
 
 #[test]

@@ -47,8 +47,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Finds the incomplete checksum of a packet whose first part is `data` and whose IP header lies where `ip`
-    /// says. `None` if the packet has a complete checksum, or no checksum.
+    /// Finds the incomplete checksum of a packet. `data` is its first part, `ip` where its IP header lies.
+    /// `None` if the packet has a complete checksum, or no checksum.
     pub fn of(data: &[u8], ip: &IpLayout) -> Option<Self> {
         let protocol = ip.protocol();
         if !matches!(protocol, protocol::TCP | protocol::UDP) || ip.is_fragment() || ip.is_source_routed(data)
