@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a capture, as tshark reads it, with what was sent. One line PASS or FAIL for each claim; exit code 1 if any fails."""
+"""Compares a capture, as tshark reads it, with the packets that were sent. Prints PASS or FAIL for each claim; exit code 1 if any fails."""
 
 import argparse
 import collections
@@ -27,8 +27,7 @@ def claim(what, expected, found):
 
 
 def account(path):
-    """The row of totals of wirecap's final account, name of each column and its figure; packets offloaded; and what it says of
-    the generator's frames, in the same way."""
+    """The totals of wirecap's final account by column; the packets offloaded; and the verdict on the generator's frames by column."""
     heads, totals, offloaded, verdict = [], {}, 0, {}
     for line in path.read_text(errors="replace").splitlines():
         words = line.split()
@@ -51,7 +50,7 @@ def account(path):
 
 def tshark(file, *arguments):
     """Lines that tshark prints about the file."""
-    # Bursts carry only numbers: no dissector has to guess what they might be.
+    # Bursts carry only numbers: no dissector need guess what they are.
     command = ["tshark", "-n", "-r", file, "-o", "tcp.reassemble_out_of_order:TRUE", "--disable-heuristic", "wol_udp", *arguments]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
 
@@ -78,7 +77,7 @@ def tally(file):
 
 
 def rebuilt(file, served):
-    """How many of the files served come out of the capture byte for byte."""
+    """How many of the served files can be extracted from the capture byte for byte."""
     with tempfile.TemporaryDirectory() as directory:
         tshark(file, "-q", "--export-objects", f"http,{directory}")
         names = [path.name for path in served.iterdir()]
@@ -105,15 +104,15 @@ def main():
     claim("packets that the mirror port carried and wirecap saw", asked.tapped, totals["seen"])
     claim("packets that wirecap saw and delivered", totals["seen"], totals["delivered"])
     claim("packets lost", 0, totals["lost"])
-    # The column is there only if it is not 0.
+    # The column is printed only if it is not 0.
     claim("packets the account does not explain", 0, totals.get("unexplained", 0))
     claim("packets that wirecap delivered and tshark reads in the file", totals["delivered"], packets)
 
     if offloaded > 0:
         print(f"PASS  packets that buddies took over from the worker of the queue that was hit: {offloaded}")
     else:
-        # How far a worker falls behind is the machine's business; that nothing is lost is ours.
-        print("NOTE  no worker fell behind on this machine, so that no buddy had to help")
+        # Whether a worker falls behind depends on the machine.
+        print("NOTE  no worker fell behind on this machine, so no buddy had to help")
     claim("burst frames sent and in the file", asked.burst_frames, sum(sequences.values()))
     missing = asked.burst_frames - len(sequences.keys() & set(range(asked.burst_frames)))
     claim("burst frames whose sequence number is missing", 0, missing)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The demo: real programs talk, a mirror port copies all of it, wirecap captures the copy and proves that nothing is missing.
+# The demo: real programs talk, a mirror port copies all packets, wirecap captures the copies, and the end proves that none is missing.
 #
 #   ┌ alice ────────┐   veth, 4 queues   ┌ bob ──────────────────────────┐   veth, 4 queues   ┌ monitor ─────────┐
 #   │ curl dig ping │ alice0 ════ bob0   │ web server, name server       │ tap0 ════════ mon0 │ wirecap capture  │
@@ -8,10 +8,10 @@
 #                                        │ wirecap generate: bursts, all ├──►
 #                                        └── into one queue of mon0 ─────┘
 #
-# A capture over AF_XDP takes packets from the host, so it listens at a mirror port, as a monitor on a switch does.
-# A burst is smaller than the pool of the queue it hits, so that nothing is lost however busy the machine is; and it
-# comes while nothing else does, as the mirror port itself drops when two cores feed the same queue of it.
-# Needs root. DEMO_BIN: where `wirecap` is. `--keep FILE.pcapng` keeps what was captured.
+# A capture over AF_XDP takes packets from the host, so it listens at a mirror port, like a monitor on a switch.
+# A burst is smaller than the pool of the queue that it hits, so nothing is lost however busy the machine is. It is sent
+# while no other program sends, since the mirror port itself drops packets when two cores feed one of its queues.
+# Needs root. DEMO_BIN: the directory of `wirecap`. `--keep FILE.pcapng` keeps the captured file.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 
@@ -19,10 +19,10 @@ FILES=6 QUERIES=20 PINGS=10 BURSTS=6 BURST_FRAMES=30000 THRESHOLD=1
 ALICE4=192.0.2.1 BOB4=192.0.2.2 ALICE6=2001:db8::1 BOB6=2001:db8::2
 NAME=www.demo.test
 
-bin=${DEMO_BIN:?names the directory of the programs: run this by ./dev demo}
+bin=${DEMO_BIN:?names the directory of the programs: run this through ./dev demo}
 keep=''
 [[ ${1:-} != --keep ]] || keep=$(readlink -f "${2:?--keep FILE.pcapng}")
-# wirecap-PID-NUMBER-LABEL: what is left of a killed demo is found by these names and removed by the next test.
+# wirecap-PID-NUMBER-LABEL: by these names, the next test finds and removes what a killed demo leaves behind.
 alice=wirecap-$$-0-alice bob=wirecap-$$-1-bob monitor=wirecap-$$-2-monitor
 work=$(mktemp -d)
 
@@ -41,7 +41,7 @@ fail() {
     exit 1
 }
 
-# Whatever happens, nothing stays behind.
+# Removes everything, however the demo ends.
 clean_up() {
     local status=$? namespace pids
     trap - EXIT INT TERM
@@ -59,7 +59,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# within SECONDS COMMAND…: whether it succeeds before the time is over.
+# within SECONDS COMMAND…: repeats the command until it succeeds; fails if the time is over.
 within() {
     local end=$((SECONDS + $1))
     shift
@@ -83,12 +83,12 @@ build_network() {
     veth "$alice" alice0 "$bob" bob0
     veth "$bob" tap0 "$monitor" mon0
 
-    # The mirror port is heard, never talked on.
+    # No host sends over the mirror port.
     inside "$bob" sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1
-    # A veth holds 256 frames: with larger windows a burst of TCP overruns the mirror port, before anybody could see it.
+    # A veth holds 256 frames: with larger windows, a burst of TCP overruns the mirror port before wirecap can see it.
     inside "$alice" sysctl -qw net.ipv4.tcp_rmem="4096 65536 65536"
     inside "$monitor" sysctl -qw net.ipv6.conf.mon0.disable_ipv6=1
-    # As on a real wire: finished checksums, no packet larger than the MTU.
+    # As on a real wire: complete checksums, no packet larger than the MTU.
     inside "$alice" ethtool -K alice0 tx off tso off gso off >/dev/null
     inside "$bob" ethtool -K bob0 tx off tso off gso off >/dev/null
     inside "$bob" ethtool -K tap0 tx off tso off gso off >/dev/null
@@ -103,7 +103,7 @@ build_network() {
     ip -n "$monitor" link set mon0 up
 }
 
-# All cores as a bit mask, in words of 32 bits with commas between, as sysfs takes it.
+# All cores as a bit mask, in words of 32 bits separated by commas, as sysfs expects it.
 all_cores() {
     local cores mask
     cores=$(nproc --all)
@@ -114,8 +114,8 @@ all_cores() {
     echo "$mask"
 }
 
-# What is mirrored goes into queue 1 of the monitor, so that both directions of a connection stay in order, as with a NIC
-# whose RSS is symmetric. Queue 0 is left to the bursts.
+# Mirrored packets go to queue 1 of the monitor, so that both directions of a connection stay in order, as with a NIC whose
+# RSS is symmetric. Queue 0 is for the bursts.
 mirror_on() {
     local direction
     all_cores | inside "$bob" tee /sys/class/net/tap0/queues/tx-1/xps_cpus >/dev/null
@@ -131,7 +131,7 @@ mirrored() {
     tc -s -n "$bob" actions list action mirred | awk '$1 == "Sent" { packets += $4 } END { print packets + 0 }'
 }
 
-# Packets that left by the mirror port, as the kernel counts them at the interface.
+# Packets that left by the mirror port, as counted at the interface.
 tapped() {
     inside "$bob" cat /sys/class/net/tap0/statistics/tx_packets
 }
@@ -146,12 +146,12 @@ start_servers() {
     inside "$bob" python3 -m http.server 80 --bind :: --directory "$work/www" >"$work/web.log" 2>&1 &
     inside "$bob" dnsmasq --keep-in-foreground --conf-file=/dev/null --pid-file= --no-resolv --no-hosts --user=root \
         --host-record="$NAME,$BOB4,$BOB6" >"$work/dns.log" 2>&1 &
-    # Asked from bob itself, so that nothing of it is on the wire.
+    # bob asks itself, so none of these packets is on the wire.
     within 10 inside "$bob" curl -sf -o /dev/null "http://127.0.0.1/" || fail "the web server does not start"
     within 10 inside "$bob" dig +tries=1 +timeout=1 "@127.0.0.1" "$NAME" || fail "the name server does not start"
 }
 
-# wirecap writes its counters to a terminal only; `script` is one. Here each becomes a line.
+# wirecap shows its status line only on a terminal, which `script` provides. Here each update becomes a line.
 start_capture() {
     local command="$bin/wirecap capture mon0 -w $work/demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4 --verify"
     echo "\$ wirecap capture mon0 -w demo.pcapng -M 256 -R 128 -T $THRESHOLD --mode advanced --workers 4 --verify"
@@ -173,7 +173,7 @@ stop_capture() {
         [[ $(cat "/proc/$pid/comm") != wirecap ]] || kill -INT "$pid"
     done
     wait "$capture" || fail "wirecap ended with an error"
-    ! capturing || fail "wirecap has left its program on the interface"
+    ! capturing || fail "wirecap left its program on the interface"
 }
 
 talk() {
@@ -183,7 +183,7 @@ talk() {
         inside "$alice" curl -sf -o "$work/got/v4-$number.bin" "http://$BOB4/v4-$number.bin"
         inside "$alice" curl -sf -o "$work/got/v6-$number.bin" "http://[$BOB6]/v6-$number.bin"
     done
-    diff -r "$work/www" "$work/got" || fail "what curl got is not what was served"
+    diff -r "$work/www" "$work/got" || fail "the files that curl got differ from those served"
     title "alice asks bob's name server $QUERIES times each for A and AAAA, with dig"
     for ((number = 1; number <= QUERIES; number++)); do
         [[ $(inside "$alice" dig +short +tries=1 "@$BOB4" "$NAME" A) == "$BOB4" ]] || fail "no answer for A"
@@ -195,10 +195,10 @@ talk() {
 }
 
 burst() {
-    title "a generator sends $BURSTS bursts of $BURST_FRAMES frames into one receive queue of the monitor: its buddies help"
+    title "a generator sends $BURSTS bursts of $BURST_FRAMES frames into one receive queue of the monitor: the other workers help"
     local options="--engine live --size 204 --burst $BURST_FRAMES --gap 400ms --count $((BURSTS * BURST_FRAMES))"
     echo "\$ wirecap generate -i tap0 $options"
-    # veth chooses the receive queue by the core a frame is sent from.
+    # veth chooses the receive queue by the sending core.
     # shellcheck disable=SC2086 # words
     inside "$bob" "$bin/wirecap" generate -i tap0 $options --core "$(first_core)"
 }
@@ -209,17 +209,17 @@ first_core() {
 }
 
 main() {
-    title "network: alice and bob, joined by a veth pair of four queues; bob's port is mirrored to a monitor"
+    title "network: alice and bob, connected by a veth pair with four queues; bob's port is mirrored to a monitor"
     build_network
     start_servers
     title "the monitor captures, in advanced mode"
     start_capture
     mirror_on
     talk
-    # Silence: from now on only the generator talks.
+    # From now on only the generator sends.
     ip -n "$alice" link set alice0 down
     burst
-    sleep 1.2 # the counters show the end of it
+    sleep 1.2 # until the status line shows the last burst
     local copied tapped
     copied=$(mirrored)
     tapped=$(tapped)
@@ -229,7 +229,7 @@ main() {
     capinfos -tuscei "$work/demo.pcapng"
     tshark -r "$work/demo.pcapng" -q -z io,phs 2>/dev/null
 
-    title "what was sent is what is in the file"
+    title "the file has exactly the packets that were sent"
     ./check.py --file "$work/demo.pcapng" --account "$work/account" --mirrored "$copied" --tapped "$tapped" \
         --burst-frames $((BURSTS * BURST_FRAMES)) --files "$work/www" --queries "$QUERIES" --pings "$PINGS"
     if [[ -n $keep ]]; then

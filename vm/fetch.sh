@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the virtual machines are made of: QEMU and kernels, out of the packages of the distribution this machine runs, also of its
-# other releases. They are downloaded and unpacked into the cache, never installed: the machine stays as it is.
+# QEMU and kernels for the virtual machines, from packages of the distribution that this machine runs, including its other releases.
+# The packages are downloaded and unpacked into the cache, never installed: the machine does not change.
 #
 #   the machine's own apt sources ─► lists with other suites, in the cache ─► .deb ─► cache/qemu, cache/kernel-NAME
 
@@ -13,7 +13,7 @@ os_release() {
     sed -n "s/^$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" /etc/os-release
 }
 
-# Address and key of the archive this machine is installed from, as "ADDRESS KEYRING"; the keyring may be missing.
+# The archive that this machine was installed from, as "ADDRESS KEYRING"; the keyring may be missing.
 archive_of_machine() {
     local codename file
     codename=$(os_release VERSION_CODENAME)
@@ -25,7 +25,7 @@ archive_of_machine() {
     done
 }
 
-# Of the format of deb822: the first stanza that has the release itself.
+# In the deb822 format: the first stanza that names the release itself.
 archive_of_stanza() {
     awk -v codename="$1" -v RS= -v FS='\n' '{
         uris = key = suites = ""
@@ -41,7 +41,7 @@ archive_of_stanza() {
     }'
 }
 
-# Of the format of one line: deb [signed-by=KEYRING] ADDRESS SUITE COMPONENT…
+# In the one-line format: deb [signed-by=KEYRING] ADDRESS SUITE COMPONENT…
 archive_of_line() {
     awk -v codename="$1" '$1 == "deb" {
         key = ""
@@ -51,7 +51,7 @@ archive_of_line() {
     }'
 }
 
-# use_suites SUITE…: from here on vm_apt is about these suites, and nothing else.
+# use_suites SUITE…: from here on, vm_apt_get and vm_apt_cache see these suites only.
 use_suites() {
     local address key suite name
     read -r address key < <(archive_of_machine) || return 1
@@ -62,13 +62,13 @@ use_suites() {
         echo "deb ${key:+[signed-by=$key] }$address $suite main"
     done >"$vm_lists/sources.list" || return 1
     vm_apt_config >"$vm_lists/apt.conf" || return 1
-    # Without what nobody asks for here: translations, icons.
+    # Without translations and icons.
     vm_apt_get update -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
         -o Acquire::Retries=3 -o APT::Update::Error-Mode=any
 }
 
-# Whatever the machine has configured, a proxy for instance, but for its hooks: some of them clear the machine's own cache, from
-# which somebody may be installing just now.
+# The configuration of the machine, such as a proxy, without its hooks: some of them clear the machine's own cache, which another apt
+# may be using.
 vm_apt_config() {
     apt-config dump | grep -v -E '^Dir::(Etc|Cache)|::(Pre|Post)-Invoke|::Pre-Install-Pkgs|::Post-Invoke-(Success|Stats)'
     cat <<EOF
@@ -97,7 +97,7 @@ vm_apt_cache() {
     APT_CONFIG=$vm_lists/apt.conf apt-cache "$@"
 }
 
-# unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which is there only if all of it worked.
+# unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which exists only if all of it worked.
 unpack() {
     local directory=$1
     shift
@@ -105,7 +105,7 @@ unpack() {
     if unpack_part "$directory.part" "$@"; then
         mv "$directory.part" "$directory"
     else
-        # Half of it would only fill the disk.
+        # A part is useless and fills the disk.
         rm -rf "$directory.part"
         return 1
     fi
@@ -122,14 +122,14 @@ unpack_part() {
     rm -rf "$part/deb" "$part/usr/share/doc"
 }
 
-# fetch_qemu: sets `qemu_command` to a program that has the NICs, installed or in the cache. Old ones have no igb; 7.2 corrupts
-# the memory of its guests.
+# fetch_qemu: sets `qemu_command` to a QEMU with the NICs, installed or in the cache. Old versions have no igb; 7.2 corrupts the
+# memory of its guests.
 fetch_qemu() {
     local root codename release=()
     qemu_command=(qemu-system-x86_64)
     if qemu_is_fit; then return; fi
     root=$(vm_cache)/qemu
-    # With its libraries and its firmware, out of the cache, too.
+    # With its libraries and its firmware from the cache.
     qemu_command=(env "LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu"
         "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios")
     if qemu_is_fit; then return; fi
@@ -141,7 +141,7 @@ fetch_qemu() {
     unpack "$root" $(packages_of "${release[@]}" qemu-system-x86) && qemu_is_fit
 }
 
-# What would be installed for a package that is not there: itself and what this machine lacks of what it needs.
+# What apt would install for a package: the package, and its dependencies that this machine lacks.
 packages_of() {
     vm_apt_get --simulate --no-install-recommends install "$@" |
         sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p'
@@ -151,8 +151,8 @@ qemu_is_fit() {
     "${qemu_command[@]}" -device help 2>/dev/null | grep -q '"igb"'
 }
 
-# fetch_kernel DIRECTORY PATTERNS SUITE…: has `vmlinuz` and `modules` in the directory, of the newest package whose name matches
-# the first of the patterns that any matches.
+# fetch_kernel DIRECTORY PATTERNS SUITE…: puts `vmlinuz` and `modules` into the directory, from the newest package that matches the first
+# pattern with a match.
 fetch_kernel() {
     local directory=$1 patterns=$2 package
     shift 2
@@ -175,13 +175,13 @@ kernel_package() {
     return 1
 }
 
-# Some distributions have the modules in packages of their own.
+# Some distributions have separate packages of modules.
 parts_of_kernel() {
     vm_apt_cache show --no-all-versions "$1" | sed -n 's/^Depends: //p' | tr ',' '\n' | tr '|' '\n' |
         sed -n 's/^ *\(linux-\(modules\|binary\)-[^ ]*\).*/\1/p'
 }
 
-# Of a whole kernel, the drivers that guests may need.
+# Keeps the kernel and the drivers that guests may need.
 keep_of_kernel() {
     local all=$1 kernel=$2 part=$2.part
     rm -rf "$part" "$kernel"
@@ -191,7 +191,7 @@ keep_of_kernel() {
         -o -path '*/drivers/net/*failover*' -o -path '*/drivers/net/virtio_net*' -o -path '*/drivers/net/veth*' \
         -o -path '*/drivers/dca/*' -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
         -name '*.ko*' -exec cp -t "$part/modules" {} + || return 1
-    # A kernel without its drivers is none.
+    # A kernel without its drivers is useless.
     compgen -G "$part/modules/virtio_net.ko*" >/dev/null || return 1
     rm -rf "$all"
     mv "$part" "$kernel"

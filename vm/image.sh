@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
 
-# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to be run inside, or empty.
+# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to run inside, or empty.
 build_image() {
     local output=$1 kernel=$2 tests=$3 root=$steps_dir/root program
     shift 3
@@ -23,7 +23,7 @@ build_image() {
     rm -rf "$root"
 }
 
-# Everything the programs are linked with, and libpcap, which wirecap opens by itself, where it is on the host.
+# All libraries that the programs are linked with, and libpcap, which wirecap loads itself; each in the same place as on the host.
 copy_libraries() {
     local root=$1 pcap library
     pcap=$(/sbin/ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')
@@ -35,7 +35,7 @@ copy_libraries() {
     [[ -z $pcap ]] || cp -L --parents "$pcap" "$root"
 }
 
-# Modules with what they depend on, numbered in the order in which they are to be loaded.
+# Modules and their dependencies, numbered in the order in which they are loaded.
 add_modules() {
     local root=$1 kernel=$2 module
     shift 2
@@ -46,7 +46,7 @@ add_modules() {
     done
 }
 
-# add_module ROOT KERNEL NAME: one that is not there is built into the kernel.
+# add_module ROOT KERNEL NAME: a module without a file is built into the kernel.
 add_module() {
     local root=$1 kernel=$2 name=$3 file target dependency
     [[ $modules_done != *" $name "* ]] || return 0

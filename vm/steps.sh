@@ -1,43 +1,43 @@
 # shellcheck shell=bash
-# The guests there are, what each shall show, and the table of what they have shown.
+# The guests, what each has to show, and the table of their results.
 source vm/fetch.sh
 source vm/image.sh
 source vm/guest.sh
 
-# What guests are made with, and the programs in them; with tcpdump comes libpcap, under whatever name the distribution has it.
+# To build guests, and programs inside; tcpdump brings libpcap, whose package has different names.
 VM_PACKAGES=(cpio ethtool iproute2 tcpdump util-linux xz-utils zstd)
 
-# vm_steps [CASE…]: with cases, only those whose names have one of these parts.
+# vm_steps [CASE…]: runs all cases, or those whose names contain one of the given words.
 vm_steps() {
     local cases took
     cases=$(IFS=,; echo "$*")
-    # One at a time: they share the cache, and what the guests say.
+    # One run at a time: runs share the cache and the consoles.
     if ! { mkdir -p "$(vm_cache)" && true >>"$(vm_cache)/lock"; } 2>/dev/null; then
-        step_cannot "virtual machines" "nothing can be written in $(vm_cache): WIRECAP_VM_CACHE=DIRECTORY names another place"
+        step_cannot "virtual machines" "$(vm_cache) is not writable: WIRECAP_VM_CACHE=DIRECTORY names another place"
         return
     fi
     exec 9>"$(vm_cache)/lock"
     if ! flock --nonblock 9; then
-        say "another run of the virtual machines goes on; waiting for its end"
+        say "another run of the virtual machines is in progress; waiting for its end"
         flock --timeout 1800 9 || { step_cannot "virtual machines" "another run holds $(vm_cache)/lock" && return; }
     fi
-    # What the guests have said on their consoles; the last run's stay for whoever looks for a reason.
+    # The consoles of the guests, kept after the run to look for reasons.
     vm_consoles=$(vm_cache)/consoles
     rm -rf "$vm_consoles" "$(vm_cache)"/*.part "$(vm_cache)"/*.all
     mkdir -p "$vm_consoles"
     if [[ $(uname -m) != x86_64 ]]; then
-        step_cannot "virtual machines" "they are of x86-64, and this machine is not"
+        step_cannot "virtual machines" "they need an x86-64 machine"
     elif ! can_need "${VM_PACKAGES[@]}" 9>&-; then
-        step_cannot "virtual machines" "packages they are made with are missing, and could not be installed: ${VM_PACKAGES[*]}"
+        step_cannot "virtual machines" "their packages could not be installed: ${VM_PACKAGES[*]}"
     elif ! fetch_qemu 9>&-; then
-        step_cannot "virtual machines" "there is no QEMU with igb in $(vm_cache), and none could be downloaded: why, is said above"
+        step_cannot "virtual machines" "$(vm_cache) has no QEMU with igb, and the download failed: see above"
     elif step "vm: what runs inside" build_for_guests "$@" 9>&- && [[ ${step_result:-} == passed ]]; then
         fetch_kernels 9>&-
         vm_begun=$SECONDS
         vm_guests "$cases"
         took=$((SECONDS - vm_begun))
         say "the guests took $took s"
-        ((took <= VM_BUDGET_SECONDS)) || warn "that is more than the $VM_BUDGET_SECONDS s that they should take: is the machine busy?"
+        ((took <= VM_BUDGET_SECONDS)) || warn "that is more than their budget of $VM_BUDGET_SECONDS s: is the machine busy?"
         vm_table
     fi
     exec 9>&-
@@ -49,16 +49,16 @@ build_for_guests() {
         are_cases "$@"
 }
 
-# are_cases PART…: whether each is in the name of a case.
+# are_cases WORD…: whether each is part of the name of a case.
 are_cases() {
     local part names
     names=$("$(target_dir)/debug/wirecap-guest" cases) || return 1
     for part; do
         grep -q -F -e "$part" <<<"$names" || {
-            echo "no case is named so: $part; there are"
+            echo "no case has $part in its name; the cases are"
             tr '\n' ' ' <<<"$names" | fold -s -w 120
             echo
-            echo "and boot and aftermath, which are run always"
+            echo "and boot and aftermath, which always run"
             return 1
         }
     done
@@ -69,8 +69,8 @@ library_tests() {
     cargo test --locked --no-run -p wirecap --test capture 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p'
 }
 
-# Kernels by what they are for: names of packages as regular expressions, those to be preferred first, and the release that has
-# them. Where the distribution has none, the guest is skipped.
+# Kernels by purpose: names of packages as regular expressions, preferred ones first, and the release that has them. A guest is
+# skipped if the distribution has no such kernel.
 fetch_kernels() {
     local -A suites patterns
     local which
@@ -87,7 +87,7 @@ fetch_kernels() {
             ;;
     esac
     for which in new without old; do
-        # What could not be had is told of when its guest's turn comes.
+        # A failure is reported when it is the guest's turn.
         # shellcheck disable=SC2086 # a list of words
         fetch_kernel "$(vm_cache)/kernel-$which" "${patterns[$which]:-}" ${suites[$which]:-} || true
     done
@@ -110,21 +110,21 @@ guest() {
     esac
     kernel=$(vm_cache)/kernel-$which
     if [[ ! -e $kernel/vmlinuz ]]; then
-        step_cannot "$name" "no such kernel is in $(vm_cache), and none could be downloaded: why, is said above"
+        step_cannot "$name" "$(vm_cache) has no such kernel, and the download failed: see above"
     elif [[ $nic == virtio && ! -e /dev/net/tun ]]; then
-        step_cannot "$name" "this machine has no /dev/net/tun, over which its NICs are joined"
+        step_cannot "$name" "its NICs are connected by /dev/net/tun, which this machine lacks"
     elif [[ $nic == virtio ]] && ! can_be_root; then
-        step_cannot "$name" "its NICs are joined in a network namespace, which takes root or sudo"
+        step_cannot "$name" "its NICs are connected in a network namespace, which needs root or sudo"
     else
         [[ $which != old ]] || tests=$(library_tests | grep . || echo "of the library")
         step "$name" run_guest "$nic" "$kernel" "$queues" "$zero_copy" "$large_frames" "$tests" "$vm_consoles/$nic-$which" "$cases"
     fi
 }
 
-# One row for each guest that has come to its end.
+# One row for each guest that finished.
 vm_table() {
     echo
-    echo "| driver | kernel | queues | mode, says wirecap | mode, says the kernel (XDP_OPTIONS) | cases passed | packets captured | accounts closed |"
+    echo "| driver | kernel | queues | mode by wirecap | mode by the kernel (XDP_OPTIONS) | cases passed | packets captured | accounts closed |"
     echo "|---|---|---|---|---|---|---|---|"
     find "$vm_consoles" -type f | sort | xargs -r sed -n 's/^vm: row \(.*\)$/| \1 |/p'
     echo

@@ -10,12 +10,12 @@ lint_steps() {
 }
 
 check_shell() {
-    # With what it sources, as one program.
+    # Together with the scripts that it sources.
     shellcheck --external-sources --check-sourced dev &&
         shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book demo/*.sh vm/with-taps
 }
 
-# The units of dist/systemd/, with a program in the place of ours that is there. systemd-analyze ends well where it only warns.
+# The units of dist/systemd/, with a program that exists in the place of wirecap. systemd-analyze succeeds even if it warns.
 check_units() {
     local directory unit said
     directory=$(mktemp -d)
@@ -36,7 +36,7 @@ check_book() {
 }
 
 check_doc() {
-    # Without the program: its pages would be where those of the library of the same name are.
+    # Without the command: its pages would replace those of the library of the same name.
     RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --locked --workspace --exclude wirecap-cli --no-deps
 }
 
@@ -50,10 +50,10 @@ check_e2e() {
     cargo_test --no-fail-fast --test '*' --examples
 }
 
-# cargo_test ARGUMENT…: `cargo test` of the workspace. Test programs run as root if that can be had; cargo itself does not.
+# cargo_test ARGUMENT…: runs `cargo test` on the workspace. Test programs run as root if possible; cargo itself does not.
 cargo_test() {
     local runner=() limit=()
-    # Where nobody can press Ctrl-C, a test that hangs has to end, too.
+    # Without a terminal there is no Ctrl-C, so a test that hangs needs a limit.
     [[ -t 0 ]] || limit=(timeout --kill-after=10 1500)
     if ((EUID != 0)) && can_be_root; then
         runner=("$(runner_variable)=sudo env WIRECAP_SKIP_LOG=$WIRECAP_SKIP_LOG ${WIRECAP_NO_SKIP:+WIRECAP_NO_SKIP=1}")
@@ -61,7 +61,7 @@ cargo_test() {
     env "${runner[@]}" "${limit[@]}" cargo test --locked --workspace "$@"
 }
 
-# Name of the environment variable in which cargo looks for what shall run test programs.
+# The environment variable that tells cargo how to run test programs.
 runner_variable() {
     local host
     host=$(rustc -vV | sed -n 's/^host: //p')
@@ -69,7 +69,7 @@ runner_variable() {
 }
 
 check_loom() {
-    # Its own target directory: the flag would have everything rebuilt, twice a run.
+    # A target directory of its own: the flag would cause two rebuilds of everything per run.
     CARGO_TARGET_DIR="$(target_dir)/loom" RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
         cargo test --locked -p wirecap-core --release --lib loom
 }
@@ -99,11 +99,11 @@ check_miri_memory() {
 }
 
 run_miri() {
-    # Without isolation for the clock, which tests read.
+    # Without isolation, so that tests can read the clock.
     MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" cargo +nightly miri test --locked "$@"
 }
 
-# fuzz_steps SECONDS: every fuzz target for that long.
+# fuzz_steps SECONDS: runs every fuzz target for that long.
 fuzz_steps() {
     local target
     if ! need_nightly; then
@@ -119,7 +119,7 @@ fuzz_steps() {
 
 need_cargo_fuzz() {
     cargo fuzz --version >/dev/null 2>&1 && return
-    say "cargo install cargo-fuzz: it drives the fuzz targets"
+    say "cargo install cargo-fuzz: it runs the fuzz targets"
     cargo install cargo-fuzz --locked
 }
 
@@ -128,7 +128,7 @@ check_fuzz() {
     cargo +nightly fuzz run "$1" -- -max_total_time="$2" -verbosity=1 -print_final_stats=1
 }
 
-# mutants_steps [CRATE…]: `core` or `wirecap-core`, for instance; by default those whose tests are held to notice every mutant.
+# mutants_steps [CRATE…]: `core` or `wirecap-core`, for instance; by default the crates whose tests must notice every mutant.
 mutants_steps() {
     local crate
     (($# > 0)) || set -- core filter file
@@ -143,12 +143,12 @@ mutants_steps() {
 
 need_cargo_mutants() {
     cargo mutants --version >/dev/null 2>&1 && return
-    say "cargo install cargo-mutants: it changes the code, and looks whether a test notices"
+    say "cargo install cargo-mutants: it mutates the code and runs the tests"
     cargo install cargo-mutants --locked
 }
 
-# check_mutants PACKAGE: the tests of this package alone, since a promise is tested where it lives. Which mutants survive
-# for a reason is in .cargo/mutants.toml.
+# check_mutants PACKAGE: runs the tests of this package alone, since a promise is tested where it is kept. .cargo/mutants.toml
+# lists the mutants that may survive, with reasons.
 check_mutants() {
     cargo mutants --package "$1" --output "$(target_dir)/mutants/$1"
 }

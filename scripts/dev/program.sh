@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The program as it is installed: without debug lines, which are in a file beside it.
+# The program as it is installed: its debug lines are in a file beside it.
 
 # build_release ARGUMENT…: runs `cargo build --release`, then splits `wirecap`. Each build restores the whole program, which cargo
 # keeps under another name.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A Rust toolchain that is new enough: the one that is here, else the distribution's.
+# A Rust toolchain that is new enough: the installed one, else the distribution's.
 
 # Each line: the compiler, cargo, rustfmt and clippy under the names of one family of packages. Debian 12 has rustc-web (its
 # rustc is too old), Debian 13 rustc, Ubuntu 24.04 packages with the version in their name.
@@ -16,10 +16,10 @@ rust_minimum() {
     sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml
 }
 
-# need_rust: from here on `cargo` and `rustc` are new enough.
+# need_rust: ensures that `cargo` and `rustc` are new enough from here on.
 need_rust() {
     use_rust && return
-    say "no Rust $(rust_minimum) or newer here: looking for a package"
+    say "Rust $(rust_minimum) or newer is not installed: looking for a package"
     refresh_apt
     local family
     if family=$(choose_family); then
@@ -30,12 +30,12 @@ need_rust() {
         say "rustup default stable: to download a Rust toolchain"
         rustup default stable
     else
-        die "no package has Rust $(rust_minimum) or newer: install it as https://rustup.rs says"
+        die "no package has Rust $(rust_minimum) or newer: install it as described at https://rustup.rs"
     fi
     use_rust || die "Rust is installed but does not run, or is older than $(rust_minimum)"
 }
 
-# Puts the first toolchain that will do in front of PATH.
+# Puts the first suitable toolchain in front of PATH.
 use_rust() {
     local directory
     while read -r directory; do
@@ -53,7 +53,7 @@ rust_directories() {
     find /usr/lib -maxdepth 1 -name 'rust-1.*' 2>/dev/null | sort -rV | sed 's|$|/bin|'
 }
 
-# new_enough PROGRAM: whether `PROGRAM --version` says "name VERSION …" with a version the workspace takes.
+# new_enough PROGRAM: whether `PROGRAM --version` prints "name VERSION …" with a version that the workspace accepts.
 new_enough() {
     local name version rest
     [[ -x $1 ]] && read -r name version rest < <("$1" --version 2>/dev/null) || return 1
@@ -65,7 +65,7 @@ at_least() {
     [[ $(printf '%s\n' "$(rust_minimum)" "$1" | sort -V | head -n 1) == "$(rust_minimum)" ]]
 }
 
-# First family whose compiler and cargo are new enough, with those of its tools that exist.
+# The first family whose compiler and cargo are new enough, with those of its tools that exist.
 choose_family() {
     local compiler cargo tools tool
     while read -r compiler cargo tools; do
@@ -80,7 +80,7 @@ choose_family() {
     return 1
 }
 
-# need_rust_tools: rustfmt and clippy, if they can be had for the toolchain in use.
+# need_rust_tools: installs rustfmt and clippy, if the toolchain in use has them.
 need_rust_tools() {
     has_rustfmt && has_clippy && return
     if cargo +stable --version >/dev/null 2>&1; then
@@ -105,16 +105,16 @@ has_clippy() {
     cargo clippy --version >/dev/null 2>&1
 }
 
-# need_nightly [COMPONENT]: a nightly toolchain with it; where there is none and none can be had, `nightly_missing` says why.
+# need_nightly [COMPONENT]: installs a nightly toolchain with the component if needed; on failure, `nightly_missing` has the reason.
 nightly_missing=''
 need_nightly() {
     local component=${1:-}
     if ! have rustup; then
-        nightly_missing="there is no rustup here (https://rustup.rs), which has nightly toolchains"
+        nightly_missing="rustup (https://rustup.rs) is not installed, which has nightly toolchains"
         return 1
     fi
     cargo +nightly ${component:+"$component"} --version >/dev/null 2>&1 && return
-    say "rustup toolchain install nightly${component:+ with $component}: this chore takes a nightly toolchain"
+    say "rustup toolchain install nightly${component:+ with $component}: this chore needs a nightly toolchain"
     rustup toolchain install nightly --profile minimal ${component:+--component "$component" --component rust-src} && return
     nightly_missing="rustup could not install a nightly toolchain ${component:+with $component}"
     return 1

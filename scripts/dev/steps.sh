@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Steps: run one after the other, timed and counted, also after one has failed; the summary tells.
+# Steps run one after the other, timed and counted, even after one has failed; a summary lists them.
 
 step_lines=()
 steps_passed=0 steps_failed=0 steps_skipped=0
 steps_dir=''
-# Lines of each step that has failed that are shown once more at the end, where nobody has to look for them.
-LAST_WORDS=25
+# Lines of each failed step that the summary repeats.
+LAST_LINES=25
 
 skips_forbidden() {
     [[ -n ${WIRECAP_NO_SKIP:-} || ${CI:-} == true ]]
@@ -14,10 +14,10 @@ skips_forbidden() {
 steps_begin() {
     steps_dir=$(mktemp -d)
     trap steps_clean EXIT
-    # Some programs end well when they are interrupted, and then the shell would go on.
+    # Some programs succeed when they are interrupted, and then the shell would continue.
     trap 'exit 130' INT
     : >"$steps_dir/output"
-    # Tests append a line for each thing they skip, also those that run as another user.
+    # Tests append a line for each skip, even as another user.
     export WIRECAP_SKIP_LOG=$steps_dir/skipped
     : >"$WIRECAP_SKIP_LOG"
     chmod 755 "$steps_dir"
@@ -25,7 +25,7 @@ steps_begin() {
     if skips_forbidden; then export WIRECAP_NO_SKIP=1; fi
 }
 
-# Also when it is interrupted: what has noted its process id in steps_dir/NAME.pid, and was given that name, would go on for ever.
+# Runs on interruption, too: ends programs that wrote their process id to steps_dir/NAME.pid and have that path among their arguments.
 steps_clean() {
     local file pid
     for file in "$steps_dir"/*.pid; do
@@ -51,15 +51,15 @@ step() {
         steps_failed=$((steps_failed + 1))
         warn "FAILED: $name"
         {
-            echo "── the last words of: $name"
-            tail -n +$((begun + 1)) "$steps_dir/output" | tail -n "$LAST_WORDS"
+            echo "── the last lines of: $name"
+            tail -n +$((begun + 1)) "$steps_dir/output" | tail -n "$LAST_LINES"
         } >>"$steps_dir/failures"
     fi
     step_result=$result
     step_lines+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - start)) "$name")")
 }
 
-# step_cannot NAME REASON: a check that cannot be made here.
+# step_cannot NAME REASON: skips a check that cannot run here.
 step_cannot() {
     local result=SKIPPED
     if skips_forbidden; then
@@ -73,7 +73,7 @@ step_cannot() {
     step_lines+=("$(printf '%-8s %5d s  %s: %s' "$result" 0 "$1" "$2")")
 }
 
-# Prints the summary; fails if anything failed.
+# Prints the summary; fails if a step failed.
 steps_end() {
     local skipped
     skipped=$(wc -l <"$WIRECAP_SKIP_LOG")
@@ -90,7 +90,7 @@ steps_end() {
     ((steps_failed == 0))
 }
 
-# The sums of what cargo's test runs reported.
+# The totals that cargo's test runs reported.
 test_counts() {
     awk -v skipped="$1" '
         /^test result: / { gsub(/;/, ""); passed += $4; failed += $6; ignored += $8 }
