@@ -68,7 +68,7 @@ void peer_parse(int argc, char **argv, struct peer_options *options, const struc
         {"seconds", peer_parse_number, &options->seconds, 0, 1000000, "S  stop S seconds after the first packet"},
         {"count", peer_parse_number, &options->count, 0, UINT64_MAX, "N  stop after N packets"},
         {"idle-ms", peer_parse_number, &options->idle_ms, 1, 1000000, "MS  stop MS after the last packet (500)"},
-        {"pace", peer_parse_number, &options->pace_pps, 1, 1000000000, "PPS  handle PPS packets a second at most"},
+        {"pace", peer_parse_number, &options->pace_pps, 1, 1000000000, "PPS  handle at most PPS packets a second"},
         {"cpu", peer_parse_number, &options->cpu, 0, CPU_SETSIZE - 1, "C  run on CPU C only"},
         {"batch", peer_parse_number, &options->batch, 1, 65536, "N  packets taken at a time (64)"},
     };
@@ -149,7 +149,7 @@ void run_start(struct run *run, const struct peer_options *options)
     *run = (struct run){.options = options, .waited = true};
     if (options->cpu != PEER_CPU_ANY)
         pin(options->cpu);
-    /* Without it each sleep is up to 50 µs longer than asked for. */
+    /* Without it each sleep is up to 50 µs too long. */
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     /* No SA_RESTART: poll and the paced sleep must return. */
     struct sigaction action = {.sa_handler = on_signal};
@@ -182,8 +182,8 @@ uint64_t run_room(const struct run *run, uint64_t want)
     return count && count - run->packets < want ? count - run->packets : want;
 }
 
-/* Sleeps until a worker that needs 1/pace_pps per packet is through with these. The schedule restarts only after the
- * worker had nothing to do: a sleep that ended late is made up for, idle time is not. */
+/* Sleeps until a worker that needs 1/pace_pps per packet has handled these. The schedule restarts only after the worker
+ * had nothing to do: it makes up for a sleep that ended late, not for idle time. */
 static void pace(struct run *run, uint64_t packets)
 {
     if (run->waited)
@@ -216,7 +216,7 @@ void run_nothing(struct run *run)
 {
     run->now_ns = clock_ns();
     run->waited = true;
-    /* CPU time is a system call, so it is taken once per pause and not per batch. */
+    /* Reading the CPU time is a system call, so it happens once per pause, not per batch. */
     if (run->packets && !run->cpu_sampled && run->now_ns - run->last_ns >= NS_PER_MS) {
         run->cpu_last = cpu_seconds();
         run->cpu_sampled = true;

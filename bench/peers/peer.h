@@ -1,8 +1,8 @@
-/* What all peers share: flags, one measured run, the final JSON line.
+/* Shared by all peers: flags, one measured run, the final JSON line.
  *
  *   flags ─► run_start ─► READY ─► loop { run_batch | run_nothing } ─► run_report
  *
- * A run starts with the first packet and ends with the last one; waiting before and after it is not measured. */
+ * A run starts with the first packet and ends with the last one; it excludes waiting before and after. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 #define PEER_CPU_ANY UINT64_MAX
-/* Longest sleep of a peer without packets; bounds how late it notices --idle-ms and signals. */
+/* The longest sleep of a peer without packets; bounds how late it notices --idle-ms and signals. */
 #define PEER_WAIT_MS 10
 
-/* What every peer can be told. */
+/* Options of every peer. */
 struct peer_options {
     const char *iface;
     uint64_t seconds; /* 0: no limit */
     uint64_t count;   /* 0: no limit */
     uint64_t idle_ms;
-    uint64_t pace_pps; /* 0: as fast as it can */
+    uint64_t pace_pps; /* 0: as fast as possible */
     uint64_t cpu;      /* PEER_CPU_ANY: not pinned */
     uint64_t batch;    /* packets between two looks at the clock */
 };
@@ -46,15 +46,15 @@ _Noreturn void peer_fail(const char *what, const char *hint);
 /* Interface index of options->iface, or exits. */
 unsigned peer_ifindex(const struct peer_options *options);
 
-/* Keeps the interface promiscuous for as long as `packet_socket` is open. */
+/* Keeps the interface promiscuous while `packet_socket` is open. */
 void peer_promiscuous(int packet_socket, unsigned ifindex);
 
 struct run {
     const struct peer_options *options;
     uint64_t packets, bytes;
     uint64_t now_ns, first_ns, last_ns;
-    uint64_t pace_next_ns; /* when the paced worker is through with all it took */
-    bool waited;           /* nothing was there at the last look */
+    uint64_t pace_next_ns; /* when the paced worker has handled all its packets */
+    bool waited;           /* the last look found no packet */
     double cpu_first, cpu_last;
     bool cpu_sampled; /* INVARIANT: cpu_last belongs to the current last_ns */
     const char *stopped_by;
@@ -63,19 +63,19 @@ struct run {
 /* Pins, sets the signal handlers. Call before memory is allocated, so that it is local to the CPU. */
 void run_start(struct run *run, const struct peer_options *options);
 
-/* Tells the driver that every packet from now on is seen. */
+/* Prints READY: from now on the peer sees every packet. */
 void run_ready(void);
 
-/* False once a limit is reached or a signal came. */
+/* False once a limit is reached or a signal has arrived. */
 bool run_goes_on(struct run *run);
 
 /* The most packets the next batch may have: `want`, or fewer if --count ends it before. */
 uint64_t run_room(const struct run *run, uint64_t want);
 
-/* A batch was read. Sleeps if the run is paced; the caller gives the buffers back afterwards, as a handler would. */
+/* Call after reading a batch. Sleeps if the run is paced; the caller gives the buffers back afterwards, as a handler would. */
 void run_batch(struct run *run, uint64_t packets, uint64_t bytes);
 
-/* Nothing was there. */
+/* Call if there was no packet. */
 void run_nothing(struct run *run);
 
 /* Reads one cache line of a packet. */
@@ -92,7 +92,7 @@ struct peer_counter {
 struct peer_account {
     const char *peer, *mode;
     uint64_t buffer_bytes;
-    uint64_t left_in_ring; /* received by the kernel, not read when the run stopped */
+    uint64_t left_in_ring; /* received by the kernel, unread when the run stopped */
     const struct peer_counter *dropped;
     size_t dropped_count;
 };
@@ -100,7 +100,7 @@ struct peer_account {
 /* Takes the CPU time of the run; call at the end of the loop, before anything is torn down. */
 void run_stop(struct run *run);
 
-/* Prints the one line on stdout. */
+/* Prints the line of JSON on stdout. */
 void run_report(const struct run *run, const struct peer_account *account);
 
 #endif

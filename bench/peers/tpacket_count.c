@@ -1,4 +1,4 @@
-/* tpacket_count: the ring under libpcap without libpcap.
+/* tpacket_count: the ring that libpcap uses, without libpcap.
  *
  *   kernel ─► block 0 │ block 1 │ … │ block B-1  (PACKET_RX_RING, TPACKET_V3) ─► walk the block, give it back */
 #include "peer.h"
@@ -20,7 +20,7 @@ struct ring {
     int socket;
     uint8_t *memory; /* blocks * block_bytes */
     uint64_t block_bytes, blocks;
-    uint64_t next; /* block that the kernel fills next, or has just filled */
+    uint64_t next; /* block that the kernel fills, or has just filled */
 };
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "block_status is shared with the kernel");
@@ -133,8 +133,8 @@ int main(int argc, char **argv)
     socklen_t size = sizeof stats;
     if (getsockopt(ring.socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
         peer_fail("PACKET_STATISTICS", "kernel without TPACKET_V3");
-    /* The API's counters are 32 bits wide; the difference is right as long as the remainder is. tp_packets has the
-     * dropped ones in it. */
+    /* The API's counters are 32 bits wide; the difference is correct while the result fits. tp_packets includes dropped
+     * packets. */
     uint32_t left = stats.tp_packets - stats.tp_drops - (uint32_t)run.packets;
     const struct peer_counter dropped[] = {{"tp_drops", stats.tp_drops}};
     run_report(&run, &(struct peer_account){.peer = "tpacket_count",

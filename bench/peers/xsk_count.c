@@ -1,4 +1,4 @@
-/* xsk_count: the barest AF_XDP loop there is: one queue, one socket, one thread.
+/* xsk_count: a minimal AF_XDP loop: one queue, one socket, one thread.
  *
  *   driver ─► XDP program ─► (copy into a frame taken from the fill ring) ─► RX ring ─► one cache line, count
  *                                      ▲                                                   │
@@ -68,7 +68,7 @@ static void xsk_bind(const struct xsk *xsk, unsigned ifindex, uint32_t queue)
     struct sockaddr_xdp address = {
         .sxdp_family = AF_XDP, .sxdp_ifindex = ifindex, .sxdp_queue_id = queue, .sxdp_flags = XDP_COPY};
     if (bind(xsk->socket, (struct sockaddr *)&address, sizeof address))
-        peer_fail("binding to the queue", "is there such a --queue, and nobody on it?");
+        peer_fail("binding to the queue", "does the --queue exist, and is it free?");
 }
 
 /* Gives the kernel as many spare frames as the fill ring has room for. */

@@ -1,11 +1,11 @@
-/* xsk_forward: the barest AF_XDP forwarding loop there is: two interfaces, one queue of each, one thread, one UMEM.
+/* xsk_forward: a minimal AF_XDP forwarding loop: two interfaces, one queue of each, one thread, one UMEM.
  *
- *   A: fill ring ─► (kernel copies a packet into the frame) ─► RX ring ─┐ descriptor, as it is
+ *   A: fill ring ─► (kernel copies a packet into the frame) ─► RX ring ─┐ descriptor, unchanged
  *         ▲                                                             ▼
  *         └──────────────── completion ring of B ◄─ (sent) ◄─ TX ring of B          and the same from B to A
  *
  * Each frame belongs to one side and is in exactly one place: that side's fill or RX ring, or the other side's TX or
- * completion ring. No packet is looked at, no frame is copied. */
+ * completion ring. The loop reads no packet and copies no frame. */
 #include "peer.h"
 #include "xsk_redirect.h"
 #include "xsk_ring.h"
@@ -70,12 +70,12 @@ static void side_rings(struct side *side, const struct settings *settings)
     ring_map(&side->tx, side->socket, &offsets.tx, XDP_PGOFF_TX_RING, tx_size, sizeof(struct xdp_desc), smaller);
 }
 
-/* More packets a call, and more bytes on their way, than the kernel's defaults of 32 and net.core.wmem_default. */
+/* More packets per call, and more bytes in flight, than the kernel's defaults of 32 and net.core.wmem_default. */
 static void side_limits(const struct side *side, const struct settings *settings)
 {
     uint32_t budget = (uint32_t)settings->tx_budget;
     if (budget && setsockopt(side->socket, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget))
-        fprintf(stderr, "xsk_forward: --tx-budget refused (%s), 32 packets a call: needs Linux 6.17; at most --tx-ring\n",
+        fprintf(stderr, "xsk_forward: --tx-budget refused (%s), 32 packets per call: needs Linux 6.17; at most --tx-ring\n",
                 strerror(errno));
     int sndbuf = (int)settings->sndbuf;
     if (sndbuf && setsockopt(side->socket, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof sndbuf))
@@ -85,11 +85,11 @@ static void side_limits(const struct side *side, const struct settings *settings
 static void side_bind(const struct side *side, unsigned ifindex, uint32_t queue, int shared)
 {
     struct sockaddr_xdp address = {.sxdp_family = AF_XDP, .sxdp_ifindex = ifindex, .sxdp_queue_id = queue};
-    /* The second socket takes the mode over with the UMEM. */
+    /* The second socket gets the mode with the UMEM. */
     address.sxdp_flags = shared < 0 ? XDP_COPY : XDP_SHARED_UMEM;
     address.sxdp_shared_umem_fd = shared < 0 ? 0 : (uint32_t)shared;
     if (bind(side->socket, (struct sockaddr *)&address, sizeof address))
-        peer_fail("binding to the queue", "is there such a --queue, and nobody on it?");
+        peer_fail("binding to the queue", "does the --queue exist, and is it free?");
 }
 
 static void side_fill(struct side *side, uint64_t first, uint64_t frames)
@@ -135,7 +135,7 @@ static void take_back(struct side *in, struct side *out)
     ring_publish(fill);
 }
 
-/* Has the kernel send what is in the TX ring: in copy mode it takes some packets a call, and says EAGAIN if there are
+/* Asks the kernel to send the TX ring: in copy mode it takes some packets per call, and returns EAGAIN if there are
  * more. */
 static void kick(const struct side *out)
 {
@@ -148,7 +148,7 @@ static void kick(const struct side *out)
     }
 }
 
-/* One batch from one side to the other. Returns whether there was anything. */
+/* Moves one batch from one side to the other. Returns whether there was a packet. */
 static bool forward(struct side *in, struct side *out, struct run *run)
 {
     take_back(in, out);
@@ -233,9 +233,9 @@ int main(int argc, char **argv)
     const struct peer_flag flags[] = {
         {"to", peer_parse_text, &settings.to, 0, 0, "IFACE  the other interface"},
         {"queue", peer_parse_number, &settings.queue, 0, 65535, "Q  queue of both (0)"},
-        {"frames", peer_parse_number, &settings.frames, 2, 1 << 20, "N  frames of 2 KiB, and entries of the RX ring, a side (8192)"},
+        {"frames", peer_parse_number, &settings.frames, 2, 1 << 20, "N  frames of 2 KiB, and entries of the RX ring, per side (8192)"},
         {"tx-ring", peer_parse_number, &settings.tx_ring, 2, 1 << 20, "N  entries of the TX and completion rings (2048)"},
-        {"tx-budget", peer_parse_number, &settings.tx_budget, 32, 1 << 20, "N  packets that the kernel sends a call (32)"},
+        {"tx-budget", peer_parse_number, &settings.tx_budget, 32, 1 << 20, "N  packets that the kernel sends per call (32)"},
         {"sndbuf", peer_parse_number, &settings.sndbuf, 1, 1 << 30, "BYTES  send buffer (net.core.wmem_default)"},
         {"wait", parse_wait, &settings.wait, 0, 0, "busy|poll  what to do without packets (busy)"},
     };

@@ -85,7 +85,7 @@ void redirect_attach(struct redirect *redirect, unsigned ifindex, uint32_t queue
         peer_fail("XDP program", "needs CAP_BPF and CAP_NET_ADMIN");
     attach(redirect, ifindex, mode);
     if (redirect->link < 0)
-        peer_fail("attaching the XDP program", "another program there (`ip link`)? driver without XDP? MTU too big for it?");
+        peer_fail("attaching the XDP program", "another program attached (`ip link`)? driver without XDP? MTU too large?");
 }
 
 void redirect_set_socket(const struct redirect *redirect, uint32_t queue, int socket)

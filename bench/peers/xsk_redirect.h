@@ -1,4 +1,4 @@
-/* The XDP side of the AF_XDP peers: one program that sends the packets of one receive queue to one AF_XDP socket. */
+/* The XDP side of the AF_XDP peers: a program that redirects the packets of one receive queue to one AF_XDP socket. */
 #ifndef XSK_REDIRECT_H
 #define XSK_REDIRECT_H
 
@@ -7,13 +7,13 @@
 
 struct redirect {
     int map, program;
-    int link; /* closing it, also by dying, detaches the program */
+    int link; /* closing it, even by exiting, detaches the program */
     bool native;
 };
 
 enum redirect_mode { REDIRECT_AUTO, REDIRECT_NATIVE, REDIRECT_GENERIC };
 
-/* Loads and attaches; packets pass to the host until a socket is set. Exits if it cannot; REDIRECT_AUTO tells on stderr
+/* Loads and attaches; packets pass to the host until a socket is set. Exits on failure; REDIRECT_AUTO reports on stderr
  * if it falls back to generic. */
 void redirect_attach(struct redirect *redirect, unsigned ifindex, uint32_t queue, enum redirect_mode mode);
 

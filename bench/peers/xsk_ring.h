@@ -1,4 +1,4 @@
-/* What the AF_XDP peers share: the rings as they are mapped. */
+/* Shared by the AF_XDP peers: the mapped rings. */
 #ifndef XSK_RING_H
 #define XSK_RING_H
 
@@ -11,7 +11,7 @@
 
 #define FRAME_BYTES 2048
 
-/* One shared ring. Indices run freely; entry i is at i & mask. */
+/* One shared ring. Indices wrap around freely; entry i is at i & mask. */
 struct ring {
     _Atomic uint32_t *producer; /* fill, TX: written by us. RX, completion: written by the kernel */
     _Atomic uint32_t *consumer; /* fill, TX: written by the kernel. RX, completion: written by us */
@@ -24,16 +24,16 @@ struct ring {
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "ring indices are shared with the kernel");
 _Static_assert(sizeof(struct xdp_desc) == 16, "RX and TX ring entry");
 
-/* An AF_XDP socket. Exits if there can be none. */
+/* An AF_XDP socket. Exits on failure. */
 int xsk_socket(void);
 
 /* Sets an option of level SOL_XDP. Exits with the hint if the kernel refuses. */
 void xsk_set_option(int socket, int option, const void *value, socklen_t size, const char *hint);
 
-/* Where the rings of a socket lie. Exits if the kernel does not say. */
+/* The offsets of a socket's rings. Exits on failure. */
 struct xdp_mmap_offsets xsk_offsets(int socket);
 
-/* Maps a ring. Exits with the hint if it cannot. */
+/* Maps a ring. Exits with the hint on failure. */
 void ring_map(struct ring *ring, int socket, const struct xdp_ring_offset *offset, off_t page_offset, uint32_t size,
               size_t entry_bytes, const char *hint);
 
@@ -52,14 +52,14 @@ static inline uint32_t ring_room(const struct ring *ring)
     return ring->mask + 1 - (ring->ours - taken);
 }
 
-/* Gives what was read of an RX or completion ring back to the kernel. */
+/* Gives read entries of an RX or completion ring back to the kernel. */
 static inline void ring_release(struct ring *ring)
 {
     /* Release: our reads are done before the kernel may write the entries again. */
     atomic_store_explicit(ring->consumer, ring->ours, memory_order_release);
 }
 
-/* Makes what was written to a fill or TX ring visible to the kernel. */
+/* Makes written entries of a fill or TX ring visible to the kernel. */
 static inline void ring_publish(struct ring *ring)
 {
     /* Release: the entries are written before the kernel sees the index; pairs with its load of the producer. */

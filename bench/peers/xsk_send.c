@@ -1,8 +1,8 @@
-/* xsk_send: the barest AF_XDP transmit loop there is: one queue, one socket, one thread, the same frames for ever.
+/* xsk_send: a minimal AF_XDP transmit loop: one queue, one socket, one thread, always the same frames.
  *
- *   UMEM: frames written once ─► TX ring ─► sendto ─► the kernel copies ─► completion ring ─► as many frames may go again
+ *   UMEM: frames written once ─► TX ring ─► sendto ─► the kernel copies ─► completion ring ─► as many frames may be sent again
  *
- * Frames go round in a fixed order, and as many are under way as there are: those that come back need no bookkeeping. */
+ * Frames are sent in a fixed order, so a completion is only counted: the next frame is the one that is back. */
 #include "peer.h"
 #include "xsk_ring.h"
 
@@ -19,7 +19,7 @@ struct xsk {
     int socket;
     uint8_t *umem;
     struct ring tx, completion;
-    uint32_t free; /* frames that are not under way */
+    uint32_t free; /* frames that are not with the kernel */
 };
 
 /* An IPv4/UDP header to the discard port, as the other generators send it; the rest is zeros. */
@@ -58,10 +58,10 @@ static void xsk_open(struct xsk *xsk, const struct settings *settings, unsigned 
                                    .sxdp_queue_id = (uint32_t)settings->queue,
                                    .sxdp_flags = XDP_COPY};
     if (bind(xsk->socket, (struct sockaddr *)&address, sizeof address))
-        peer_fail("binding to the queue", "is there such a --queue, and nobody on it?");
+        peer_fail("binding to the queue", "does the --queue exist, and is it free?");
 }
 
-/* Frames that the kernel has sent may go again. */
+/* Frames that the kernel has sent may be sent again. */
 static void reclaim(struct xsk *xsk)
 {
     uint32_t sent = ring_ready(&xsk->completion);
@@ -84,7 +84,7 @@ static uint32_t stage(struct xsk *xsk, const struct settings *settings, uint32_t
     return packets;
 }
 
-/* In copy mode the kernel sends only when it is told to, and a few dozen frames each time. */
+/* In copy mode the kernel sends only on request, a few dozen frames each time. */
 static void kick(const struct xsk *xsk)
 {
     if (sendto(xsk->socket, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
