@@ -1,9 +1,8 @@
 # shellcheck shell=bash
 # Steps run one after the other, timed and counted, even after one has failed; a summary lists them.
 
-step_lines=()
-steps_passed=0 steps_failed=0 steps_skipped=0
-steps_dir=''
+# The directory of what follows; what the steps have printed; a line for each that has ended: result, seconds, name.
+steps_dir='' steps_output='' steps_list=''
 # Lines of each failed step that the summary repeats.
 LAST_LINES=25
 
@@ -16,7 +15,8 @@ steps_begin() {
     trap steps_clean EXIT
     # Some programs succeed when they are interrupted, and then the shell would continue.
     trap 'exit 130' INT
-    : >"$steps_dir/output"
+    steps_output=$steps_dir/output steps_list=$steps_dir/list
+    touch "$steps_output" "$steps_list"
     # Tests append a line for each skip, even as another user.
     export WIRECAP_SKIP_LOG=$steps_dir/skipped
     : >"$WIRECAP_SKIP_LOG"
@@ -41,22 +41,20 @@ step() {
     local name=$1 start=$SECONDS result begun
     step_result=''
     shift
-    begun=$(wc -l <"$steps_dir/output")
+    begun=$(wc -l <"$steps_output")
     say "── $name"
-    if "$@" 2>&1 | tee -a "$steps_dir/output"; then
+    if "$@" 2>&1 | tee -a "$steps_output"; then
         result=passed
-        steps_passed=$((steps_passed + 1))
     else
         result=FAILED
-        steps_failed=$((steps_failed + 1))
         warn "FAILED: $name"
         {
             echo "── the last lines of: $name"
-            tail -n +$((begun + 1)) "$steps_dir/output" | tail -n "$LAST_LINES"
+            tail -n +$((begun + 1)) "$steps_output" | tail -n "$LAST_LINES"
         } >>"$steps_dir/failures"
     fi
     step_result=$result
-    step_lines+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - start)) "$name")")
+    printf '%-8s %5d s  %s\n' "$result" $((SECONDS - start)) "$name" >>"$steps_list"
 }
 
 # step_cannot NAME REASON: skips a check that cannot run here.
@@ -64,30 +62,58 @@ step_cannot() {
     local result=SKIPPED
     if skips_forbidden; then
         result=FAILED
-        steps_failed=$((steps_failed + 1))
         warn "FAILED: $1 cannot be skipped here: $2"
     else
-        steps_skipped=$((steps_skipped + 1))
         warn "SKIPPED: $1: $2"
     fi
-    step_lines+=("$(printf '%-8s %5d s  %s: %s' "$result" 0 "$1" "$2")")
+    printf '%-8s %5d s  %s: %s\n' "$result" 0 "$1" "$2" >>"$steps_list"
+}
+
+# steps_beside LANE…: runs functions that run steps, all of them at the same time. For steps that take one core each and depend on
+# no time. What they print is mixed; the summary lists them lane by lane.
+steps_beside() {
+    local lane pids=()
+    for lane; do
+        steps_lane "$lane" &
+        pids+=($!)
+    done
+    for lane; do
+        # A lane whose steps fail ends well: its list says so.
+        wait "${pids[0]}" || printf '%-8s %5s s  %s\n' FAILED '?' "$lane: ended early" >>"$steps_list"
+        pids=("${pids[@]:1}")
+        cat "$steps_dir/output.$lane" >>"$steps_output"
+        cat "$steps_dir/list.$lane" >>"$steps_list"
+    done
+}
+
+steps_lane() {
+    local steps_output=$steps_dir/output.$1 steps_list=$steps_dir/list.$1
+    trap - EXIT
+    touch "$steps_output" "$steps_list"
+    "$1"
 }
 
 # Prints the summary; fails if a step failed.
 steps_end() {
-    local skipped
+    local skipped failed
     skipped=$(wc -l <"$WIRECAP_SKIP_LOG")
+    failed=$(count_steps FAILED)
     echo
     [[ ! -e $steps_dir/failures ]] || cat "$steps_dir/failures"
     say "summary, $SECONDS s in all"
-    printf '  %s\n' "${step_lines[@]}"
+    sed 's/^/  /' "$steps_list"
     if ((skipped > 0)); then
         warn "$skipped tests or parts of tests were SKIPPED:"
         sed 's/^/  /' "$WIRECAP_SKIP_LOG" >&2
     fi
     test_counts "$skipped"
-    echo "steps: $steps_passed passed, $steps_failed failed, $steps_skipped skipped"
-    ((steps_failed == 0))
+    echo "steps: $(count_steps passed) passed, $failed failed, $(count_steps SKIPPED) skipped"
+    ((failed == 0))
+}
+
+# count_steps RESULT
+count_steps() {
+    grep -c "^$1 " "$steps_list" || true
 }
 
 # The totals that cargo's test runs reported.
