@@ -181,8 +181,9 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
+        // A shell that is started in the background ignores SIGINT, and so does all that it starts.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", "sh", "-c", script]);
         command
     }
 
