@@ -7,6 +7,7 @@
 //! ```
 
 use std::io::{BufRead, BufReader, Read};
+use std::iter;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -19,6 +20,8 @@ use nix::unistd::Pid;
 /// How long a child may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(5);
+/// What a child said last may still be on its way.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a child shows that no packet can be missed any more.
 pub enum Ready<'a> {
@@ -78,10 +81,7 @@ impl Process {
         loop {
             // Asked before what it said is read: a child that has ended has said everything.
             let status = self.child.try_wait()?;
-            if status.is_some() {
-                thread::sleep(TICK);
-            }
-            let heard = self.hear();
+            let heard = self.hear(if status.is_some() { LAST_WORDS } else { Duration::ZERO });
             let is_ready = match ready {
                 Ready::Line(start) => heard.iter().any(|line| line.starts_with(start)),
                 Ready::When(asked) => asked(),
@@ -99,9 +99,9 @@ impl Process {
         }
     }
 
-    /// Takes what was said on standard error since the last call.
-    fn hear(&mut self) -> Vec<String> {
-        let heard: Vec<String> = self.errors.try_iter().collect();
+    /// Takes what was said on standard error since the last call. Waits for as long for each further line, unless the pipe ends.
+    fn hear(&mut self, wait: Duration) -> Vec<String> {
+        let heard: Vec<String> = iter::from_fn(|| self.errors.recv_timeout(wait).ok()).collect();
         self.said.extend(heard.iter().cloned());
         heard
     }
@@ -136,7 +136,7 @@ impl Process {
                 break status;
             }
             if Instant::now() > deadline {
-                self.hear();
+                self.hear(Duration::ZERO);
                 bail!("{} has not ended after {patience:?}: {}", self.name, self.said.join("; "));
             }
             thread::sleep(TICK);
