@@ -1,12 +1,12 @@
 //! What a socket knows of a packet beside its bytes: `inbound`, `outbound`, `ifindex`.
 
-use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, NativeFilter, Origin};
 use wirecap_lab::require_root;
 use wirecap_sys::pcap;
 
 use crate::packets::generated;
 use crate::sockets;
+use crate::trial::{Verdict, trial, trial_for_socket};
 
 const PACKET_HOST: u32 = 0;
 const PACKET_OTHERHOST: u32 = 3;

@@ -2,11 +2,11 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{Error, Insn, NativeFilter, Program};
 use wirecap_sys::pcap;
 
 use crate::sockets;
+use crate::trial::{Verdict, trial, trial_for_socket};
 
 /// Slots that are used. They are written first: before libpcap 1.11 an unwritten slot holds anything.
 const SLOTS: u32 = 3;
