@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     RouterPort,
     neighbours::{
-        Desk, Hop, Request,
+        Desk, Hop,
         next_hops::{
             NextHops,
             tests::{FakeKernel, neighbour},
@@ -63,7 +63,7 @@ impl World {
     /// A while later a batch begins, and the resolver has done its work.
     fn pass(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
-        while let Request::Want(pending) = self.desk.next_request() {
+        while let Ok(pending) = self.desk.next_request() {
             self.next_hops.want(&mut self.kernel, pending, self.now);
         }
         self.next_hops.refresh(&mut self.kernel, self.now);

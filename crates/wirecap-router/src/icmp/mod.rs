@@ -171,28 +171,26 @@ impl Offender<'_> {
         into.extend(from.mac.address().0);
         into.extend(self.tags_and_type());
         let start = into.len();
-        match (from.address, self.sender()) {
+        let quoted = match (from.address, self.sender()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let quoted = self.quoted(V4_MAX - V4_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(V4_HEADER_LEN + ICMP_HEADER_LEN + quoted.len());
                 // Not to be fragmented, so that its identification means nothing (RFC 6864, section 4).
                 into.extend([0x45, V4_PRECEDENCE, high, low, 0, 0, 0x40, 0, TTL, ICMP_V4, 0, 0]);
-                into.extend(from.octets());
-                into.extend(to.octets());
-                into.extend(header.bytes());
-                into.extend(quoted);
+                into.extend([from, to].map(|address| address.octets()).as_flattened());
+                quoted
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let quoted = self.quoted(V6_MAX - V6_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(ICMP_HEADER_LEN + quoted.len());
                 into.extend([0x60, 0, 0, 0, high, low, ICMP_V6, TTL]);
-                into.extend(from.octets());
-                into.extend(to.octets());
-                into.extend(header.bytes());
-                into.extend(quoted);
+                into.extend([from, to].map(|address| address.octets()).as_flattened());
+                quoted
             }
             _ => return false,
-        }
+        };
+        into.extend(header.bytes());
+        into.extend(quoted);
         checksum::fill(&mut into[start..]) == FilledChecksums::All
     }
 }

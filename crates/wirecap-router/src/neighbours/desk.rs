@@ -55,17 +55,6 @@ pub(crate) struct Desk {
     queue: Receiver<Pending>,
 }
 
-/// What a worker wants, if there is one.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// A next hop that it does not know.
-    Want(Pending),
-    /// Nothing now.
-    None,
-    /// Nothing from now on.
-    NoWorker,
-}
-
 /// Both sides.
 pub(super) fn desk() -> Result<(Counter, Desk), Error> {
     let alarm = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
@@ -123,15 +112,12 @@ impl Desk {
         Arc::clone(&self.shared.counts)
     }
 
-    pub(crate) fn next_request(&self) -> Request {
-        match self.queue.try_recv() {
-            Ok(pending) => {
-                self.shared.requests.fetch_sub(1, Ordering::Relaxed);
-                Request::Want(pending)
-            }
-            Err(TryRecvError::Empty) => Request::None,
-            Err(TryRecvError::Disconnected) => Request::NoWorker,
-        }
+    /// A next hop that a worker wants.
+    ///
+    /// # Errors
+    /// When there is none now, or no worker any more.
+    pub(crate) fn next_request(&self) -> Result<Pending, TryRecvError> {
+        self.queue.try_recv().inspect(|_| _ = self.shared.requests.fetch_sub(1, Ordering::Relaxed))
     }
 
     /// Gives all workers a new table.

@@ -34,7 +34,7 @@ use std::{
 };
 
 #[cfg(test)]
-pub(crate) use self::desk::{Desk, Request};
+pub(crate) use self::desk::Desk;
 use self::{
     counts::count,
     desk::{Counter, desk},

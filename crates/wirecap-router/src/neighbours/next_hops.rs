@@ -8,9 +8,9 @@
 //!      └─────────────── silent ◄──────────────────────────┘
 //! ```
 //!
-//! Rules: the kernel's events say what was found and what failed, nothing is asked twice. A next hop that
-//! does not answer is left alone for a pause, which doubles each time, unless it is heard of: then it is
-//! known at once. All tables have a bound, and what is full gives up the oldest entry, or an unused one.
+//! Rules: the kernel's events report what was found and what failed, nothing is asked twice. A next hop that
+//! does not answer is left alone for a pause, which doubles each time; if an event reports its address, it is
+//! known at once. All tables have a bound, and a full one gives up the oldest entry, or an unused one.
 
 use std::{
     collections::HashMap,
@@ -35,14 +35,14 @@ use super::{
 const MAX_KNOWN: usize = 4096;
 /// Next hops that are remembered as silent.
 const MAX_SILENT: usize = 4096;
-/// How often it is looked which of those that are known are used.
+/// How often the known ones are checked for use.
 pub(crate) const REFRESH: Duration = Duration::from_secs(5);
 /// Refreshes after which an unused one is forgotten.
 const REFRESHES_UNUSED: u32 = 12;
 /// How long one that did not answer is left alone, the first time and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(8);
-/// How long after its pause it is remembered that one was silent.
+/// How long a silent one is remembered after its pause.
 const MEMORY: Duration = Duration::from_secs(30);
 
 /// The kernel's table of neighbours.
@@ -53,7 +53,7 @@ pub(crate) trait Kernel {
     /// The entry of a neighbour, if there is one.
     fn get(&mut self, hop: Hop) -> Option<Neighbour>;
 
-    /// Gives up one that it asks for in vain.
+    /// Stops asking for one that does not answer.
     fn forget(&mut self, hop: Hop);
 }
 

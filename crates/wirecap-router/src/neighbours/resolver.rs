@@ -12,6 +12,7 @@
 
 use std::{
     os::fd::AsFd,
+    sync::mpsc::TryRecvError,
     thread,
     time::{Duration, Instant},
 };
@@ -26,7 +27,7 @@ use wirecap_sys::netdev::{
 
 use super::{
     Hop,
-    desk::{Desk, Request},
+    desk::Desk,
     next_hops::{Kernel, NextHops, REFRESH, Refusal, hop_of},
 };
 
@@ -54,10 +55,8 @@ struct PortNeighbours {
 impl Kernel for PortNeighbours {
     fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal> {
         let asked = self.neighbours.ask(self.ports[hop.port], hop.address);
-        asked.map_err(|error| match error {
-            Error::System { source, .. } if source.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
-                Refusal::TableFull
-            }
+        asked.map_err(|error| match error.errno() {
+            Some(errno) if errno == Errno::ENOBUFS as i32 => Refusal::TableFull,
             _ => Refusal::Other,
         })
     }
@@ -144,9 +143,9 @@ impl ResolverThread {
     fn read_requests(&mut self, now: Instant) -> bool {
         for _ in 0..REQUESTS_PER_ROUND {
             match self.desk.next_request() {
-                Request::Want(pending) => self.next_hops.want(&mut self.neighbours, pending, now),
-                Request::None => break,
-                Request::NoWorker => return false,
+                Ok(pending) => self.next_hops.want(&mut self.neighbours, pending, now),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
         true
