@@ -65,8 +65,8 @@ pub enum Error {
     /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
     #[error("the filter loops, as `protochain` makes it; run it in user space")]
     Loops,
-    /// The verifier forbids this process arithmetic on addresses, without which headers of variable length
-    /// and `len` cannot be looked at: what the kernel said.
+    /// The verifier forbids this process arithmetic on addresses, which headers of variable length and `len`
+    /// take: the kernel's error.
     #[error(
         "the filter cannot run in the kernel without CAP_PERFMON: add it (run with sudo, or setcap \
          cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep on the program), or run the filter in user space"

@@ -57,9 +57,9 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// What a kernel function is called by cannot be found out.
+    /// The number by which a kernel function is called cannot be found.
     #[error(
-        "{path} cannot be used ({cause}): calling functions of the kernel takes one that is built with \
+        "{path} cannot be used ({cause}): calling functions of the kernel takes a kernel built with \
          CONFIG_DEBUG_INFO_BTF"
     )]
     NoTypeInformation {
@@ -148,7 +148,7 @@ impl Error {
         }
     }
 
-    /// Whether a call failed since something is used up, which says nothing about what was asked for.
+    /// Whether a call failed because something is used up, whatever the call was.
     pub(super) fn is_exhaustion(cause: &io::Error) -> bool {
         !exhausted(cause).is_empty()
     }

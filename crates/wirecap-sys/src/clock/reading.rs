@@ -115,7 +115,7 @@ impl ClockSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Distance {
     pub(super) ahead_ns: i64,
-    /// By so much it may be more or less.
+    /// How much more or less it may be.
     pub(super) error_ns: u64,
     /// When, by the system clock.
     pub(super) at_ns: u64,
