@@ -50,13 +50,6 @@ fuzz_target!(|input: &[u8]| {
     }
     assert_eq!(socket_program(&program).is_err(), program.loops());
 });
-    assert_eq!(translated.is_err(), program.loops());
-    if program.loops() {
-        return;
-    }
-    asm.bind(matches).bind(rejects).exit();
-    assert!(asm.finish().is_ok());
-});
 
 fn insns(code: &[u8]) -> Vec<Insn> {
     let mut insns: Vec<_> = (0..SLOTS).map(|slot| Insn::new(0x02, 0, 0, slot)).collect();
