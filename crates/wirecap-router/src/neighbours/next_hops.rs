@@ -153,11 +153,10 @@ impl NextHops {
 
     /// The kernel says that an entry has changed.
     pub(crate) fn changed(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
-        let is_failed = neighbour.state == NeighbourState::Failed;
-        match neighbour.usable_mac() {
-            Some(mac) => self.found(hop, mac, &neighbour),
-            None if is_failed && self.forget(hop) => self.silence(hop, now),
-            None => self.look_at(hop, neighbour, now),
+        if neighbour.state == NeighbourState::Failed && self.forget(hop) {
+            self.silence(hop, now);
+        } else {
+            self.look_at(hop, neighbour, now);
         }
     }
 

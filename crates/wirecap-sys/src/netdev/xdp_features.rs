@@ -92,21 +92,19 @@ impl NetdevFamily {
         let mut conversation = Conversation::open(NETLINK_GENERIC)?;
         let request = Message::new(GENL_ID_CTRL as u16, &[CTRL_CMD_GETFAMILY as u8, 1, 0, 0])
             .with(CTRL_ATTR_FAMILY_NAME as u16, NETDEV_FAMILY);
+        let replies = match conversation.ask(ACTION, Scope::One, &request) {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Vec::new(),
+            replies => replies?,
+        };
         let mut number = None;
-        match conversation.ask(ACTION, Scope::One, &request) {
-            Ok(replies) => {
-                for reply in &replies {
-                    let (_, attributes) = split_header::<GENLMSGHDR_BYTES>(ACTION, &reply.payload)?;
-                    each_attribute(ACTION, attributes, |kind, value| {
-                        if kind == CTRL_ATTR_FAMILY_ID as u16 {
-                            number = Some(parse_u16(value)?);
-                        }
-                        Ok(())
-                    })?;
+        for reply in &replies {
+            let (_, attributes) = split_header::<GENLMSGHDR_BYTES>(ACTION, &reply.payload)?;
+            each_attribute(ACTION, attributes, |kind, value| {
+                if kind == CTRL_ATTR_FAMILY_ID as u16 {
+                    number = Some(parse_u16(value)?);
                 }
-            }
-            Err(error) if error.errno() == Some(libc::ENOENT) => {}
-            Err(error) => return Err(error),
+                Ok(())
+            })?;
         }
         Ok(Self { conversation, number })
     }
