@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_remembers_what_it_was_told_up_to_the_limits() {
+    fn a_slot_keeps_descriptors_up_to_the_limits() {
         let geometry = Geometry::new(1, 1, 4096).unwrap();
         let table = SlotTable::new(PoolNumber::of_test(0), geometry, MAX_MEMORY_BYTES - 4096);
         let slot = &table.row(0, 0, 1)[0];

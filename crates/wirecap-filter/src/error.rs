@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_capability_is_told_by_the_kernels_answer() {
+    fn a_missing_capability_shows_in_the_kernels_answer() {
         for lacks_perfmon in [false, true] {
             let (name, log) = ("filter".into(), "R2 pointer -= pointer prohibited".into());
             let cause = io::Error::from_raw_os_error(13);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_two_hundred_characters_are_told_whole() {
+    fn expressions_of_two_hundred_characters_are_printed_whole() {
         let whole = "ö".repeat(200);
         assert_eq!(shortened(&whole), whole);
         let longer = format!("{whole}ä");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_never_makes_anybody_wait_and_a_directory_is_none() {
+    fn a_file_is_always_ready_and_a_directory_is_refused() {
         let directory = directory("file");
         let path = directory.join("file");
         std::fs::write(&path, "abc").unwrap();

@@ -120,9 +120,9 @@ fn an_interface_that_is_not_there_or_down_is_named() {
         return;
     }
     let lab = Lab::new("down");
-    let nobody = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
-    let is_missing = matches!(nobody, Error::Interface(netdev::Error::NoSuchIndex(4_000_000)));
-    assert!(is_missing, "{nobody}");
+    let missing = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
+    let is_missing = matches!(missing, Error::Interface(netdev::Error::NoSuchIndex(4_000_000)));
+    assert!(is_missing, "{missing}");
     let mut sender = lab.sender(SendPath::Queueing);
     lab.veth.a().set_down().unwrap();
     match sender.send(&[0; 60]).unwrap_err() {

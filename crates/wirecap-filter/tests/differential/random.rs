@@ -69,7 +69,7 @@ fn same_everywhere(insns: Vec<Insn>, packets: &[(Vec<u8>, u32)]) {
     let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
     let native = NativeFilter::new(&program).unwrap();
     for (packet, wirelen) in packets {
-        // `bpf_filter` may go round for ever where ours is cut off.
+        // `bpf_filter` may loop forever where ours is cut off.
         let expected = program.decide(packet, *wirelen).map_or(0, |_| libpcap.run(packet, *wirelen));
         assert_eq!(program.run(packet, *wirelen), expected, "interpreter");
         assert_eq!(native.matches(packet, *wirelen), expected, "native code");

@@ -330,16 +330,16 @@ mod tests {
         assert_eq!(counter.rate, RATE, "it may have been the system clock");
         counter.learn(half(2_000_000_000));
         assert_eq!(counter.rate.div_ceil(10), (RATE / 2).div_ceil(10));
-        let told = counter.base.system_ns + counter.ns(250_000_000);
-        assert!(told.abs_diff(half(2_250_000_000).system_ns) <= 1, "{counter:?}");
+        let ns = counter.base.system_ns + counter.ns(250_000_000);
+        assert!(ns.abs_diff(half(2_250_000_000).system_ns) <= 1, "{counter:?}");
     }
 
     #[test]
-    fn a_whole_interval_is_told_without_overflow_at_any_rate() {
+    fn a_whole_interval_does_not_overflow_at_any_rate() {
         for rate in [RATE, 1 << RATE_BITS, 1 << (RATE_BITS + 9), 1 << 28] {
             let counter = Counter { rate, interval: cycles(LOOK_INTERVAL_NS, rate), ..counter() };
-            let told = counter.ns(counter.interval);
-            assert!(told <= LOOK_INTERVAL_NS && told > LOOK_INTERVAL_NS / 2, "{rate}: {told}");
+            let ns = counter.ns(counter.interval);
+            assert!(ns <= LOOK_INTERVAL_NS && ns > LOOK_INTERVAL_NS / 2, "{rate}: {ns}");
         }
     }
 

@@ -75,11 +75,11 @@ fn the_setting_of_before_is_restored_unless_another_process_has_changed_it() {
 
     let less = Fake { filter_for_all: 14, ..Fake::new() };
     Kept::enable(less.clone()).unwrap_err();
-    assert_eq!(less.setting.get(), EARLIER, "also when it was in vain");
+    assert_eq!(less.setting.get(), EARLIER, "also after a failure");
 }
 
 #[test]
-fn what_cannot_be_given_back_is_told_with_the_command_that_does_it() {
+fn what_cannot_be_restored_is_reported_with_the_command() {
     let nic = Fake::new();
     let mut kept = Kept::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::EBUSY));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_libpcap_is_told_apart() {
+    fn a_library_that_is_not_libpcap_is_recognised() {
         let error = Library::load(&[c"libc.so.6"]).unwrap_err();
         assert_eq!(error, Error::NoSymbol("pcap_open_dead"));
     }
