@@ -79,7 +79,7 @@ fn fill(bytes: &[u8]) {
     assert_eq!(filled == FilledChecksums::Nothing, verdict == Verdict::NotIp);
     let expected = match filled {
         FilledChecksums::All => Verdict::Right,
-        FilledChecksums::HeaderOnly => Verdict::Untold,
+        FilledChecksums::HeaderOnly => Verdict::Unverifiable,
         FilledChecksums::Nothing => Verdict::NotIp,
     };
     assert_eq!(checksum::verify(&packet), expected);

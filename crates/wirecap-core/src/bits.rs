@@ -73,7 +73,8 @@ fn find(range: Range<usize>, word: impl Fn(usize) -> u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Every how many-th place and length is tried: fewer under miri, which is a hundred times slower.
+    /// Step between the places and lengths that are tried: larger under miri, which is a hundred times
+    /// slower.
     const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
     #[test]

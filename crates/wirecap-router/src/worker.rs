@@ -18,7 +18,7 @@ use wirecap_headers::MAX_VLAN_TAGS;
 use crate::{
     Admission, Answer, DropCause, ICMP_ERROR_MAX, Outcome, Router,
     answer::DroppedPacket,
-    neighbours::{Found, NextHopCache, Pending, Resolver},
+    neighbours::{HopStatus, NextHopCache, Pending, Resolver},
     router::Receiver,
     waiting::WaitingRoom,
 };
@@ -133,9 +133,9 @@ impl<P> RouterWorker<P> {
         let mac = match path.to {
             Receiver::Mac(mac) => mac,
             Receiver::Hop(pending) => match self.next_hops.look_up(pending) {
-                Found::Mac(mac) => mac,
-                Found::NotYet => return Decision::Wait(pending),
-                Found::Silent => return Decision::Discard { cause: DropCause::NoNeighbour },
+                HopStatus::Mac(mac) => mac,
+                HopStatus::NotYet => return Decision::Wait(pending),
+                HopStatus::Silent => return Decision::Discard { cause: DropCause::NoNeighbour },
             },
         };
         self.router.rewrite(data, &path, mac);
