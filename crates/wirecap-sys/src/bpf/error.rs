@@ -57,17 +57,13 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// The number by which a kernel function is called cannot be found.
+    /// The number by which a kernel function is called cannot be found: why not.
     #[error(
-        "{path} cannot be used ({cause}): calling functions of the kernel takes a kernel built with \
-         CONFIG_DEBUG_INFO_BTF"
+        "{path} cannot be used ({0}): calling functions of the kernel takes a kernel built with \
+         CONFIG_DEBUG_INFO_BTF",
+        path = super::btf::VMLINUX
     )]
-    NoTypeInformation {
-        /// Where the kernel shows it.
-        path: &'static str,
-        /// Why not.
-        cause: String,
-    },
+    NoTypeInformation(String),
     /// The process lacks the capabilities.
     #[error(
         "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \

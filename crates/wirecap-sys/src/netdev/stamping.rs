@@ -96,7 +96,7 @@ impl StampAbilities {
 /// switches it off.
 #[derive(Debug)]
 #[must_use = "stamping ends when this is dropped"]
-pub struct HardwareStamping(Kept<DriverByIndex>);
+pub struct HardwareStamping(SettingGuard<DriverByIndex>);
 
 impl HardwareStamping {
     /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's
@@ -106,7 +106,7 @@ impl HardwareStamping {
     /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does
     /// not report its setting, which then could not be restored.
     pub fn enable(interface: &Interface) -> Result<Self> {
-        Kept::enable(DriverByIndex::open(interface.ifindex)?).map(Self)
+        SettingGuard::enable(DriverByIndex::open(interface.ifindex)?).map(Self)
     }
 
     /// Restores the earlier setting, unless another process has changed it since, or the NIC is gone. After
@@ -160,7 +160,7 @@ impl Device for DriverByIndex {
 
 /// A device that stamps every packet, and what it did before.
 #[derive(Debug)]
-struct Kept<D: Device> {
+struct SettingGuard<D: Device> {
     device: D,
     /// What to restore unless another process has changed it. `None` if every packet was stamped anyway, and
     /// once it is restored.
@@ -173,7 +173,7 @@ struct Change {
     set: StampConfig,
 }
 
-impl<D: Device> Kept<D> {
+impl<D: Device> SettingGuard<D> {
     fn enable(mut device: D) -> Result<Self> {
         let action = format!("switching the timestamps of {} on", device.name()?);
         let refused = |source| Error::refused(action.clone(), "CAP_NET_ADMIN", source);
@@ -183,13 +183,13 @@ impl<D: Device> Kept<D> {
         }
         let mut set = StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..earlier };
         device.set(&mut set).map_err(refused)?;
-        let kept = Self { device, changed: Some(Change { earlier, set }) };
-        // A driver that stamps less than it was asked for says so in its answer.
+        let guard = Self { device, changed: Some(Change { earlier, set }) };
+        // A driver that stamps less than requested reports it in its answer.
         if set.receive_filter != HWTSTAMP_FILTER_ALL {
             let source = io::Error::other("its driver stamps packets of the precision time protocol only");
             return Err(Error::system(action, source));
         }
-        Ok(kept)
+        Ok(guard)
     }
 
     fn restore(&mut self) -> Result<()> {
@@ -211,7 +211,7 @@ impl<D: Device> Kept<D> {
     }
 }
 
-impl<D: Device> Drop for Kept<D> {
+impl<D: Device> Drop for SettingGuard<D> {
     fn drop(&mut self) {
         // Callers that need the error call `restore` first.
         let _ = self.restore();
