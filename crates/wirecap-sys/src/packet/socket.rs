@@ -126,36 +126,16 @@ impl PacketSocket {
         // Room to put a VLAN tag back in front of the packet.
         socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32)
             .map_err(set_up("reserving room"))?;
-        let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
-        if block_bytes < MIN_BLOCK_BYTES {
-            return Err(PacketError::SmallBlock { block_bytes, min: MIN_BLOCK_BYTES });
-        }
-        let request = libc::tpacket_req3 {
-            tp_block_size: block_bytes,
-            tp_block_nr: blocks,
-            // Only its product with the number counts: frames of a block have any length.
-            tp_frame_size: block_bytes,
-            tp_frame_nr: blocks,
-            tp_retire_blk_tov: config.retire_ms,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|source| {
-            match source.raw_os_error() {
-                Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
-                _ => PacketError::SetUp { step: "making the ring", source },
-            }
-        })?;
-        let ring = Arc::new(BlockRing::map(fd.as_fd(), blocks, block_bytes)?);
+        let ring = make_ring(&fd, config)?;
         let socket = Self {
             fd,
-            ring,
+            ring: Arc::new(ring),
             config: *config,
             pool: None,
             next_filled: 0,
             next_given: 0,
             given: 0,
-            fresh: blocks,
+            fresh: config.geometry.chunks_per_pool(),
             statistics: PacketStatistics::default(),
             last_ns: 0,
         };
@@ -367,6 +347,31 @@ impl Closer {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Has the kernel allocate the ring of blocks, and maps it.
+fn make_ring(fd: &OwnedFd, config: &PacketConfig) -> Result<BlockRing, PacketError> {
+    let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
+    if block_bytes < MIN_BLOCK_BYTES {
+        return Err(PacketError::SmallBlock { block_bytes, min: MIN_BLOCK_BYTES });
+    }
+    let request = libc::tpacket_req3 {
+        tp_block_size: block_bytes,
+        tp_block_nr: blocks,
+        // Only its product with the number counts: frames of a block have any length.
+        tp_frame_size: block_bytes,
+        tp_frame_nr: blocks,
+        tp_retire_blk_tov: config.retire_ms,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    };
+    socket_option::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(
+        |source| match source.raw_os_error() {
+            Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
+            _ => PacketError::SetUp { step: "making the ring", source },
+        },
+    )?;
+    BlockRing::map(fd.as_fd(), blocks, block_bytes)
 }
 
 fn refuse_all(fd: &OwnedFd) -> Result<(), PacketError> {

@@ -194,26 +194,7 @@ impl Socket {
             }
             Umem::Share(other) => (&other.memory, Some(Arc::clone(&other.fd))),
         };
-        let sizes = [
-            (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
-            (abi::XDP_UMEM_COMPLETION_RING, Some(rings.completion), "the completion ring"),
-            (abi::XDP_RX_RING, rings.rx, "the receive ring"),
-            (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
-        ];
-        for (option, size, step) in sizes {
-            let Some(entries) = size.map(RingSize::entries) else { continue };
-            socket_option::set(&fd, abi::SOL_XDP, option, &entries).map_err(|source| {
-                match source.raw_os_error() {
-                    Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
-                    _ => XskError::SetUp { step, source },
-                }
-            })?;
-        }
-        if let Some(tx) = rings.tx {
-            // In copy mode a call sends what is in the ring, and not 32 packets of it. Kernels before 6.17
-            // cannot: there `Sender::flush` calls more often.
-            let _ = socket_option::set(&fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
-        }
+        size_rings(&fd, rings)?;
         let offsets: libc::xdp_mmap_offsets =
             socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
@@ -307,22 +288,8 @@ impl Socket {
         timeout: Duration,
         mut goes_on: impl FnMut(Duration) -> bool,
     ) -> Result<(), XskError> {
-        let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
-        let (sxdp_flags, sxdp_shared_umem_fd) = match &self.shared {
-            Some(other) => (abi::XDP_SHARED_UMEM, other.as_raw_fd() as u32),
-            None => {
-                let mode = if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY };
-                let parts = if multi_buffer { abi::XDP_USE_SG } else { 0 };
-                (abi::XDP_USE_NEED_WAKEUP | mode | parts, 0)
-            }
-        };
-        let address = libc::sockaddr_xdp {
-            sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags,
-            sxdp_ifindex: ifindex,
-            sxdp_queue_id: queue_id,
-            sxdp_shared_umem_fd,
-        };
+        let SocketConfig { ifindex, queue_id, .. } = self.config;
+        let address = self.address(mode);
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -342,6 +309,25 @@ impl Socket {
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    fn address(&self, mode: BindMode) -> libc::sockaddr_xdp {
+        let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
+        let (sxdp_flags, sxdp_shared_umem_fd) = match &self.shared {
+            Some(other) => (abi::XDP_SHARED_UMEM, other.as_raw_fd() as u32),
+            None => {
+                let mode = if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY };
+                let parts = if multi_buffer { abi::XDP_USE_SG } else { 0 };
+                (abi::XDP_USE_NEED_WAKEUP | mode | parts, 0)
+            }
+        };
+        libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags,
+            sxdp_ifindex: ifindex,
+            sxdp_queue_id: queue_id,
+            sxdp_shared_umem_fd,
         }
     }
 
@@ -413,6 +399,31 @@ fn open() -> Result<OwnedFd, XskError> {
         Some(libc::EAFNOSUPPORT) => XskError::NotSupported,
         _ => XskError::SetUp { step: "socket", source },
     })
+}
+
+/// Has the kernel allocate the rings.
+fn size_rings(fd: &OwnedFd, rings: RingSizes) -> Result<(), XskError> {
+    let sizes = [
+        (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
+        (abi::XDP_UMEM_COMPLETION_RING, Some(rings.completion), "the completion ring"),
+        (abi::XDP_RX_RING, rings.rx, "the receive ring"),
+        (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
+    ];
+    for (option, size, step) in sizes {
+        let Some(entries) = size.map(RingSize::entries) else { continue };
+        socket_option::set(fd, abi::SOL_XDP, option, &entries).map_err(|source| {
+            match source.raw_os_error() {
+                Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
+                _ => XskError::SetUp { step, source },
+            }
+        })?;
+    }
+    if let Some(tx) = rings.tx {
+        // In copy mode a call sends all that is in the ring, and not 32 packets of it. Kernels before 6.17
+        // cannot: there `Sender::flush` calls more often.
+        let _ = socket_option::set(fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
+    }
+    Ok(())
 }
 
 fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result<(), XskError> {
