@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Instant};
 use wirecap_headers::MAX_VLAN_TAGS;
 
 use crate::{
-    Admission, Answer, DropCause, ICMP_ERROR_MAX, Outcome, Router,
+    Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
     answer::DroppedPacket,
     neighbours::{HopStatus, NextHopCache, Pending, Resolver},
     router::Receiver,
@@ -103,7 +103,7 @@ impl<P> RouterWorker<P> {
             next_hops: resolver.cache(),
             waiting: WaitingRoom::new(),
             mtus: vec![usize::MAX; router.macs.len()],
-            error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + ICMP_ERROR_MAX),
+            error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
             has_news: false,
             now: Instant::now(),
         }

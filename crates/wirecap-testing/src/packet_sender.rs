@@ -29,9 +29,9 @@ use wirecap_sys::netdev::{self, bypass_queueing};
 use crate::Sent;
 
 /// Shortest frame that can be sent: an Ethernet header.
-pub const PACKET_LEN_MIN: usize = 14;
+pub const MIN_PACKET_LEN: usize = 14;
 /// Longest frame that can be sent: a header, and the largest MTU there is.
-pub const PACKET_LEN_MAX: usize = 65_549;
+pub const MAX_PACKET_LEN: usize = 65_549;
 
 /// How long a full queue is tried again.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ pub enum SendPath {
 #[derive(Debug, thiserror::Error)]
 pub enum PacketSenderError {
     /// It is shorter or longer than any interface takes.
-    #[error("a frame of {len} bytes is not possible here: choose {PACKET_LEN_MIN} to {PACKET_LEN_MAX}")]
+    #[error("a frame of {len} bytes is not possible here: choose {MIN_PACKET_LEN} to {MAX_PACKET_LEN}")]
     FrameLen {
         /// Its length.
         len: usize,
@@ -120,7 +120,7 @@ impl PacketSender {
     /// longer than the MTU, or had no room for ten seconds.
     pub fn send(&mut self, frame: &[u8]) -> Result<(), PacketSenderError> {
         let len = frame.len();
-        if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&len) {
+        if !(MIN_PACKET_LEN..=MAX_PACKET_LEN).contains(&len) {
             return Err(PacketSenderError::FrameLen { len });
         }
         let begun = Instant::now();

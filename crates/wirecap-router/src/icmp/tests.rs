@@ -143,7 +143,7 @@ fn the_first_part_of_a_frame_is_enough() {
     let offender = Offender::of(&frame[..1792], frame.len()).unwrap();
     let mut error = Vec::new();
     assert!(offender.answer(IcmpProblem::TooLong { mtu: 1500 }, router_of(IpVersion::V6), &mut error));
-    assert_eq!((error.len(), &error[14 + 48..]), (14 + ICMP_ERROR_MAX, &frame[14..14 + 1232]));
+    assert_eq!((error.len(), &error[14 + 48..]), (14 + MAX_ICMP_ERROR_LEN, &frame[14..14 + 1232]));
     assert!(Offender::of(&frame[..1792], frame.len() - 1).is_none(), "it says to be longer than it is");
 }
 
