@@ -134,8 +134,8 @@ impl Offender<'_> {
 
     /// Writes the frame that answers the sender, in place of what `into` holds: to the Ethernet and IP
     /// address that the packet came from, with its VLAN tags, from the given addresses. Of the packet, as
-    /// much is in it as fits. Nothing is allocated if there is room for [`MAX_ICMP_ERROR_LEN`] bytes behind an
-    /// Ethernet header and tags.
+    /// much is in it as fits. Nothing is allocated if there is room for [`MAX_ICMP_ERROR_LEN`] bytes behind
+    /// an Ethernet header and tags.
     ///
     /// `false`, and nothing useful in `into`, if there is no such error about this packet, or `from` is of
     /// the other version of IP.
